@@ -1,0 +1,72 @@
+# Every target makes and fills its own virtual environment first; the second time that is instant.
+# PYTHON=python3.12 chooses the interpreter, VENV=folder the place.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TESTS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint check format docs bench clean
+
+help:
+	@echo "make demo       the main job on real data: fit, compare, predict, report (under 2 minutes)"
+	@echo "make test       the tests, without the slow ones"
+	@echo "make test-slow  only the slow ones"
+	@echo "make lint       lint, format and types"
+	@echo "make check      make lint, then make test"
+	@echo "make format     put the code in the house format"
+	@echo "make docs       the documentation site, into docs/_build/html"
+	@echo "make bench      the benchmark tables"
+	@echo "make clean      remove everything that was built"
+
+demo: $(VENV)/.demo
+	$(BIN)/cavity demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto -q -m "not slow" $(TESTS)
+
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto -q -m slow $(TESTS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+check: lint test
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp says which extras are installed; it ages when pyproject.toml changes.
+
+$(VENV)/.demo: pyproject.toml
+	@PYTHON="$(PYTHON)" scripts/venv.sh $(VENV)
+	@echo "installing cavity into $(VENV)"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml
+	@PYTHON="$(PYTHON)" scripts/venv.sh $(VENV)
+	@echo "installing cavity and its development tools into $(VENV)"
+	@$(PIP) --editable ".[dev,mcmc]"
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: pyproject.toml
+	@PYTHON="$(PYTHON)" scripts/venv.sh $(VENV)
+	@echo "installing cavity and its documentation tools into $(VENV)"
+	@$(PIP) --editable ".[docs]"
+	@touch $@ $(VENV)/.demo

@@ -1,0 +1,42 @@
+"""Settings of the documentation site; `make docs` builds it."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+here = Path(__file__).parent
+sys.path.insert(0, str(here / "_ext"))
+
+project = "cavity"
+copyright = "the cavity developers"
+pyproject = tomllib.loads((here.parent / "pyproject.toml").read_text())
+version = release = pyproject["project"]["version"]
+
+extensions = [
+    "docstrings",
+    "modules",
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_class_signature = "mixed"
+autodoc_inherit_docstrings = False  # a method is told once, where it is abstract
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_custom_sections = [("To implement", "To implement")]
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 80
+
+html_theme = "furo"
+html_title = "cavity"
+html_show_sphinx = False

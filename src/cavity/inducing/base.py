@@ -1,0 +1,84 @@
+"""Linear functionals of the latent function, and their covariances.
+
+Data and inducing variables are the same kind of thing: a linear functional takes a function
+and gives numbers. Evaluating it on each argument of the kernel gives its covariance with any
+other functional, so a new kind of inducing variable needs one method.
+"""
+
+import abc
+import functools
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+
+from cavity.kernels.base import AbstractKernel
+from cavity.numerics.parameters import real
+from cavity.numerics.types import Array, Float
+
+
+class AbstractInducing(eqx.Module):
+    r"""M linear functionals $u_m = \mathcal L_m f$ of the latent function.
+
+    To implement:
+        `__call__(g)`: the functionals of any function `g` from one input (D,) to an array;
+        the result has M as its leading axis. Everything else follows; a faster pair can be
+        registered with `covariance.register`.
+    """
+
+    @abc.abstractmethod
+    def __call__(self, g: Callable[[Float[Array, " D"]], Array]) -> Float[Array, "M ..."]:
+        """Applies the functionals to the function g."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """The number M of functionals."""
+
+
+class Points(AbstractInducing):
+    r"""Values at points: $u_m = f(\mathbf z_m)$. Inducing points, or the data themselves.
+
+    Args:
+        Z: M points, in the units of the inputs.
+    """
+
+    Z: Float[Array, "M D"] = real(input=1, location=True)
+
+    def __call__(self, g: Callable[[Float[Array, " D"]], Array]) -> Float[Array, "M ..."]:
+        return jax.vmap(g)(self.Z)
+
+    @property
+    def size(self) -> int:
+        return self.Z.shape[0]
+
+
+def covariance(
+    kernel: AbstractKernel, a: AbstractInducing, b: AbstractInducing
+) -> Float[Array, "M K"]:
+    r"""Covariances $\mathrm{cov}(\mathcal L_m f, \mathcal L'_k f)$ of two sets of functionals.
+
+    A pair with a closed form registers it: `@covariance_from.register` on the first functional.
+    """
+    return covariance_from(a, b, kernel)
+
+
+@functools.singledispatch
+def covariance_from(
+    a: AbstractInducing, b: AbstractInducing, kernel: AbstractKernel
+) -> Float[Array, "M K"]:
+    """Applies both functionals to the kernel, one argument after the other."""
+
+    def row(x: Float[Array, " D"]) -> Float[Array, " K"]:
+        if isinstance(b, Points):
+            return kernel.cross(x[None], b.Z)[0]
+        return b(lambda z: kernel.cross(x[None], z[None])[0, 0])
+
+    return a(row)
+
+
+@covariance_from.register
+def _(a: Points, b: AbstractInducing, kernel: AbstractKernel) -> Float[Array, "M K"]:
+    if isinstance(b, Points):
+        return kernel.cross(a.Z, b.Z)
+    return covariance_from(b, a, kernel).T

@@ -1,0 +1,154 @@
+r"""The energy: one function for every model and method.
+
+$$-\log Z = -\sum_v \big[\Phi(q_v) - \Phi(p_v)\big] - \sum_n \log s_n$$
+
+over variables v with priors p and beliefs q, and rows n with site scales s. Exact factors hand
+over their scales with their messages; for the others
+$\log s_n = \log M_a(f_n; \text{cavity}) + \sum_e D_a(q_e, t_{ne})$.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from cavity.inference.factors import ExactFactor, Factor, SiteFactor
+from cavity.inference.graph import AbstractBelief, AbstractVariable, Messages, Projection
+from cavity.inference.rows import Rows
+from cavity.inference.sites import AbstractSites
+from cavity.numerics.rows import sum_over_rows
+from cavity.numerics.types import Array, Float, Scalar
+
+
+class Graph(eqx.Module):
+    """A model laid out for inference: Gaussian variables, and factors that touch them."""
+
+    variables: tuple[AbstractVariable, ...]
+    factors: tuple[Factor, ...]
+
+
+# For each factor: its sites, one store per edge; None for an exact factor.
+Sites = tuple[tuple[AbstractSites, ...] | None, ...]
+Beliefs = tuple[AbstractBelief, ...]
+
+
+def empty_sites(graph: Graph) -> Sites:
+    """Sites of precision zero for every factor that keeps any."""
+    return tuple(f.empty_sites() if isinstance(f, SiteFactor) else None for f in graph.factors)
+
+
+def beliefs(graph: Graph, sites: Sites) -> Beliefs:
+    """The posterior of every variable: its prior times all its messages."""
+    inbox: list[Messages | None] = [None] * len(graph.variables)
+    for factor, store in zip(graph.factors, sites, strict=True):
+        for variable, sent in _messages(graph, factor, store):
+            inbox[variable] = sent if inbox[variable] is None else _add(inbox[variable], sent)
+    pairs = zip(graph.variables, inbox, strict=True)
+    return tuple(variable.belief(m) for variable, m in pairs if m is not None)
+
+
+def energy(graph: Graph, sites: Sites) -> Scalar:
+    """The negative log evidence, in nats, summed over the data.
+
+    At a fixed point of the sweeps it is stationary in the sites, so that gradients with respect
+    to the model may hold the sites of site factors constant.
+    """
+    q = beliefs(graph, sites)
+    log_evidence = sum(belief.log_normaliser for belief in q)
+    for factor, store in zip(graph.factors, sites, strict=True):
+        if isinstance(factor, SiteFactor):
+            assert store is not None
+            log_evidence = log_evidence + _log_scales(factor, store, q)
+    return -jnp.asarray(log_evidence)
+
+
+def _messages(
+    graph: Graph, factor: Factor, store: tuple[AbstractSites, ...] | None
+) -> list[tuple[int, Messages]]:
+    if isinstance(factor, ExactFactor):
+        variable = graph.variables[factor.edge.variable]
+
+        def exact(rows: Rows) -> Messages:
+            projection = factor.edge.view.project(rows)
+            return variable.scatter(*factor.sites(rows, projection), projection)
+
+        return [(factor.edge.variable, sum_over_rows(exact, factor.rows, factor.chunk))]
+    assert store is not None
+
+    def stored(part: tuple[Rows, tuple[AbstractSites, ...]]) -> tuple[Messages, ...]:
+        rows, sites = part
+        presence = factor.row_presence(rows)
+        zero = jnp.zeros(rows.y.shape[0], rows.y.dtype)
+        sent = []
+        for edge, site in zip(factor.edges, sites, strict=True):
+            shift = site.shift * _like(presence, site.shift)
+            precision = site.precision * _like(presence, site.precision)
+            variable = graph.variables[edge.variable]
+            sent.append(variable.scatter(shift, precision, zero, edge.view.project(rows)))
+        return tuple(sent)
+
+    total = sum_over_rows(stored, (factor.rows, store), factor.chunk)
+    return [(edge.variable, m) for edge, m in zip(factor.edges, total, strict=True)]
+
+
+def _like(presence: Array, x: Array) -> Array:
+    return presence.reshape(presence.shape + (1,) * (x.ndim - presence.ndim))
+
+
+def _add(a: Messages, b: Messages) -> Messages:
+    """Messages of two factors; if only one shares precisions between outputs, it is unshared."""
+    if a.shift.shape != b.shift.shape:
+        a, b = _unshared(a), _unshared(b)
+    return jax.tree.map(jnp.add, a, b)
+
+
+def _unshared(m: Messages) -> Messages:
+    groups, replicas, size = m.shift.shape
+    precision = jnp.repeat(m.precision, replicas, axis=0)
+    return Messages(m.shift.reshape(groups * replicas, 1, size), precision, m.log_scale)
+
+
+class Seen(eqx.Module):
+    """What a chunk of rows sees through one edge: the marginal, and the projection itself."""
+
+    mean: Array
+    var: Array
+    projection: Projection
+
+
+def seen(factor: SiteFactor, rows: Rows, q: Beliefs) -> tuple[Seen, ...]:
+    """The marginals of the projected variables for a chunk of rows (blocks: outputs first)."""
+    out = []
+    for edge in factor.edges:
+        projection = edge.view.project(rows)
+        mean, var = q[edge.variable].marginal(projection)
+        out.append(Seen(jnp.swapaxes(mean, 1, 2) if rows.blocked else mean, var, projection))
+    return tuple(out)
+
+
+def latent(cavity: tuple[Array, Array], projection: Projection) -> tuple[Array, Array]:
+    """Mean and variance of f from those of the projected variable."""
+    mean, var = cavity
+    if mean.ndim == 2:
+        return mean + projection.offset, var + projection.residual[:, None]
+    return mean + jnp.swapaxes(projection.offset, 1, 2), var + projection.residual[:, None]
+
+
+def _log_scales(
+    factor: SiteFactor, store: tuple[AbstractSites, ...], q: Beliefs
+) -> Float[Array, ""]:
+    def part_sum(part: tuple[Rows, tuple[AbstractSites, ...]]) -> Array:
+        rows, sites = part
+        power = factor.row_power(rows)
+        views = seen(factor, rows, q)
+        cavities, removed = [], jnp.zeros((), rows.y.dtype)
+        for view, site in zip(views, sites, strict=True):
+            mean, var, _ = site.cavity(view.mean, view.var, power)
+            cavities.append(latent((mean, var), view.projection))
+            removed = removed + site.removal(view.mean, view.var, power)
+        means, variances = zip(*cavities, strict=True)
+        log_mean = factor.log_power_mean(means, variances, rows, power)
+        return jnp.sum(factor.row_presence(rows) * (log_mean + removed))
+
+    return sum_over_rows(part_sum, (factor.rows, store), factor.chunk)

@@ -1,0 +1,243 @@
+"""Gaussian variables, and how factors see them.
+
+A model is Gaussian variables with priors, and factors that each touch a few of them. What a
+factor sees of a variable is a low-dimensional linear projection; what a variable receives
+from a factor are Gaussian messages. A variable and all its messages make a belief.
+"""
+
+import abc
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+
+from cavity.inference.rows import Rows
+from cavity.numerics.linalg import cholesky, inverse_lower, log_determinant
+from cavity.numerics.types import Array, Float, Scalar
+
+
+class Projection(eqx.Module):
+    r"""How rows see a variable: $f_n = o_n + \mathbf a_n^\top \mathbf v + \epsilon_n$.
+
+    Attributes:
+        loadings: $\mathbf a$, M x rows; None where row n sees the n-th element itself.
+        residual: variance of $\epsilon$ given $\mathbf v$: one per row, or a covariance per block.
+        offset: $o$, the prior mean of f.
+    """
+
+    loadings: Float[Array, "M *rows"] | None
+    residual: Float[Array, "..."]
+    offset: Float[Array, "*rows P"]
+
+
+class AbstractView(eqx.Module):
+    """Which marginal of a variable a factor's rows see.
+
+    To implement:
+        `project(rows)`, computed anew for each chunk of rows.
+    """
+
+    @abc.abstractmethod
+    def project(self, rows: Rows) -> Projection:
+        """The projection of the variable that these rows see."""
+
+
+class Messages(eqx.Module):
+    """The product of Gaussian factors of a variable, with its scale.
+
+    Messages to a variable add. Their shapes are the variable's own business: sums over rows
+    for `Whitened`, one entry per row for `Correlated`.
+    """
+
+    shift: Array
+    precision: Array
+    log_scale: Array
+
+
+class AbstractBelief(eqx.Module):
+    """A variable's approximate posterior.
+
+    To implement:
+        the field `log_normaliser`, log of the integral of prior times messages, in nats, and
+        `marginal(projection)`.
+    """
+
+    log_normaliser: eqx.AbstractVar[Scalar]
+
+    @abc.abstractmethod
+    def marginal(
+        self, projection: Projection
+    ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
+        """Mean and (co)variance of the projected variable, residual and offset left out."""
+
+
+class AbstractVariable(eqx.Module):
+    """A Gaussian variable and its prior; P outputs are P copies with the same prior.
+
+    To implement:
+        `scatter(shift, precision, log_scale, projection)`, what sites on projections say about
+        the variable, and `belief(messages)`.
+    """
+
+    @abc.abstractmethod
+    def scatter(
+        self,
+        shift: Float[Array, "..."],
+        precision: Float[Array, "..."],
+        log_scale: Float[Array, " rows"],
+        projection: Projection,
+    ) -> Messages:
+        """The messages of a chunk of rows (or blocks) with the given sites."""
+
+    @abc.abstractmethod
+    def belief(self, messages: Messages) -> AbstractBelief:
+        """The posterior under these messages; NaN where it is not a proper Gaussian."""
+
+
+# --------------------------------------------------------------------- whitened variables
+
+
+class WhitenedBelief(AbstractBelief):
+    r"""$q(\mathbf v) = \mathcal N(\mathbf m, \mathbf B^{-1})$, one B per group of outputs."""
+
+    mean: Float[Array, "G R M"]
+    root: Float[Array, "G M M"]  # inverse of the lower Cholesky factor of B
+    log_normaliser: Scalar
+
+    def marginal(
+        self, projection: Projection
+    ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
+        A = projection.loadings
+        assert A is not None
+        flat = A.reshape(A.shape[0], -1)
+        mean = jnp.moveaxis((self.mean @ flat).reshape(-1, *A.shape[1:]), 0, -1)
+        # aᵀ B⁻¹ a = |L⁻¹ a|²
+        half = (self.root @ flat).reshape(*self.root.shape[:2], *A.shape[1:])
+        outputs = mean.shape[-1]
+        if A.ndim == 2:
+            var = jnp.sum(half**2, axis=1).T
+            return mean, jnp.broadcast_to(var, mean.shape)
+        cov = jnp.einsum("gmkb,gmkc->kgbc", half, half)
+        return mean, jnp.broadcast_to(cov, (cov.shape[0], outputs, *cov.shape[2:]))
+
+
+class Whitened(AbstractVariable):
+    r"""A variable with prior $\mathcal N(0, \mathbf I)$, such as $\mathbf L^{-1} \mathbf u$.
+
+    A precision is the identity plus a sum over rows, so no prior covariance is inverted.
+    """
+
+    size: int = eqx.field(static=True)
+
+    def scatter(
+        self,
+        shift: Float[Array, "..."],
+        precision: Float[Array, "..."],
+        log_scale: Float[Array, " rows"],
+        projection: Projection,
+    ) -> Messages:
+        A = projection.loadings
+        assert A is not None
+        if A.ndim == 2:
+            # Σ τ a aᵀ
+            P = jnp.stack([(A * t) @ A.T for t in precision.T])
+            h = (A @ shift).T
+        else:
+            flat = A.reshape(A.shape[0], -1)
+            TA = jnp.einsum("kgbc,mkc->gmkb", precision, A)
+            P = TA.reshape(precision.shape[1], A.shape[0], -1) @ flat.T
+            h = (flat @ jnp.moveaxis(shift, 1, 2).reshape(flat.shape[1], -1)).T
+        h = h.reshape(P.shape[0], -1, self.size)
+        return Messages(h, P, jnp.sum(log_scale))
+
+    def belief(self, messages: Messages) -> WhitenedBelief:
+        B = jnp.eye(self.size, dtype=messages.precision.dtype) + messages.precision
+        L = cholesky(B)
+        root = jax.vmap(inverse_lower)(L)
+        half = solve_triangular(L, jnp.swapaxes(messages.shift, -1, -2), lower=True)
+        mean = jnp.swapaxes(solve_triangular(L, half, lower=True, trans=1), -1, -2)
+        replicas = messages.shift.shape[1]
+        # ½ hᵀB⁻¹h - ½ log|B|
+        log_normaliser = 0.5 * (jnp.sum(half**2) - replicas * jnp.sum(log_determinant(L)))
+        return WhitenedBelief(mean, root, log_normaliser + messages.log_scale)
+
+
+# ------------------------------------------------------------------- correlated variables
+
+
+class CorrelatedBelief(AbstractBelief):
+    r"""$q(\mathbf f)$ of the values at the data, in covariance form.
+
+    Its covariance is $\mathbf K - \mathbf K \mathbf T^{1/2} \mathbf B^{-1} \mathbf T^{1/2} \mathbf K$
+    with $\mathbf B = \mathbf I + \mathbf T^{1/2} \mathbf K \mathbf T^{1/2}$, and its mean
+    $\mathbf K \mathbf w$.
+    """
+
+    weights: Float[Array, "N P"]
+    root: Float[Array, "G N N"]  # L⁻¹ T^½
+    covariance: Float[Array, "N N"]
+    log_normaliser: Scalar
+
+    def marginal(
+        self, projection: Projection
+    ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
+        mean = self.covariance @ self.weights
+        half = self.root @ self.covariance
+        var = jnp.diagonal(self.covariance)[:, None] - jnp.sum(half**2, axis=1).T
+        return mean, jnp.broadcast_to(jnp.maximum(var, 0.0), mean.shape)
+
+
+class Correlated(AbstractVariable):
+    r"""The values of the function at the data, prior $\mathcal N(0, \mathbf K)$.
+
+    The covariance is never factorised alone, so it may be singular. Messages stay one per row.
+    """
+
+    covariance: Float[Array, "N N"]
+
+    def scatter(
+        self,
+        shift: Float[Array, "..."],
+        precision: Float[Array, "..."],
+        log_scale: Float[Array, " rows"],
+        projection: Projection,
+    ) -> Messages:
+        return Messages(shift, precision, log_scale)
+
+    def belief(self, messages: Messages) -> CorrelatedBelief:
+        K, tau = self.covariance, messages.precision  # N N, N G
+        groups = tau.shape[1]
+        replicas = messages.shift.shape[1] // groups
+        s = jnp.sqrt(tau).T  # G N
+        u = jnp.where(tau > 0.0, messages.shift / jnp.sqrt(jnp.where(tau > 0.0, tau, 1.0)), 0.0)
+        eye = jnp.eye(K.shape[0], dtype=K.dtype)
+        # B = I + T^½ K T^½
+        L = cholesky(eye + s[:, :, None] * K * s[:, None, :])
+        grouped = jnp.moveaxis(u.reshape(-1, groups, replicas), 0, 1)  # G N R
+        half = solve_triangular(L, grouped, lower=True)
+        weights = s[:, :, None] * solve_triangular(L, half, lower=True, trans=1)
+        # log scale + ½ νᵀ(K⁻¹ + T)⁻¹ν = Σ (log scale + ½ u²) - ½ uᵀB⁻¹u, rows cancelling first
+        data = jnp.sum(messages.log_scale + 0.5 * jnp.sum(u**2, axis=1)) - 0.5 * jnp.sum(half**2)
+        volume = -0.5 * replicas * jnp.sum(log_determinant(L))
+        return CorrelatedBelief(
+            weights=jnp.moveaxis(weights, 0, 1).reshape(K.shape[0], -1),
+            root=jax.vmap(inverse_lower)(L) * s[:, None, :],
+            covariance=K,
+            log_normaliser=data + volume,
+        )
+
+
+class Identity(AbstractView):
+    """Row n sees the n-th element of a `Correlated` variable, without residual.
+
+    Attributes:
+        mean: prior mean of the function, from inputs to one column per output.
+    """
+
+    mean: Callable[[Float[Array, "N D"]], Float[Array, "N P"]]
+
+    def project(self, rows: Rows) -> Projection:
+        residual = jnp.zeros(rows.x.shape[0], rows.x.dtype)
+        return Projection(None, residual, self.mean(rows.x))

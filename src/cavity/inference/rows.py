@@ -1,0 +1,31 @@
+"""The rows that factors work on."""
+
+import equinox as eqx
+
+from cavity.numerics.types import Array, Float
+
+
+class Rows(eqx.Module):
+    """Data padded to a repeating shape; rows that are only padding have presence 0.
+
+    With blocks, a row is a block: N is replaced by K x B in the leading axes of every field,
+    and `power` has one entry per block.
+
+    Attributes:
+        x: inputs.
+        y: outputs; entries with presence 0 are arbitrary but finite.
+        presence: 1 for an observed output, 0 for a missing one or padding. G is 1 when the same
+            rows are observed for all outputs.
+        noise: noise variance of each row where it is known, else None.
+        power: the power of each row where it differs between rows, else None.
+    """
+
+    x: Float[Array, "*rows D"]
+    y: Float[Array, "*rows P"]
+    presence: Float[Array, "*rows G"]
+    noise: Float[Array, "*rows"] | None = None
+    power: Float[Array, " N"] | None = None
+
+    @property
+    def blocked(self) -> bool:
+        return self.x.ndim == 3

@@ -1,0 +1,1 @@
+"""Floor 5: the edges of the world. Estimators, files, plots, the report, the command line."""

@@ -1,0 +1,32 @@
+"""What goes wrong at the edges of the world, in words a user can act on."""
+
+from typing import Literal
+
+Kind = Literal["data", "model", "io", "numerical"]
+
+
+class DataError(ValueError):
+    """A table that cannot be used: what was found, what was expected, what to do.
+
+    Args:
+        message: the whole story, in plain words.
+        kind: "data" for the contents of a table, "io" for a file that cannot be read or written,
+            "numerical" for computations that data made impossible.
+    """
+
+    def __init__(self, message: str, *, kind: Kind = "data"):
+        super().__init__(message)
+        self.kind = kind
+
+
+class StorageError(ValueError):
+    """A model file that cannot be written, read or trusted.
+
+    Args:
+        message: the whole story, in plain words.
+        kind: "model" for a damaged or foreign file, "io" for one that cannot be read or written.
+    """
+
+    def __init__(self, message: str, *, kind: Kind = "model"):
+        super().__init__(message)
+        self.kind = kind

@@ -1,0 +1,59 @@
+"""Files that appear whole or not at all."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file for writing that takes its name only once it is complete and on disk.
+
+    The bytes go to a temporary file in the same folder, which is synced and renamed at the end;
+    a process killed on the way leaves what was under the name before. If the block raises, the
+    temporary file is removed.
+
+    Raises:
+        OSError: if the folder cannot be written, or the name is that of a folder.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder")
+    temporary = path.parent / f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes a rename in a folder last; where folders cannot be opened, the system sees to it."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused, in its own words and without the path."""
+    return error.strerror.lower() if error.strerror else str(error)
+
+
+def why_not_writable(path: Path) -> str | None:
+    """Why a file cannot be written under a name, to be asked before long work; None if it can."""
+    if path.is_dir():
+        return f"{path} is a folder; give the name of a file"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}; create it first, or choose another"
+    if not os.access(path.parent, os.W_OK):
+        return f"the folder {path.parent} cannot be written; choose another"
+    return None

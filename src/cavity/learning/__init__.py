@@ -1,0 +1,1 @@
+"""Floor 4: starting values, optimisation, and what it gives."""

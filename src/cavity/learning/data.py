@@ -1,0 +1,202 @@
+"""From arrays as users have them to padded rows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.rows import Rows
+from cavity.numerics.checks import as_floats, check_columns, check_finite
+from cavity.numerics.rows import chunk_size, padded_size, repeating_size
+from cavity.numerics.types import Array
+
+
+class Data(eqx.Module):
+    """Checked and padded data, ready for a model.
+
+    Attributes:
+        rows: the data, padded; blocks are rows with an axis more.
+        power: the power of all rows: a Python number at 0 and 1, an array in between.
+        chunk: rows worked on at a time.
+        n_rows: rows given.
+        single: whether y was a vector.
+    """
+
+    rows: Rows
+    power: Any
+    chunk: int = eqx.field(static=True)
+    n_rows: int = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+
+
+def prepare(
+    X: Any,
+    y: Any,
+    *,
+    power: Any = 0.5,
+    blocks: Any = None,
+    rows: Mapping[str, Any] | None = None,
+    missing: str = "error",
+) -> Data:
+    """Checks data and lays them out for inference.
+
+    Args:
+        X: inputs, (N, D).
+        y: outputs, (N,) or (N, P).
+        power: a number in [0, 1], or one per row (with blocks: one per row, equal in a block).
+        blocks: one integer label per row, or None.
+        rows: side data, `{"noise_variance": (N,)}`.
+        missing: "error", or "skip" to leave out outputs that are NaN.
+
+    Raises:
+        ValueError: for unusable data, saying what was given and what to do.
+        TypeError: for data that are not numbers, or float64 data in 32-bit mode.
+    """
+    inputs, outputs = as_floats("X", X), as_floats("y", y)
+    check_columns("X", inputs)
+    check_finite("X", inputs)
+    single = outputs.ndim == 1
+    columns, presence = _outputs(outputs, inputs.shape[0], missing)
+    noise = _noise(rows, inputs.shape[0])
+    powers = check_power(power, inputs.shape[0])
+    shared = powers if isinstance(powers, int | float) else None
+    each = None if shared is not None else powers
+    parts = [np.asarray(a) for a in (inputs, columns, presence)]
+    padded = _pad_rows(*parts, noise, each) if blocks is None else None
+    if padded is None:
+        padded = _pad_blocks(*parts, noise, each, check_blocks(blocks, inputs.shape[0]))
+    dtype = inputs.dtype
+    laid = jax.tree.map(lambda a: jnp.asarray(a, dtype), padded)
+    row_size = laid.x.shape[1] if laid.blocked else 1
+    traced = shared if shared in (None, 0.0, 1.0) else jnp.asarray(shared, dtype)
+    chunk = chunk_size(laid.x.shape[0], row_size)
+    return Data(laid, 0.0 if traced is None else traced, chunk, inputs.shape[0], single)
+
+
+def _outputs(y: Array, n: int, missing: str) -> tuple[np.ndarray, np.ndarray]:
+    if y.ndim not in (1, 2):
+        raise ValueError(f"y must have shape (rows,) or (rows, outputs), given {y.shape}")
+    if y.shape[0] != n:
+        raise ValueError(f"X has {n} rows but y has {y.shape[0]}; they must match row by row")
+    columns = np.asarray(y)[:, None] if y.ndim == 1 else np.asarray(y)
+    if columns.shape[1] == 0:
+        raise ValueError("y has no output columns; at least one is needed")
+    if missing not in ("error", "skip"):
+        raise ValueError(f'missing must be "error" or "skip", given {missing!r}')
+    absent = np.isnan(columns)
+    if missing == "error" or np.any(np.isinf(columns)):
+        check_finite("y", columns)  # type: ignore[arg-type]
+    if np.all(absent):
+        raise ValueError("every output is missing; at least one must be observed")
+    shared = bool(np.all(absent == absent[:, :1]))
+    present = 1.0 - (absent[:, :1] if shared else absent).astype(columns.dtype)
+    return np.where(absent, 0.0, columns), present
+
+
+def _noise(rows: Mapping[str, Any] | None, n: int) -> np.ndarray | None:
+    given = dict(rows or {})
+    noise = given.pop("noise_variance", None)
+    if given:
+        raise ValueError(
+            f"rows has unknown side data {sorted(given)}; known for this model: noise_variance"
+        )
+    if noise is None:
+        return None
+    values = np.asarray(as_floats("noise_variance", noise))
+    if values.shape != (n,):
+        raise ValueError(
+            f"noise_variance must have one value per row, ({n},), given shape {values.shape}"
+        )
+    if not np.all(np.isfinite(values) & (values > 0)):
+        raise ValueError("noise_variance must be positive and finite in every row")
+    return values
+
+
+def check_power(power: Any, n: int) -> float | np.ndarray:
+    """The power as a Python number, or as one number per row.
+
+    Raises:
+        ValueError: outside [0, 1], or of a wrong shape.
+    """
+    values = np.asarray(power, dtype=np.float64)
+    if values.shape not in ((), (n,)):
+        raise ValueError(
+            f"power must be one number or one per row, ({n},), given shape {values.shape}"
+        )
+    if not np.all((values >= 0.0) & (values <= 1.0)):
+        raise ValueError(
+            f"power must lie in [0, 1] (0 variational, 1 expectation propagation), given {power}"
+        )
+    return float(values) if values.ndim == 0 else values
+
+
+def check_blocks(blocks: Any, n: int) -> np.ndarray:
+    """Block labels as integers 0..K-1.
+
+    Raises:
+        ValueError: unless there is one integer label per row.
+    """
+    labels = np.asarray(blocks)
+    if labels.shape != (n,) or labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"blocks must be one integer label per row, shape ({n},), given shape "
+            f"{labels.shape} of {labels.dtype}"
+        )
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def _pad_rows(
+    x: np.ndarray,
+    y: np.ndarray,
+    presence: np.ndarray,
+    noise: np.ndarray | None,
+    power: np.ndarray | None,
+) -> Rows:
+    n = x.shape[0]
+    more = padded_size(n) - n
+
+    def fill(a: np.ndarray | None, value: float) -> Any:
+        if a is None:
+            return None
+        return np.concatenate([a, np.full((more, *a.shape[1:]), value, a.dtype)])
+
+    inputs = np.concatenate([x, np.repeat(x[:1], more, axis=0)])
+    return Rows(inputs, fill(y, 0.0), fill(presence, 0.0), fill(noise, 1.0), fill(power, 0.5))
+
+
+def _pad_blocks(
+    x: np.ndarray,
+    y: np.ndarray,
+    presence: np.ndarray,
+    noise: np.ndarray | None,
+    power: np.ndarray | None,
+    labels: np.ndarray,
+) -> Rows:
+    counts = np.bincount(labels)
+    size = repeating_size(int(counts.max()))
+    shape = (padded_size(len(counts), size), size)
+    order = np.argsort(labels, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    column = np.arange(len(labels)) - np.repeat(starts, counts)
+    place = (labels[order], column)
+
+    def lay(a: np.ndarray | None, value: Any) -> Any:
+        if a is None:
+            return None
+        out = np.empty((*shape, *a.shape[1:]), a.dtype)
+        out[...] = value
+        out[place] = a[order]
+        return out
+
+    each = None
+    if power is not None:
+        lowest, highest = np.full(shape[0], np.inf), np.full(shape[0], -np.inf)
+        np.minimum.at(lowest, labels, power)
+        np.maximum.at(highest, labels, power)
+        if np.any(lowest[: len(counts)] != highest[: len(counts)]):
+            raise ValueError("the rows of a block must share one power")
+        each = np.where(np.isfinite(lowest), lowest, 0.5)
+    return Rows(lay(x, x[0]), lay(y, 0.0), lay(presence, 0.0), lay(noise, 1.0), each)

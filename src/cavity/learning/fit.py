@@ -1,0 +1,332 @@
+"""Learning parameters: maximum evidence, or maximum a posteriori."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.energy import Sites, energy
+from cavity.inference.methods import PowerEP
+from cavity.learning.data import Data, prepare
+from cavity.learning.infer import (
+    Inference,
+    NumericalError,
+    as_dtype,
+    check_model,
+    culprit,
+    first_jitter,
+    infer_from,
+    lay_out,
+    one_blas_thread,
+    settle,
+)
+from cavity.learning.optimise import REACH, Minimum, Progress, StartFailed, minimise
+from cavity.learning.scales import coordinate_scales
+from cavity.models.gp import GP
+from cavity.numerics.linalg import escalate
+from cavity.numerics.parameters import bijections as default_bijections
+from cavity.numerics.parameters import (
+    Interval,
+    Positive,
+    free_parts,
+    from_real,
+    to_real,
+)
+from cavity.numerics.priors import flat, log_prior
+from cavity.numerics.summary import table
+from cavity.numerics.types import Array, Scalar
+
+
+@dataclasses.dataclass(frozen=True)
+class FitResult(Inference):
+    """A fitted model: an `Inference`, and how its parameters were learned.
+
+    Attributes:
+        model: the model with its learned parameters.
+        objective: what was minimised, the negative log evidence minus log priors, in nats.
+        history: the objective after each iteration of the best run.
+        n_iterations: iterations of the best run.
+        n_evaluations: evaluations of the objective in all runs.
+        interrupted: whether learning was interrupted from the keyboard.
+        bijections: the domains the parameters were learned in.
+        priors: their priors.
+    """
+
+    model: GP
+    objective: float
+    history: tuple[float, ...]
+    n_iterations: int
+    n_evaluations: int
+    interrupted: bool
+    bijections: Any
+    priors: Any
+
+    def __str__(self) -> str:
+        status = "converged" if self.converged else "not converged"
+        head = f"log evidence {self.log_evidence:.4f} nats, {status}: {self.message}"
+        return f"{head}\n{table(self.model, self.bijections, self.priors)}"
+
+
+def fit(
+    model: GP,
+    X: Any,
+    y: Any,
+    *,
+    power: Any = 0.5,
+    method: PowerEP | None = None,
+    jitter: float = 1e-8,
+    blocks: Any = None,
+    rows: Mapping[str, Any] | None = None,
+    missing: str = "error",
+    bijections: Any = None,
+    priors: Any = None,
+    schedule: Sequence[Any] = (),
+    n_restarts: int = 0,
+    max_iterations: int = 1000,
+    tolerance: float = 1e-3,
+    seed: int = 0,
+    callback: Callable[[Progress], None] | None = None,
+) -> FitResult:
+    r"""Learns the parameters of a model by minimising its energy, and infers the posterior.
+
+    Learning starts from the parameters that the model has. It moves positive parameters on the
+    logarithmic scale, each by a factor of at most 6e7.
+
+    Args:
+        model: the model.
+        X: inputs, (N, D).
+        y: outputs, (N,) or (N, P).
+        power: as in `infer`.
+        method: as in `infer`.
+        jitter: as in `infer`.
+        blocks: as in `infer`.
+        rows: as in `infer`.
+        missing: as in `infer`.
+        bijections: an edited `cavity.parameters.bijections(model)`: `FIXED` entries are not learned, bounded ones
+            stay within their bounds.
+        priors: an edited `cavity.priors.flat(model)`, for maximum a posteriori learning.
+        schedule: trees of bijections, each learned in turn before `bijections`: freeze
+            parameters in an early one to release them later.
+        n_restarts: further runs from perturbed starts; the best run is kept.
+        max_iterations: iterations of one run at the most.
+        tolerance: a run ends when the objective falls by less than this many nats per iteration.
+        seed: of the perturbed starts.
+        callback: called with a `Progress` after every iteration.
+
+    Returns:
+        The fitted model, its posterior and evidence. Interrupting from the keyboard returns the
+        best found so far.
+
+    Raises:
+        ValueError: for unusable data.
+        TypeError: for data that are not numbers, or float64 data in 32-bit mode.
+        NumericalError: if the objective is undefined where learning starts.
+
+    References:
+        Bui (2017), S23, S69; van der Wilk (2018), items 5 and 47.
+    """
+    method = PowerEP() if method is None else method
+    check_model(model, blocks)
+    data = prepare(X, y, power=power, blocks=blocks, rows=rows, missing=missing)
+    model = as_dtype(model, data)
+    final = default_bijections(model) if bijections is None else bijections
+    densities = flat(model) if priors is None else priors
+    check_inside(model, final)
+    run = _Run(data, method, densities, max_iterations, tolerance, callback)
+    with one_blas_thread():
+        learned, minimum, jitter = run.all(
+            model, (*schedule, final), first_jitter(model, jitter), n_restarts, seed
+        )
+        result = infer_from(learned, data, method, jitter)
+    return _result(result, learned, minimum, final, densities)
+
+
+def _result(
+    inference: Inference, model: GP, minimum: Minimum, maps: Any, densities: Any
+) -> FitResult:
+    shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
+    message = minimum.message if inference.converged else inference.message
+    shared |= {"converged": inference.converged and minimum.converged, "message": message}
+    return FitResult(
+        **shared,
+        model=model,
+        objective=-inference.log_evidence - float(log_prior(model, densities)),
+        history=minimum.history,
+        n_iterations=minimum.iterations,
+        n_evaluations=minimum.evaluations,
+        interrupted=minimum.interrupted,
+        bijections=maps,
+        priors=densities,
+    )
+
+
+def check_inside(model: GP, maps: Any) -> None:
+    """Raises ValueError naming a parameter whose starting value lies outside its domain."""
+    for value, b in free_parts(model, maps):
+        array = np.asarray(value)
+        if isinstance(b, Positive | Interval) and not np.all((array > b.lower) & (array < b.upper)):
+            raise ValueError(
+                f"a parameter starts at {array.min():g} (to {array.max():g}), outside its "
+                f"domain {b}; start inside, or freeze it with FIXED"
+            )
+
+
+@dataclasses.dataclass
+class _Run:
+    """Runs of the optimiser on one data set."""
+
+    data: Data
+    method: PowerEP
+    densities: Any
+    max_iterations: int
+    tolerance: float
+    callback: Callable[[Progress], None] | None
+
+    def all(
+        self, model: GP, stages: tuple[Any, ...], jitter: float, n_restarts: int, seed: int
+    ) -> tuple[GP, Minimum, float]:
+        """The best of the run from the model's parameters and of perturbed ones."""
+        random = np.random.default_rng(seed)
+        best: tuple[GP, Minimum, float] | None = None
+        evaluations = 0
+        for restart in range(n_restarts + 1):
+            start = model if restart == 0 else _perturbed(model, stages[-1], random)
+            try:
+                found = self.staged(start, stages, jitter)
+            except StartFailed:
+                if restart == 0:
+                    raise NumericalError(culprit(model, self.data)) from None
+                continue
+            evaluations += found[1].evaluations
+            if best is None or found[1].objective < best[1].objective:
+                best = found
+            if found[1].interrupted:
+                break
+        assert best is not None
+        return best[0], dataclasses.replace(best[1], evaluations=evaluations), best[2]
+
+    def staged(
+        self, model: GP, stages: tuple[Any, ...], jitter: float
+    ) -> tuple[GP, Minimum, float]:
+        """One run through the stages of a schedule."""
+        minimum, evaluations = None, 0
+        for maps in stages:
+            model, minimum, jitter = self.once(model, maps, jitter)
+            evaluations += minimum.evaluations
+            if minimum.interrupted:
+                break
+        assert minimum is not None
+        return model, dataclasses.replace(minimum, evaluations=evaluations), jitter
+
+    def once(self, model: GP, maps: Any, jitter: float) -> tuple[GP, Minimum, float]:
+        """One stage; run again from its best point where the jitter had to be raised."""
+        objective = _Objective(self, model, maps, jitter)
+        minimum = objective.minimise()
+        for _ in range(3):
+            if minimum.interrupted or objective.jitter == jitter:
+                break
+            jitter = objective.jitter
+            model = objective.model(minimum.x)
+            objective = _Objective(self, model, maps, jitter)
+            minimum = objective.minimise()
+        return objective.model(minimum.x), minimum, objective.jitter
+
+
+class _Objective:
+    """The energy as a function of scaled coordinates around the start; keeps sites and jitter."""
+
+    def __init__(self, run: _Run, model: GP, maps: Any, jitter: float):
+        self.run, self.start, self.maps, self.jitter = run, model, maps, jitter
+        self.origin = to_real(model, maps)
+        scales = coordinate_scales(model, maps, run.data.rows)
+        self.scale = jnp.asarray(scales, self.origin.dtype)
+        self.sites: Sites | None = None
+
+    def minimise(self) -> Minimum:
+        return minimise(
+            self,
+            np.zeros(self.origin.shape[0]),
+            reach=_reach(self.start, self.maps),
+            max_iterations=self.run.max_iterations,
+            tolerance=self.run.tolerance,
+            callback=self.run.callback,
+        )
+
+    def real(self, x: np.ndarray) -> Array:
+        return self.origin + self.scale * jnp.asarray(x, self.origin.dtype)
+
+    def model(self, x: np.ndarray) -> GP:
+        """The model at a point."""
+        return from_real(self.real(x), self.start, self.maps)
+
+    def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        level: float | None = self.jitter
+        scale = np.asarray(self.scale, np.float64)
+        while level is not None:
+            value, gradient, sites = self._evaluate(x, level)
+            if np.isfinite(value) and np.all(np.isfinite(gradient)):
+                self.jitter, self.sites = level, sites
+                return value, gradient * scale
+            level = escalate(level)
+        return np.nan, np.full_like(x, np.nan)
+
+    def _evaluate(self, x: np.ndarray, level: float) -> tuple[float, np.ndarray, Sites]:
+        jitter = jnp.asarray(level, self.origin.dtype)
+        warm = (self.sites, None) if self.sites is not None else (None,)
+        for sites in warm:  # sites of another parameter can be improper here: then from zero
+            (value, found), gradient = _value_and_grad(
+                self.real(x),
+                self.start,
+                self.maps,
+                self.run.densities,
+                self.run.data,
+                self.run.method,
+                jitter,
+                sites,
+            )
+            if np.isfinite(value):
+                break
+        return float(value), np.asarray(gradient, np.float64), found
+
+
+def _perturbed(model: GP, maps: Any, random: np.random.Generator) -> GP:
+    """The model with every logarithm of a free positive parameter moved by a standard normal."""
+    real = np.asarray(to_real(model, maps))
+    parts = free_parts(model, maps)
+    moves = [
+        random.standard_normal(np.size(value)) * isinstance(b, Positive) for value, b in parts
+    ]
+    moved = real + np.concatenate([*moves, np.zeros(0)])
+    return from_real(jnp.asarray(moved, real.dtype), model, maps)
+
+
+def _reach(model: GP, maps: Any) -> np.ndarray:
+    parts = [
+        np.full(np.size(value), REACH if isinstance(b, Positive) else np.inf)
+        for value, b in free_parts(model, maps)
+    ]
+    return np.concatenate([*parts, np.zeros(0)])
+
+
+@eqx.filter_jit
+def _value_and_grad(
+    real: Array,
+    start: GP,
+    maps: Any,
+    densities: Any,
+    data: Data,
+    method: PowerEP,
+    jitter: Scalar,
+    sites: Sites | None,
+) -> tuple[tuple[Scalar, Sites], Array]:
+    def loss(real: Array) -> tuple[Scalar, Sites]:
+        model = from_real(real, start, maps)
+        graph = lay_out(model, data, method, jitter)
+        found, _ = settle(graph, data, method, sites)
+        return energy(graph, found) - log_prior(model, densities), found
+
+    return jax.value_and_grad(loss, has_aux=True)(real)

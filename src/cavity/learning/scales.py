@@ -1,0 +1,127 @@
+"""Scales of the data, and what they say about parameters.
+
+Parameters declare the units they are measured in; with the scales of the columns this gives
+starting values in the units of the data, and step sizes for an optimiser. Positive parameters
+move on the logarithmic scale, where units are only an offset, so learning does not depend on
+the units of the data although nothing is ever transformed.
+"""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from cavity.inference.rows import Rows
+from cavity.kernels.base import Active
+from cavity.numerics.parameters import Real, Units, free_parts, units
+
+
+@dataclasses.dataclass(frozen=True)
+class Scales:
+    """Location and spread of the columns of a data set.
+
+    Attributes:
+        x_centre: mean of each input column.
+        x_spread: standard deviation of each input column; 1 for constant ones.
+        y_centre: mean of each output.
+        y_spread: standard deviation of all outputs about their means; 1 if they are constant.
+    """
+
+    x_centre: np.ndarray
+    x_spread: np.ndarray
+    y_centre: np.ndarray
+    y_spread: float
+
+    def typical(self) -> "Scales":
+        """The same with spreads of a typical distance: times the root of the columns' number."""
+        spread = self.x_spread * np.sqrt(max(len(self.x_spread), 1))
+        return dataclasses.replace(self, x_spread=spread)
+
+    def columns(self, dims: tuple[int, ...]) -> "Scales":
+        """The scales of some input columns only."""
+        kept = list(dims)
+        return Scales(self.x_centre[kept], self.x_spread[kept], self.y_centre, self.y_spread)
+
+
+def measure(X: np.ndarray, y: np.ndarray, presence: np.ndarray | None = None) -> Scales:
+    """The scales of a data set.
+
+    Args:
+        X: inputs (N, D).
+        y: outputs (N, P).
+        presence: weights that broadcast against y, 0 for entries that do not count.
+    """
+    weight = np.ones_like(y) if presence is None else np.broadcast_to(presence, y.shape)
+    count = np.maximum(weight.sum(axis=0), 1.0)
+    centre = (weight * y).sum(axis=0) / count
+    deviation = np.sqrt((weight * (y - centre) ** 2).sum() / count.sum())
+    spread = X.std(axis=0)
+    magnitude = np.abs(X).max(axis=0, initial=0.0)
+    spread = np.where(spread > 1e-12 * magnitude, spread, 1.0)
+    floor = 1e-12 * np.abs(y).max(initial=0.0)
+    return Scales(X.mean(axis=0), spread, centre, float(deviation) if deviation > floor else 1.0)
+
+
+def in_data_units(module: Any, scales: Scales) -> Any:
+    """A module given in standardised units, moved to the units of the data.
+
+    Each parameter is multiplied by its units' powers of the columns' spreads; locations move
+    with the centres. A value that does not depend on the input axis, such as one lengthscale for
+    all columns, becomes one value per column.
+    """
+    return _moved(module, scales, output=True)
+
+
+def _moved(node: Any, scales: Scales, *, output: bool) -> Any:
+    if isinstance(node, Active):
+        inner = _moved(node.kernel, scales.columns(node.dims), output=output)
+        return eqx.tree_at(lambda a: a.kernel, node, inner)
+    if not isinstance(node, eqx.Module):
+        return node
+    names, values = [], []
+    for field in dataclasses.fields(node):
+        value = getattr(node, field.name)
+        if field.metadata.get("static", False) or value is None:
+            continue
+        if isinstance(value, eqx.Module):
+            dimensionless = field.metadata.get("dimensionless", False)
+            new = _moved(value, scales, output=output and not dimensionless)
+        elif eqx.is_inexact_array(value):
+            new = _scaled(value, field.metadata.get("units", Units()), scales, output=output)
+        else:
+            continue
+        names.append(field.name)
+        values.append(new)
+    if not names:
+        return node
+    return eqx.tree_at(lambda m: [getattr(m, name) for name in names], node, values)
+
+
+def _scaled(value: Any, unit: Units, scales: Scales, *, output: bool) -> np.ndarray:
+    factor = scales.x_spread**unit.input if unit.input else np.ones(())
+    if output:
+        factor = factor * scales.y_spread**unit.output
+    moved = np.asarray(value, np.float64) * factor
+    return np.asarray(moved + scales.x_centre if unit.location else moved)
+
+
+def coordinate_scales(model: Any, maps: Any, rows: Rows) -> np.ndarray:
+    """Step sizes of the free coordinates: 1 on logarithmic scales, data units elsewhere."""
+    x = np.asarray(rows.x, np.float64).reshape(-1, rows.x.shape[-1])
+    y = np.asarray(rows.y, np.float64).reshape(-1, rows.y.shape[-1])
+    presence = np.asarray(rows.presence, np.float64).reshape(y.shape[0], -1)
+    scales = measure(x, y, presence)
+    parts = []
+    for value, b, unit in free_parts(model, maps, units(model)):
+        shape = np.shape(value)
+        if not isinstance(b, Real):
+            parts.append(np.ones(int(np.prod(shape))))
+            continue
+        spread = scales.x_spread**unit.input if unit.input else np.ones(())
+        if spread.shape and (not shape or shape[-1] != spread.shape[0]):
+            spread = np.exp(np.mean(np.log(spread)))
+        parts.append(np.ravel(np.broadcast_to(spread * scales.y_spread**unit.output, shape)))
+    return np.concatenate([*parts, np.zeros(0)])
+
+

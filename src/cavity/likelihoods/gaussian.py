@@ -1,0 +1,94 @@
+"""Gaussian noise."""
+
+import jax.numpy as jnp
+from jax.scipy.special import ndtri
+
+from cavity.likelihoods.base import AbstractLikelihood, AbstractPredictive
+from cavity.numerics.gaussian import LOG_2PI
+from cavity.numerics.parameters import positive
+from cavity.numerics.powers import log1p_ratio, log_determinant_ratio
+from cavity.numerics.types import Array, Float
+
+
+class NormalPredictive(AbstractPredictive):
+    """Normal predictive distributions, one per row (and output)."""
+
+    mean: Float[Array, "..."]
+    var: Float[Array, "..."]
+
+    def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        return -0.5 * (LOG_2PI + jnp.log(self.var) + (y - self.mean) ** 2 / self.var)
+
+    def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
+        z = ndtri(jnp.asarray(p, self.mean.dtype))
+        z = z.reshape(z.shape + (1,) * self.mean.ndim)
+        return self.mean + z * jnp.sqrt(self.var)
+
+
+class Gaussian(AbstractLikelihood):
+    r"""Gaussian noise, $p(y \mid f) = \mathcal N(y; f, \sigma^2)$.
+
+    Where `noise` is given (`rows={"noise_variance": ...}`), the noise variance of each row is
+    known and takes the place of `variance`. Noise that is partly known and partly learned is a
+    `White` kernel beside the known part.
+
+    Args:
+        variance: $\sigma^2$, in squared units of the output; one number, or one per output.
+
+    References:
+        Bui (2017), S3 and S23 of the power EP closed form; eq. 1.7.
+    """
+
+    variance: Float[Array, "..."] = positive(output=2)
+
+    def __init__(self, variance: float | Array = 0.1):
+        self.variance = variance
+
+    def noise_variance(self, noise: Float[Array, " *rows"] | None) -> Float[Array, "..."]:
+        """The noise variance of each row and output; shapes broadcast against (rows, outputs)."""
+        return self.variance if noise is None else noise[..., None]
+
+    def log_prob(
+        self, f: Float[Array, "..."], y: Float[Array, "..."], noise: Float[Array, "..."] | None
+    ) -> Float[Array, "..."]:
+        s = self.noise_variance(noise)
+        return -0.5 * (LOG_2PI + jnp.log(s) + (y - f) ** 2 / s)
+
+    def log_power_mean(
+        self,
+        mean: Float[Array, "..."],
+        var: Float[Array, "..."],
+        y: Float[Array, "..."],
+        noise: Float[Array, "..."] | None,
+        power: float | Float[Array, "..."],
+    ) -> Float[Array, "..."]:
+        s = self.noise_variance(noise)
+        # log p(y | m) with s + a v in the quadratic, - log(1 + a v / s) / 2a
+        quadratic = (y - mean) ** 2 / (s + power * var)
+        return -0.5 * (LOG_2PI + jnp.log(s) + quadratic + log1p_ratio(power, var / s))
+
+    def log_power_mean_block(
+        self,
+        mean: Float[Array, " B"],
+        cov: Float[Array, "B B"],
+        y: Float[Array, " B"],
+        presence: Float[Array, " B"],
+        variance: Float[Array, " B"],
+        power: float | Float[Array, ""],
+    ) -> Float[Array, ""]:
+        """`log_power_mean` of a whole block of outputs; absent ones do not count."""
+        s = jnp.sqrt(presence / variance)
+        S = s[:, None] * cov * s[None, :]
+        eye = jnp.eye(S.shape[0], dtype=S.dtype)
+        residual = s * (y - mean)
+        quadratic = residual @ jnp.linalg.solve(eye + power * S, residual)
+        noise = jnp.sum(presence * (LOG_2PI + jnp.log(variance)))
+        return -0.5 * (noise + quadratic + log_determinant_ratio(power, S))
+
+    def predictive(
+        self,
+        mean: Float[Array, "..."],
+        var: Float[Array, "..."],
+        noise: Float[Array, "..."] | None = None,
+    ) -> NormalPredictive:
+        return NormalPredictive(mean, var + self.noise_variance(noise))

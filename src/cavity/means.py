@@ -1,0 +1,89 @@
+"""Floor 1: mean functions."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.numerics.parameters import fixed, real
+from cavity.numerics.types import Array, Float
+
+
+class AbstractMean(eqx.Module):
+    r"""The mean function $m(\mathbf x)$ of a Gaussian process.
+
+    To implement:
+        `__call__(X)`: the N means at the rows of X, or N x P for P outputs with different means.
+        Declare parameters with `real()` and friends, with their units.
+    """
+
+    @abc.abstractmethod
+    def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
+        """The means of the function at the rows of X."""
+
+
+class Zero(AbstractMean):
+    r"""No mean, $m(\mathbf x) = 0$."""
+
+    def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
+        return jnp.zeros(X.shape[0], dtype=X.dtype)
+
+
+class Constant(AbstractMean):
+    r"""The same mean everywhere, $m(\mathbf x) = v$.
+
+    Args:
+        value: $v$, in units of the output; one number, or one per output (P,).
+    """
+
+    value: Float[Array, "..."] = real(output=1)
+
+    def __init__(self, value: Any = 0.0):
+        self.value = value
+
+    def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
+        return jnp.broadcast_to(self.value, (X.shape[0], *self.value.shape))
+
+
+class Linear(AbstractMean):
+    r"""A linear mean, $m(\mathbf x) = \mathbf w^\top (\mathbf x - \mathbf c) + b$.
+
+    Args:
+        weights: $\mathbf w$ (D,), or (D, P) for P outputs, in units of the output per unit of
+            the inputs.
+        bias: $b$, the mean at the centre, in units of the output; one number, or one per
+            output (P,).
+        centre: $\mathbf c$, a place in input space, one number or one per column; not learned
+            by default.
+
+    Raises:
+        ValueError: if the shapes of weights and bias do not belong together, or (when called)
+            if the inputs do not have one column per weight.
+    """
+
+    weights: Float[Array, "D *P"] = real(output=1, input=-1)
+    bias: Float[Array, "..."] = real(output=1)
+    centre: Float[Array, "..."] = fixed(input=1, location=True)
+
+    def __init__(self, weights: Any, bias: Any = 0.0, centre: Any = 0.0):
+        self.weights = weights
+        self.bias = bias
+        self.centre = centre
+
+    def __check_init__(self) -> None:
+        weights, bias = np.shape(self.weights), np.shape(self.bias)
+        if len(weights) not in (1, 2) or bias not in ((), weights[1:]):
+            raise ValueError(
+                "a linear mean needs weights (D,) and one bias, or weights (D, P) and one bias or "
+                f"P of them; given weights of shape {weights} and a bias of shape {bias}"
+            )
+
+    def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
+        if X.shape[1] != self.weights.shape[0]:
+            raise ValueError(
+                f"the linear mean has weights for {self.weights.shape[0]} columns, the inputs "
+                f"have {X.shape[1]}"
+            )
+        return jnp.matmul(X - self.centre, self.weights) + self.bias

@@ -1,0 +1,287 @@
+"""What inference gives: a Gaussian process again."""
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.graph import CorrelatedBelief, WhitenedBelief
+from cavity.inference.rows import Rows
+from cavity.likelihoods.base import AbstractPredictive
+from cavity.models.gp import GP
+from cavity.models.views import InducingView, OutputMean
+from cavity.numerics.checks import as_floats, check_columns, check_finite
+from cavity.numerics.rows import padded_size
+from cavity.numerics.types import Array, Float, PRNGKeyArray
+
+# Values of one N x M matrix held at a time by predictions.
+BUDGET = 1 << 22
+
+
+class Marginals(NamedTuple):
+    """Means and variances, one per row (and per output, as a second axis)."""
+
+    mean: Float[Array, "..."]
+    var: Float[Array, "..."]
+
+
+class Joint(NamedTuple):
+    """Mean and covariance over rows; with several outputs, covariances are (P, n, n)."""
+
+    mean: Float[Array, "..."]
+    cov: Float[Array, "..."]
+
+
+class AbstractPosterior(eqx.Module):
+    """The posterior process of a model: marginals, joint distributions, samples, predictions.
+
+    Marginals are computed in chunks, so their memory does not grow with the square of the rows.
+
+    To implement:
+        fields `model`, `n_inputs`, `outputs`, `single`, `known_noise`; `size`, `moments(X)` and
+        `covariance(X)`.
+    """
+
+    model: eqx.AbstractVar[GP]
+    n_inputs: eqx.AbstractVar[int]
+    outputs: eqx.AbstractVar[int]
+    single: eqx.AbstractVar[bool]  # y was given as a vector
+    known_noise: eqx.AbstractVar[bool]  # the data came with noise variances of their own
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Values that each row is compared with."""
+
+    @abc.abstractmethod
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
+        """Means and variances of f at the rows of X."""
+
+    @abc.abstractmethod
+    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
+        """Covariances of f between the rows of X, per output."""
+
+    def marginals(self, X: Float[Array, "n D"]) -> Marginals:
+        """Means and variances of the latent function f.
+
+        Args:
+            X: inputs, (n, D).
+
+        Returns:
+            `mean` and `var`, each (n,), or (n, P) if the model was given a matrix of outputs.
+
+        Raises:
+            ValueError: if X has the wrong number of columns or is not finite.
+        """
+        mean, var = self._in_chunks(_moments, self._inputs(X))
+        return Marginals(self._shape(mean), self._shape(var))
+
+    def joint(self, X: Float[Array, "n D"]) -> Joint:
+        """Mean and covariance of f over the rows of X, n x n.
+
+        Returns:
+            `mean` (n,) and `cov` (n, n); with several outputs (n, P) and (P, n, n).
+
+        Raises:
+            ValueError: if X has the wrong number of columns or is not finite.
+        """
+        X = self._inputs(X)
+        mean, _ = self._in_chunks(_moments, X)
+        cov = _covariance(self, X)
+        return Joint(self._shape(mean), cov[0] if self.single else cov)
+
+    def sample(self, X: Float[Array, "n D"], n: int = 1, *, key: PRNGKeyArray) -> Array:
+        """Joint samples of f at the rows of X.
+
+        Args:
+            X: inputs, (n_rows, D).
+            n: number of samples.
+            key: `jax.random.key(...)`.
+
+        Returns:
+            (n, n_rows), or (n, n_rows, P).
+
+        Raises:
+            ValueError: if X has the wrong number of columns or is not finite.
+        """
+        X = self._inputs(X)
+        mean, _ = self._in_chunks(_moments, X)
+        roots = _root(_covariance(self, X))
+        noise = jax.random.normal(key, (n, roots.shape[0], X.shape[0]), mean.dtype)
+        draws = mean + jnp.einsum("pij,spj->sip", roots, noise)
+        return draws[..., 0] if self.single else draws
+
+    def predict(
+        self, X: Float[Array, "n D"], *, rows: Mapping[str, Any] | None = None
+    ) -> AbstractPredictive:
+        """The predictive distribution of outputs y at new inputs, noise included.
+
+        Args:
+            X: inputs, (n, D).
+            rows: side data of the rows, `{"noise_variance": (n,)}` where the model was given
+                noise variances with its data.
+
+        Returns:
+            A distribution with `mean`, `var`, `log_density(y)` and `quantile(p)`.
+
+        Raises:
+            ValueError: if X is unusable, or noise variances are missing.
+        """
+        mean, var = self.marginals(X)
+        noise = None if rows is None else rows.get("noise_variance")
+        if noise is None and self.known_noise:
+            raise ValueError(
+                "the model was fitted with a known noise variance per row, so predicting y needs "
+                'them too: pass rows={"noise_variance": ...}, or use marginals(X) for the function'
+            )
+        if noise is not None:
+            noise = as_floats("noise_variance", noise)
+            if noise.shape != mean.shape[:1]:
+                raise ValueError(
+                    f"noise_variance must have one value per row, ({mean.shape[0]},), "
+                    f"given shape {noise.shape}"
+                )
+        if self.single:
+            out = self.model.likelihood.predictive(mean[:, None], var[:, None], noise)
+            return jax.tree.map(lambda x: x[:, 0], out)
+        return self.model.likelihood.predictive(mean, var, noise)
+
+    def _inputs(self, X: Any) -> Float[Array, "n D"]:
+        X = as_floats("X", X)
+        check_columns("X", X, self.n_inputs)
+        check_finite("X", X)
+        return X
+
+    def _shape(self, x: Float[Array, "n P"]) -> Array:
+        return x[:, 0] if self.single else x
+
+    def _in_chunks(self, fn: Callable, X: Float[Array, "n D"]) -> Any:
+        if isinstance(X, jax.core.Tracer):
+            return fn(self, X)
+        n = X.shape[0]
+        chunk = max(1 << max((BUDGET // max(self.size, 1)).bit_length() - 1, 0), 64)
+        size = min(chunk, padded_size(n))
+        parts = []
+        for start in range(0, n, size):
+            part = np.asarray(X[start : start + size])
+            rows = part.shape[0]
+            padded = np.concatenate([part, np.repeat(part[:1], size - rows, axis=0)])
+            parts.append(jax.tree.map(lambda x, rows=rows: x[:rows], fn(self, padded)))
+        return jax.tree.map(lambda *x: jnp.concatenate(x) if len(x) > 1 else x[0], *parts)
+
+
+@eqx.filter_jit
+def _moments(posterior: AbstractPosterior, X: Array) -> tuple[Array, Array]:
+    return posterior.moments(X)
+
+
+@eqx.filter_jit
+def _covariance(posterior: AbstractPosterior, X: Array) -> Array:
+    return posterior.covariance(X)
+
+
+@eqx.filter_jit
+def _root(cov: Float[Array, "P n n"]) -> Float[Array, "P n n"]:
+    # an eigendecomposition, because covariances of near points are singular to rounding
+    values, vectors = jnp.linalg.eigh(cov)
+    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
+
+
+class SparsePosterior(AbstractPosterior):
+    r"""Posterior of a sparse GP, through its M inducing variables.
+
+    $f(\mathbf x)$ has mean $\mathbf a^\top \mathbf m$ and variance $d + \mathbf a^\top \mathbf
+    B^{-1} \mathbf a$: a sum of terms that are never negative.
+    """
+
+    model: GP
+    view: InducingView
+    belief: WhitenedBelief
+    n_inputs: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    known_noise: bool = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        return self.view.inducing.size
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
+        projection = self.view.project(_rows(X, self.outputs))
+        mean, var = self.belief.marginal(projection)
+        return mean + projection.offset, var + projection.residual[:, None]
+
+    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
+        block = self.view.project(_rows(X[None], self.outputs))
+        _, cov = self.belief.marginal(block)
+        return cov[0] + block.residual
+
+
+class FullPosterior(AbstractPosterior):
+    r"""Posterior of a full GP, through its values at the N training inputs.
+
+    Mean $\mathbf k^\top \mathbf w$, variance $k - |\mathbf L^{-1} \mathbf T^{1/2} \mathbf k|^2$.
+    """
+
+    model: GP
+    inputs: Float[Array, "N D"]
+    weights: Float[Array, "N P"]
+    root: Float[Array, "G N N"]
+    n_inputs: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    known_noise: bool = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        return self.inputs.shape[0]
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
+        cross = self.model.kernel.cross(self.inputs, X)
+        mean = cross.T @ self.weights + OutputMean(self.model.mean, self.outputs)(X)
+        explained = jnp.sum((self.root @ cross) ** 2, axis=1).T
+        var = jnp.maximum(self.model.kernel.diag(X)[:, None] - explained, 0.0)
+        return mean, jnp.broadcast_to(var, mean.shape)
+
+    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
+        half = self.root @ self.model.kernel.cross(self.inputs, X)
+        cov = self.model.kernel.cross(X, X) - jnp.swapaxes(half, -1, -2) @ half
+        return jnp.broadcast_to(cov, (self.outputs, *cov.shape[1:]))
+
+
+def _rows(X: Array, outputs: int) -> Rows:
+    y = jnp.zeros((*X.shape[:-1], outputs), X.dtype)
+    return Rows(X, y, y)
+
+
+def posterior_of(
+    model: GP,
+    view: Any,
+    belief: WhitenedBelief | CorrelatedBelief,
+    rows: Rows,
+    *,
+    single: bool,
+) -> AbstractPosterior:
+    """The posterior process of a model, from what inference found at the data.
+
+    Args:
+        model: the model.
+        view: how the data rows saw the variable.
+        belief: the variable's posterior.
+        rows: the data.
+        single: whether outputs were given as a vector.
+    """
+    outputs = rows.y.shape[-1]
+    static = {
+        "n_inputs": rows.x.shape[-1],
+        "outputs": outputs,
+        "single": single,
+        "known_noise": rows.noise is not None,
+    }
+    if isinstance(belief, WhitenedBelief):
+        return SparsePosterior(model, view, belief, **static)
+    return FullPosterior(model, rows.x, belief.weights, belief.root, **static)

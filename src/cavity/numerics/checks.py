@@ -1,0 +1,63 @@
+"""Checks of arrays that come from outside, with messages that say what to do."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.numerics.types import Array
+
+
+def as_floats(name: str, value: Any) -> Array:
+    """The value as a float array of JAX's present precision.
+
+    Raises:
+        TypeError: for values that are not numbers, and for float64 values while JAX would
+            silently make them float32.
+    """
+    if isinstance(value, jax.Array | jax.core.Tracer):
+        return value if jnp.issubdtype(value.dtype, jnp.floating) else value.astype(float)
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"{name} must hold numbers, given values of type {array.dtype}; encode text and "
+            "dates as numbers first"
+        )
+    was_float64 = isinstance(value, np.ndarray) and array.dtype == np.float64
+    if was_float64 and not jax.config.jax_enable_x64:
+        raise TypeError(
+            f"{name} is float64, but JAX is in 32-bit mode and would lose half its digits: work "
+            "inside `with jax.enable_x64(True):`, or pass float32 on purpose"
+        )
+    if array.dtype.kind != "f":
+        array = array.astype(np.float64 if jax.config.jax_enable_x64 else np.float32)
+    return jnp.asarray(array)
+
+
+def check_finite(name: str, array: Array) -> None:
+    """Raises ValueError naming the first entry that is NaN or infinite."""
+    if isinstance(array, jax.core.Tracer):
+        return
+    bad = np.argwhere(~np.isfinite(np.asarray(array)))
+    if len(bad):
+        place = ", ".join(map(str, bad[0]))
+        raise ValueError(
+            f"{name} has {len(bad)} entries that are NaN or infinite, the first at index "
+            f"[{place}]; remove or impute those rows"
+        )
+
+
+def check_columns(name: str, array: Array, columns: int | None = None) -> None:
+    """Raises ValueError unless the array is a matrix with rows (and that many columns)."""
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} must be a matrix of shape (rows, columns), given shape {array.shape}; a "
+            f"single input column is {name}[:, None]"
+        )
+    if array.shape[0] == 0:
+        raise ValueError(f"{name} has no rows; at least one is needed")
+    if columns is not None and array.shape[1] != columns:
+        raise ValueError(
+            f"{name} has {array.shape[1]} columns, the model was fitted with {columns}"
+        )

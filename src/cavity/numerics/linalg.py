@@ -1,0 +1,49 @@
+"""Cholesky factors, their inverses, and one jitter policy.
+
+The policy: a covariance that is to be factorised gets `jitter` times the mean of its diagonal
+added to the diagonal. A factorisation that fails gives NaN, never an exception; whoever runs
+the computation sees the NaN and runs it again with more jitter, `escalate` at a time.
+"""
+
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+
+from cavity.numerics.types import Array, Float, Scalar
+
+# Ten-fold steps from the caller's jitter up to this share of the mean variance.
+MOST_JITTER = 1e-3
+
+
+def jittered(
+    K: Float[Array, "M M"], jitter: float | Scalar, diag: Float[Array, " M"]
+) -> Float[Array, "M M"]:
+    """K with its diagonal set to `diag` plus `jitter` times the mean of `diag`."""
+    index = jnp.arange(K.shape[0])
+    return K.at[index, index].set(diag + jitter * jnp.mean(diag))
+
+
+def escalate(jitter: float) -> float | None:
+    """The next jitter to try after a failed factorisation, None when there is none left."""
+    following = max(jitter * 10.0, 1e-10)
+    return following if following <= MOST_JITTER * 1.001 else None
+
+
+def cholesky(K: Float[Array, "... M M"]) -> Float[Array, "... M M"]:
+    """The lower Cholesky factor; NaN where K is not numerically positive definite."""
+    return jnp.linalg.cholesky(K)
+
+
+def inverse_lower(L: Float[Array, "M M"]) -> Float[Array, "M M"]:
+    """The inverse of a lower triangular matrix.
+
+    Multiplying N columns by it replaces a triangular solve against N columns, which is many
+    times slower. Its error is of the order of the condition number of L times the rounding
+    unit: with a jitter of 1e-8 (a condition of K below 1e11), products agree with solves to
+    1e-9 relative.
+    """
+    return solve_triangular(L, jnp.eye(L.shape[0], dtype=L.dtype), lower=True)
+
+
+def log_determinant(L: Float[Array, "... M M"]) -> Float[Array, "..."]:
+    """log |K| from the Cholesky factor of K."""
+    return 2.0 * jnp.sum(jnp.log(jnp.diagonal(L, axis1=-2, axis2=-1)), axis=-1)

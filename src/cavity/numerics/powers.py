@@ -1,0 +1,51 @@
+"""Functions of the power that keep their limit at zero."""
+
+import jax
+import jax.numpy as jnp
+
+from cavity.numerics.types import Array, Float
+
+Power = float | Float[Array, ""] | Float[Array, "..."]
+
+
+def is_exactly(power: Power, value: float) -> bool:
+    """Whether the power is this very Python number, so that the limit is known when tracing."""
+    return isinstance(power, int | float) and power == value
+
+
+def log1p_ratio(power: Power, x: Array) -> Array:
+    r"""$\log(1 + a x) / a$, which is $x$ at $a = 0$; accurate for every $a \ge 0$."""
+    if is_exactly(power, 0.0):
+        return x
+    if is_exactly(power, 1.0):
+        return jnp.log1p(x)
+    ax = power * x
+    small = jnp.abs(ax) < 1e-5
+    # log(1 + ax)/a = x (1 - ax/2 + (ax)²/3 - ...)
+    series = x * (1.0 - ax / 2.0 + ax**2 / 3.0)
+    safe = jnp.where(small, 1.0, power)
+    return jnp.where(small, series, jnp.log1p(jnp.where(small, 0.0, ax)) / safe)
+
+
+def log_determinant_ratio(power: Power, S: Float[Array, "B B"]) -> Float[Array, ""]:
+    r"""$\log |I + a S| / a$ for symmetric S, which is its trace at $a = 0$."""
+    if is_exactly(power, 0.0):
+        return jnp.trace(S)
+    eye = jnp.eye(S.shape[-1], dtype=S.dtype)
+
+    def direct(a: Array) -> Array:
+        L = jnp.linalg.cholesky(eye + a * S)
+        return 2.0 * jnp.sum(jnp.log(jnp.diagonal(L))) / a
+
+    if is_exactly(power, 1.0):
+        return direct(jnp.ones((), S.dtype))
+    # tr S - a tr S²/2 + a² tr S³/3 where a S is small
+    small = power * jnp.sqrt(jnp.sum(S * S)) < 1e-5
+    SS = S @ S
+    series = jnp.trace(S) - power * jnp.trace(SS) / 2.0 + power**2 * jnp.sum(SS * S) / 3.0
+    return jnp.where(small, series, direct(jnp.where(small, 1.0, power)))
+
+
+def frozen(tree: Array) -> Array:
+    """The same values, constant under differentiation."""
+    return jax.tree.map(jax.lax.stop_gradient, tree)

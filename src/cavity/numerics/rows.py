@@ -1,0 +1,75 @@
+"""Work over the rows of a table in chunks of bounded memory, and shapes that repeat."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+CHUNK = 2048
+WHOLE = 8192
+
+
+def repeating_size(n: int) -> int:
+    """`n` rounded up to one of eight sizes per doubling: at most 12.5 % more."""
+    step = 1 << max(n.bit_length() - 4, 0)
+    return -(-n // step) * step
+
+
+def padded_size(n: int, row_size: int = 1) -> int:
+    """The number of rows that a table of `n` rows is padded to.
+
+    Tables of similar length share one compiled program. Beyond `WHOLE` values it is a
+    multiple of the chunk as well.
+
+    Args:
+        n: rows, at least 1.
+        row_size: values in a row (the rows of a block).
+    """
+    size = max(repeating_size(n), 8) if row_size == 1 else repeating_size(n)
+    chunk = chunk_size(size, row_size)
+    return -(-size // chunk) * chunk
+
+
+def chunk_size(n: int, row_size: int = 1) -> int:
+    """Rows worked on at a time: all of them up to `WHOLE` values, a power of two above."""
+    if n * row_size <= WHOLE:
+        return n
+    return max(1 << (max(CHUNK // row_size, 1).bit_length() - 1), 1)
+
+
+def _split(rows: Any, chunk: int) -> Any:
+    return jax.tree.map(lambda x: x.reshape(-1, chunk, *x.shape[1:]), rows)
+
+
+def _length(rows: Any) -> int:
+    return jax.tree.leaves(rows)[0].shape[0]
+
+
+def sum_over_rows(fn: Callable[[Any], Any], rows: Any, chunk: int) -> Any:
+    """The sum over chunks of `fn(chunk of rows)`, with the memory of one chunk.
+
+    Args:
+        fn: takes a part of `rows` and gives a pytree of arrays, to be added.
+        rows: pytree of arrays with a common leading axis, a multiple of `chunk` if longer.
+        chunk: rows at a time. The backward pass computes each chunk anew.
+    """
+    if _length(rows) <= chunk:
+        return fn(rows)
+    parts = _split(rows, chunk)
+
+    def step(total: Any, part: Any) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, fn(part)), None
+
+    shape = jax.eval_shape(fn, jax.tree.map(lambda x: x[0], parts))
+    zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shape)
+    total, _ = jax.lax.scan(jax.checkpoint(step), zero, parts)
+    return total
+
+
+def map_over_rows(fn: Callable[[Any], Any], rows: Any, chunk: int) -> Any:
+    """`fn` of each chunk of rows, its results joined along the leading axis."""
+    if _length(rows) <= chunk:
+        return fn(rows)
+    out = jax.lax.map(fn, _split(rows, chunk))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), out)

@@ -1,0 +1,166 @@
+"""What every kernel must do, checked through the public interface of `AbstractKernel`.
+
+A check takes a kernel and its number of input columns. `CHECKS` has them all.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.kernels import AbstractKernel, Product
+from cavity.numerics.parameters import bijections, from_real, to_real, units
+from tests.tolerances import assert_close
+
+# Where a kernel has a kink at zero distance, rounding of 1e-16 in a square is 1e-8 in a distance.
+AT_ZERO_DISTANCE = 1e-7
+
+
+def inputs(n_inputs):
+    """Some inputs on a grid, so that moving them by 2^20 rounds nothing; no two rows equal."""
+    rng = np.random.default_rng(3)
+    X, Z = rng.normal(size=(6, n_inputs)), rng.normal(size=(4, n_inputs))
+    return [jnp.asarray(np.round(x * 2**20) / 2**20) for x in (X, Z)]
+
+
+def check_shapes(kernel, n_inputs):
+    X, Z = inputs(n_inputs)
+    assert kernel.cross(X, Z).shape == (6, 4)
+    assert kernel.diag(X).shape == (6,)
+
+
+def check_diag(kernel, n_inputs):
+    """The variances are the covariances of each input with itself."""
+    X, _ = inputs(n_inputs)
+    assert_close(np.diag(kernel.cross(X, X)), kernel.diag(X), scale=AT_ZERO_DISTANCE / 1e-12)
+
+
+def check_symmetry(kernel, n_inputs):
+    X, Z = inputs(n_inputs)
+    assert_close(kernel.cross(X, Z), kernel.cross(Z, X).T, "factorised")
+
+
+def check_positive_semidefinite(kernel, n_inputs):
+    """Also with repeated inputs."""
+    X, Z = inputs(n_inputs)
+    K = kernel.cross(*[jnp.concatenate([X, Z, X[:2]])] * 2)
+    eigenvalues = np.linalg.eigvalsh(K)
+    assert eigenvalues[0] >= -AT_ZERO_DISTANCE * eigenvalues[-1]
+
+
+def check_one_pair_at_a_time(kernel, n_inputs):
+    """A covariance depends on its two inputs only, not on the others in the batch."""
+    X, Z = inputs(n_inputs)
+    rows = jax.vmap(lambda x: jax.vmap(lambda z: kernel.cross(x[None], z[None])[0, 0])(Z))(X)
+    assert_close(kernel.cross(X, Z), rows, "factorised")
+
+
+def directional(kernel, n_inputs, same):
+    """A scalar function of parameters and both inputs, its arguments, and a direction."""
+    leaves, structure = jax.tree.flatten(kernel)
+    X, Z = inputs(n_inputs)
+    point = ([jnp.asarray(leaf) for leaf in leaves], X, X if same else Z)
+    rng = np.random.default_rng(4)
+    direction = jax.tree.map(lambda a: jnp.asarray(rng.normal(size=a.shape)), point)
+    weights = rng.normal(size=(6, 6 if same else 4))
+
+    def function(leaves, X, Z):
+        rebuilt = jax.tree.unflatten(structure, leaves)
+        return jnp.sum(weights * rebuilt.cross(X, Z)) + jnp.sum(rebuilt.diag(X))
+
+    return function, point, direction
+
+
+def check_gradients_at_zero_distance(kernel, n_inputs):
+    """Finite with respect to every parameter and to both inputs."""
+    function, point, _ = directional(kernel, n_inputs, same=True)
+    for gradient in jax.tree.leaves(jax.grad(function, (0, 1, 2))(*point)):
+        assert np.all(np.isfinite(gradient))
+
+
+def check_gradients(kernel, n_inputs):
+    """The gradient along a direction is the central difference along it, per argument."""
+    function, point, direction = directional(kernel, n_inputs, same=False)
+    gradient = jax.grad(function, (0, 1, 2))(*point)
+    for i in range(3):
+        slope = sum(
+            jnp.vdot(g, d)
+            for g, d in zip(*map(jax.tree.leaves, (gradient[i], direction[i])), strict=True)
+        )
+        step = jax.tree.map(lambda a: 1e-6 * a, direction[i])
+        ends = [jax.tree.map(lambda a, h, s=sign: a + s * h, point[i], step) for sign in (1, -1)]
+        high, low = (function(*point[:i], end, *point[i + 1 :]) for end in ends)
+        assert_close(slope, (high - low) / 2e-6, "gradient", scale=1.0)
+
+
+def moved(kernel, scale_input=1.0, shift=0.0, scale_output=1.0):
+    """The kernel for inputs in another unit from another origin, and for outputs in another unit.
+
+    In a product only the first factor carries the unit of the output.
+    """
+    if isinstance(kernel, Product):
+        first = moved(kernel.first, scale_input, shift, scale_output)
+        return Product(first, moved(kernel.second, scale_input, shift))
+    parts = {f.name: getattr(kernel, f.name) for f in dataclasses.fields(kernel)}
+    if any(isinstance(part, AbstractKernel) for part in parts.values()):
+        moves = scale_input, shift, scale_output
+        inside = {
+            name: moved(part, *moves) if isinstance(part, AbstractKernel) else part
+            for name, part in parts.items()
+        }
+        return type(kernel)(**inside)
+
+    def move(value, unit):
+        value = value * scale_input**unit.input * scale_output**unit.output
+        return np.asarray(value + shift if unit.location else value)
+
+    return jax.tree.map(move, kernel, units(kernel))
+
+
+def check_units(kernel, n_inputs):
+    """Parameters have the declared units: changing all units changes no covariance but by them."""
+    X, Z = inputs(n_inputs)
+    other = moved(kernel, scale_input=7.0, scale_output=3.0)
+    assert_close(other.cross(7.0 * X, 7.0 * Z), 9.0 * kernel.cross(X, Z), "factorised")
+
+
+def check_offset(kernel, n_inputs):
+    """A million away, with its locations moved along, a kernel has lost nothing."""
+    X, Z = inputs(n_inputs)
+    far = moved(kernel, shift=2.0**20)
+    assert_close(far.cross(X + 2**20, Z + 2**20), kernel.cross(X, Z), "factorised")
+    assert_close(far.diag(X + 2**20), kernel.diag(X), "factorised")
+
+
+def check_float32(kernel, n_inputs):
+    X, Z = inputs(n_inputs)
+    expected = kernel.cross(X, Z)
+    with jax.enable_x64(False):
+        X, Z = jnp.asarray(np.asarray(X, np.float32)), jnp.asarray(np.asarray(Z, np.float32))
+        K, variances = kernel.cross(X, Z), kernel.diag(X)
+    assert K.dtype == variances.dtype == np.float32
+    assert_close(K, expected)
+
+
+def check_parameters(kernel, n_inputs):
+    """Every parameter has a domain that holds its value."""
+    domains = bijections(kernel)
+    again = from_real(to_real(kernel, domains), kernel, domains)
+    for value, back in zip(*map(jax.tree.leaves, (kernel, again)), strict=True):
+        assert_close(back, value)
+
+
+CHECKS = [
+    check_shapes,
+    check_diag,
+    check_symmetry,
+    check_positive_semidefinite,
+    check_one_pair_at_a_time,
+    check_gradients_at_zero_distance,
+    check_gradients,
+    check_units,
+    check_offset,
+    check_float32,
+    check_parameters,
+]

@@ -1,0 +1,79 @@
+"""What every test shares: precision, threads, shape checks, data and random numbers.
+
+Environment: CAVITY_TYPECHECK=0 leaves the run-time shape checks out; CAVITY_DATA names the
+folder of the real data sets (default ../shared/data beside the repository).
+"""
+
+import os
+from pathlib import Path
+
+# Compile time is most of a small test's time; the kernels' speed is not. Subprocesses inherit it.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("MPLBACKEND", "Agg")
+# Idle BLAS threads spin, and xdist runs one process per core.
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+import hypothesis
+import jax
+import numpy as np
+import pytest
+import threadpoolctl
+from jaxtyping import install_import_hook
+
+# The variables above come too late where a pytest plugin has loaded numpy already.
+THREADS = threadpoolctl.threadpool_limits(1, user_api="blas")
+
+jax.config.update("jax_enable_x64", True)
+
+# Compilation makes first examples slow, and a failure must come back in the next run.
+hypothesis.settings.register_profile("cavity", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("cavity")
+
+if os.environ.get("CAVITY_TYPECHECK", "1") != "0":
+    from tests import typecheck
+
+    install_import_hook("cavity", f"{typecheck.__name__}.checked")
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def precision(request):
+    """Tests run in float64; those marked `x32` in a fresh session's default."""
+    if request.node.get_closest_marker("x32") is None:
+        yield
+        return
+    jax.config.update("jax_enable_x64", False)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", True)
+
+
+@pytest.fixture
+def rng():
+    """Random numbers, the same in every run."""
+    return np.random.default_rng(20170925)
+
+
+@pytest.fixture
+def key():
+    """A JAX random key, the same in every run."""
+    return jax.random.key(20170925)
+
+
+@pytest.fixture(scope="session")
+def root():
+    """The repository's folder."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """The folder of real data sets; the test skips where there is none."""
+    folder = Path(os.environ.get("CAVITY_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"real data sets are not there: no folder {folder} (set CAVITY_DATA)")
+    return folder

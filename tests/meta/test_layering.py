@@ -1,0 +1,137 @@
+"""Imports point downwards only, and each floor has its own third-party packages.
+
+The folders of the package are the floors. A module imports from its own floor or below; inside
+`kernels`, `inducing`, `likelihoods` and `models`, siblings import only `base` (models: also
+`layers`, `posterior` and `views`); `kernels.formula`, which names every kernel, imports them all.
+No module but the root's own `__init__` imports the root package.
+Floors 0 to 3 import only jax, numpy, equinox and jaxtyping; scipy, optax, scikit-learn,
+threadpoolctl and blackjax enter at floor 4, inside functions; the rest of the dependencies at
+floor 5.
+"""
+
+import ast
+import sys
+import tomllib
+
+import pytest
+
+from tests.meta.source import ROOT, modules
+
+FLOORS = {
+    "numerics": 0,
+    "kernels": 1,
+    "means": 1,
+    "inducing": 1,
+    "likelihoods": 1,
+    "inference": 2,
+    "models": 3,
+    "learning": 4,
+    "interfaces": 5,
+    "__main__": 5,
+}
+SHARED_BY_SIBLINGS = {
+    "kernels": {"base"},
+    "inducing": {"base"},
+    "likelihoods": {"base"},
+    "models": {"base", "layers", "posterior", "views"},
+}
+COLLECTORS = {"cavity.kernels.formula"}
+CORE = {"jax", "numpy", "equinox", "jaxtyping"}
+LEARNING = CORE | {"scipy", "optax", "sklearn", "threadpoolctl", "blackjax"}
+LAZY_ON_FLOOR_4 = {"scipy", "optax", "sklearn", "blackjax"}  # each costs import time
+
+
+def dependencies():
+    """What pyproject.toml lets users have, by the name one imports."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = project["dependencies"] + project["optional-dependencies"]["mcmc"]
+    names = {line.split(">")[0].strip() for line in declared}
+    return {"sklearn" if name == "scikit-learn" else name for name in names}
+
+
+def folder(name):
+    """The first part of a dotted name below the root package, None for the root itself."""
+    return name.split(".")[1] if "." in name else None
+
+
+def imports(module):
+    """Pairs of an imported dotted name and whether the import waits inside a function."""
+    inside = {
+        id(node)
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, id(node) in inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module.name}: relative import on line {node.lineno}"
+            yield from ((resolve(node.module, a.name), id(node) in inside) for a in node.names)
+
+
+def resolve(package, name):
+    """The module that `from package import name` reads."""
+    full = f"{package}.{name}"
+    return full if full in modules() else package
+
+
+def own(module):
+    return [name for name, _ in imports(module) if name.split(".")[0] == "cavity"]
+
+
+INNER = [module for name, module in modules().items() if name != "cavity"]
+each_module = pytest.mark.parametrize("module", INNER, ids=lambda module: module.name)
+
+
+@each_module
+def test_module_belongs_to_a_floor(module):
+    assert folder(module.name) in FLOORS, f"{module.path} is on no floor"
+
+
+@each_module
+def test_no_import_of_the_root_package(module):
+    assert "cavity" not in own(module)
+
+
+@each_module
+def test_imports_point_downwards(module):
+    floor = FLOORS[folder(module.name)]
+    upwards = {name for name in own(module) if "." in name and FLOORS[folder(name)] > floor}
+    assert not upwards, f"{module.name} (floor {floor}) imports {sorted(upwards)}"
+
+
+@each_module
+def test_siblings_import_only_what_they_share(module):
+    mine = folder(module.name)
+    if mine not in SHARED_BY_SIBLINGS or module.is_package or module.name in COLLECTORS:
+        return
+    shared = SHARED_BY_SIBLINGS[mine]
+    siblings = {name for name in own(module) if folder(name) == mine}
+    private = {name for name in siblings if name.split(".")[2:3] not in [[s] for s in shared]}
+    assert not private, f"{module.name} imports {sorted(private)}; siblings share only {shared}"
+
+
+@each_module
+def test_third_party_packages_by_floor(module):
+    floor = FLOORS[folder(module.name)]
+    allowed = CORE if floor <= 3 else LEARNING if floor == 4 else dependencies()
+    used = {(name.split(".")[0], late) for name, late in imports(module)}
+    used = {(name, late) for name, late in used if name not in sys.stdlib_module_names}
+    strange = {name for name, _ in used} - allowed - {"cavity"}
+    assert not strange, f"{module.name} (floor {floor}) imports {sorted(strange)}"
+    early = {name for name, late in used if not late} & LAZY_ON_FLOOR_4
+    assert floor != 4 or not early, f"{module.name} must import {sorted(early)} inside functions"
+
+
+def test_no_import_cycle():
+    """Every chain of imports ends: no module needs itself."""
+    needs = {module.name: set(own(module)) - {module.name} for module in INNER}
+    while needs:
+        done = {name for name, wanted in needs.items() if not wanted & needs.keys()}
+        assert done, f"these modules import each other: {sorted(needs)}"
+        needs = {name: wanted for name, wanted in needs.items() if name not in done}
+
+
+def test_dependencies_are_those_of_the_floors():
+    assert dependencies() >= LEARNING
