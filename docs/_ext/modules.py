@@ -29,9 +29,17 @@ class Modules(SphinxDirective):
 .. automodule:: {package}.{name}
    :members:
    :show-inheritance:
+   :exclude-members: {", ".join(at_the_root(f"{package}.{name}"))}
 ```"""
         self.state.nested_parse(StringList(page.splitlines(), source=name), 0, section)
         return section
+
+
+def at_the_root(module):
+    """Names of a module that the root package exports: their place is its page."""
+    root = importlib.import_module("cavity")
+    origin = {name: getattr(getattr(root, name), "__module__", None) for name in root.__all__}
+    return [name for name, place in origin.items() if place == module]
 
 
 def setup(app):

@@ -15,6 +15,7 @@ from cavity.inference.graph import AbstractView, Projection
 from cavity.inference.rows import Rows
 from cavity.inference.sites import AbstractSites, BlockSites, ScalarSites
 from cavity.numerics.gaussian import LOG_2PI
+from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.powers import Power, log1p_ratio, log_determinant_ratio
 from cavity.numerics.types import Array, Float
 
@@ -102,7 +103,7 @@ def _exact_blocks(
     log_noise = presence * (LOG_2PI + jnp.log(variance))
 
     def one(w: Array, D: Array, a: Power) -> tuple[Array, Array]:
-        s = jnp.sqrt(w)
+        s = safe_sqrt(w)
         S = s[:, None] * D * s[None, :]
         eye = jnp.eye(S.shape[0], dtype=S.dtype)
         inverse = jnp.linalg.inv(eye + a * S)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
 from cavity.inference.rows import Rows
-from cavity.numerics.linalg import cholesky, inverse_lower, log_determinant
+from cavity.numerics.linalg import cholesky, inverse_lower, log_determinant, safe_sqrt
 from cavity.numerics.types import Array, Float, Scalar
 
 
@@ -210,7 +210,7 @@ class Correlated(AbstractVariable):
         K, tau = self.covariance, messages.precision  # N N, N G
         groups = tau.shape[1]
         replicas = messages.shift.shape[1] // groups
-        s = jnp.sqrt(tau).T  # G N
+        s = safe_sqrt(tau).T  # G N
         u = jnp.where(tau > 0.0, messages.shift / jnp.sqrt(jnp.where(tau > 0.0, tau, 1.0)), 0.0)
         eye = jnp.eye(K.shape[0], dtype=K.dtype)
         # B = I + T^½ K T^½

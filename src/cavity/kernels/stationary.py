@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel, Values, check_columns, not_negative
+from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.parameters import positive, real
 from cavity.numerics.types import Array, Float
 
@@ -31,12 +32,6 @@ def squared_distance(
     # |x - z|² = |x|² + |z|² - 2 xᵀz
     r2 = jnp.sum(X**2, axis=1)[:, None] + jnp.sum(Z**2, axis=1)[None, :] - 2.0 * X @ Z.T
     return not_negative(r2)
-
-
-def _sqrt(r2: Array) -> Array:
-    """Square root with a zero gradient at zero, where its own is infinite."""
-    inside = jnp.where(r2 > 0.0, r2, 1.0)
-    return jnp.where(r2 > 0.0, jnp.sqrt(inside), 0.0)
 
 
 def _smooth(r2: Array, near: Array, function: Callable[[Array], Array]) -> Array:
@@ -118,7 +113,7 @@ class Matern12(AbstractStationary):
         self.lengthscale = lengthscale
 
     def correlation(self, r2: Float[Array, "..."]) -> Float[Array, "..."]:
-        return jnp.exp(-_sqrt(r2))
+        return jnp.exp(-safe_sqrt(r2))
 
 
 class Matern32(AbstractStationary):

@@ -21,14 +21,12 @@ class Data(eqx.Module):
         rows: the data, padded; blocks are rows with an axis more.
         power: the power of all rows: a Python number at 0 and 1, an array in between.
         chunk: rows worked on at a time.
-        n_rows: rows given.
         single: whether y was a vector.
     """
 
     rows: Rows
     power: Any
     chunk: int = eqx.field(static=True)
-    n_rows: int = eqx.field(static=True)
     single: bool = eqx.field(static=True)
 
 
@@ -73,7 +71,7 @@ def prepare(
     row_size = laid.x.shape[1] if laid.blocked else 1
     traced = shared if shared in (None, 0.0, 1.0) else jnp.asarray(shared, dtype)
     chunk = chunk_size(laid.x.shape[0], row_size)
-    return Data(laid, 0.0 if traced is None else traced, chunk, inputs.shape[0], single)
+    return Data(laid, 0.0 if traced is None else traced, chunk, single)
 
 
 def _outputs(y: Array, n: int, missing: str) -> tuple[np.ndarray, np.ndarray]:

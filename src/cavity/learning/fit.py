@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.energy import Sites, energy
+from cavity.inference.energy import Sites, empty_sites, energy
 from cavity.inference.methods import PowerEP
 from cavity.learning.data import Data, prepare
 from cavity.learning.infer import (
@@ -244,7 +244,8 @@ class _Objective:
         self.origin = to_real(model, maps)
         scales = coordinate_scales(model, maps, run.data.rows)
         self.scale = jnp.asarray(scales, self.origin.dtype)
-        self.sites: Sites | None = None
+        self.empty = _no_sites(model, run.data, run.method)
+        self.sites = self.empty
 
     def minimise(self) -> Minimum:
         return minimise(
@@ -269,15 +270,17 @@ class _Objective:
         while level is not None:
             value, gradient, sites = self._evaluate(x, level)
             if np.isfinite(value) and np.all(np.isfinite(gradient)):
-                self.jitter, self.sites = level, sites
+                self.jitter = level
+                self.sites = None if self.empty is None else sites
                 return value, gradient * scale
             level = escalate(level)
         return np.nan, np.full_like(x, np.nan)
 
     def _evaluate(self, x: np.ndarray, level: float) -> tuple[float, np.ndarray, Sites]:
         jitter = jnp.asarray(level, self.origin.dtype)
-        warm = (self.sites, None) if self.sites is not None else (None,)
-        for sites in warm:  # sites of another parameter can be improper here: then from zero
+        # warm sites of other parameters can be improper here: then from zero
+        starts = (None,) if self.empty is None else (self.sites, self.empty)
+        for sites in starts:
             (value, found), gradient = _value_and_grad(
                 self.real(x),
                 self.start,
@@ -291,6 +294,16 @@ class _Objective:
             if np.isfinite(value):
                 break
         return float(value), np.asarray(gradient, np.float64), found
+
+
+def _no_sites(model: GP, data: Data, method: PowerEP) -> Sites | None:
+    """Sites of precision zero; None where every factor is exact."""
+    shapes = eqx.filter_eval_shape(
+        lambda: empty_sites(lay_out(model, data, method, jnp.zeros(())))
+    )
+    if all(store is None for store in shapes):
+        return None
+    return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
 
 def _perturbed(model: GP, maps: Any, random: np.random.Generator) -> GP:

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel
+from cavity.numerics.rows import padded_size
 from cavity.numerics.types import Array
 
 # Rows that the greedy choice looks at; more add little and cost memory.
@@ -55,20 +57,28 @@ def select_inducing(
     return distinct[_pivots(kernel, distinct, M)]
 
 
-@jax.jit
+@eqx.filter_jit
 def _column(kernel: AbstractKernel, X: Array, point: Array) -> Array:
     return kernel.cross(X, point[None])[:, 0]
 
 
+@eqx.filter_jit
+def _diagonal(kernel: AbstractKernel, X: Array) -> Array:
+    return kernel.diag(X)
+
+
 def _pivots(kernel: AbstractKernel, X: np.ndarray, M: int) -> np.ndarray:
     """The first M pivots of a pivoted Cholesky factorisation of the covariance of X."""
-    inputs = jnp.asarray(X)
-    left = np.array(kernel.diag(inputs), dtype=float)  # conditional variances
+    padding = np.repeat(X[:1], padded_size(len(X)) - len(X), axis=0)
+    inputs = np.concatenate([X, padding]).astype(jnp.zeros(()).dtype)
+    kernel = jax.tree.map(jnp.asarray, kernel)
+    left = np.array(_diagonal(kernel, inputs), dtype=float)[: len(X)]  # conditional variances
     rows = np.zeros((M, len(X)))
     pivots = np.zeros(M, dtype=int)
     for m in range(M):
         pivot = pivots[m] = int(np.argmax(left))
         column = np.asarray(_column(kernel, inputs, inputs[pivot]), dtype=float)
+        column = column[: len(X)]
         column = column - rows[:m, pivot] @ rows[:m]
         rows[m] = column / np.sqrt(max(left[pivot], 1e-300))
         left = np.maximum(left - rows[m] ** 2, 0.0)

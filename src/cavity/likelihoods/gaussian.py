@@ -5,6 +5,7 @@ from jax.scipy.special import ndtri
 
 from cavity.likelihoods.base import AbstractLikelihood, AbstractPredictive
 from cavity.numerics.gaussian import LOG_2PI
+from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.parameters import positive
 from cavity.numerics.powers import log1p_ratio, log_determinant_ratio
 from cavity.numerics.types import Array, Float
@@ -77,7 +78,7 @@ class Gaussian(AbstractLikelihood):
         power: float | Float[Array, ""],
     ) -> Float[Array, ""]:
         """`log_power_mean` of a whole block of outputs; absent ones do not count."""
-        s = jnp.sqrt(presence / variance)
+        s = safe_sqrt(presence / variance)
         S = s[:, None] * cov * s[None, :]
         eye = jnp.eye(S.shape[0], dtype=S.dtype)
         residual = s * (y - mean)

@@ -9,8 +9,8 @@ import numpy as np
 from cavity.numerics.types import Array
 
 
-def as_floats(name: str, value: Any) -> Array:
-    """The value as a float array of JAX's present precision.
+def as_floats(name: str, value: Any) -> Any:
+    """The value as a float array of JAX's present precision; numpy unless it was JAX's.
 
     Raises:
         TypeError: for values that are not numbers, and for float64 values while JAX would
@@ -32,7 +32,7 @@ def as_floats(name: str, value: Any) -> Array:
         )
     if array.dtype.kind != "f":
         array = array.astype(np.float64 if jax.config.jax_enable_x64 else np.float32)
-    return jnp.asarray(array)
+    return array
 
 
 def check_finite(name: str, array: Array) -> None:

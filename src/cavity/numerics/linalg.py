@@ -47,3 +47,9 @@ def inverse_lower(L: Float[Array, "M M"]) -> Float[Array, "M M"]:
 def log_determinant(L: Float[Array, "... M M"]) -> Float[Array, "..."]:
     """log |K| from the Cholesky factor of K."""
     return 2.0 * jnp.sum(jnp.log(jnp.diagonal(L, axis1=-2, axis2=-1)), axis=-1)
+
+
+def safe_sqrt(x: Array) -> Array:
+    """Square root of values at or above zero, with a zero gradient at zero instead of infinity."""
+    inside = jnp.where(x > 0.0, x, 1.0)
+    return jnp.where(x > 0.0, jnp.sqrt(inside), 0.0)
