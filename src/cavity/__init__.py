@@ -2,7 +2,9 @@
 
 One number, the power, runs from variational inference (0) to expectation propagation (1):
 
-    model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Gaussian(), cavity.inducing.Points(Z))
+    from cavity import inducing, kernels, likelihoods
+
+    model = cavity.GP(kernels.RBF(), likelihoods.Gaussian(), inducing.Points(Z))
     result = cavity.fit(model, X, y, power=0.5)
     mean, var = result.posterior.marginals(X_new)
 

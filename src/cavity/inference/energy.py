@@ -7,8 +7,6 @@ over their scales with their messages; for the others
 $\log s_n = \log M_a(f_n; \text{cavity}) + \sum_e D_a(q_e, t_{ne})$.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -43,7 +41,8 @@ def beliefs(graph: Graph, sites: Sites) -> Beliefs:
     inbox: list[Messages | None] = [None] * len(graph.variables)
     for factor, store in zip(graph.factors, sites, strict=True):
         for variable, sent in _messages(graph, factor, store):
-            inbox[variable] = sent if inbox[variable] is None else _add(inbox[variable], sent)
+            before = inbox[variable]
+            inbox[variable] = sent if before is None else _add(before, sent)
     pairs = zip(graph.variables, inbox, strict=True)
     return tuple(variable.belief(m) for variable, m in pairs if m is not None)
 
@@ -88,7 +87,7 @@ def _messages(
             sent.append(variable.scatter(shift, precision, zero, edge.view.project(rows)))
         return tuple(sent)
 
-    total = sum_over_rows(stored, (factor.rows, store), factor.chunk)
+    total = sum_over_rows(stored, (factor.rows, factor.row_sites(store)), factor.chunk)
     return [(edge.variable, m) for edge, m in zip(factor.edges, total, strict=True)]
 
 
@@ -151,4 +150,4 @@ def _log_scales(
         log_mean = factor.log_power_mean(means, variances, rows, power)
         return jnp.sum(factor.row_presence(rows) * (log_mean + removed))
 
-    return sum_over_rows(part_sum, (factor.rows, store), factor.chunk)
+    return sum_over_rows(part_sum, (factor.rows, factor.row_sites(store)), factor.chunk)

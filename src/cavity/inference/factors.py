@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from cavity.inference.graph import AbstractView, Projection
 from cavity.inference.rows import Rows
 from cavity.inference.sites import AbstractSites, BlockSites, ScalarSites
+from cavity.inference.slots import AbstractSlots, Private
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.powers import Power, log1p_ratio, log_determinant_ratio
@@ -21,13 +22,17 @@ from cavity.numerics.types import Array, Float
 
 
 class Edge(eqx.Module):
-    """How a factor touches a variable: which one, and through which view.
+    """How a factor touches a variable.
 
-    Each row has a site of its own (private slots).
+    Attributes:
+        variable: which one.
+        view: what a row sees of it.
+        slots: which stored site a row uses.
     """
 
     variable: int = eqx.field(static=True)
     view: AbstractView
+    slots: AbstractSlots = Private()
 
 
 class ExactFactor(eqx.Module):
@@ -129,7 +134,7 @@ def _groups(presence: Array, variance: Array) -> int:
 
 
 class SiteFactor(eqx.Module):
-    r"""Rows with any likelihood, each with a private site on each of its edges.
+    r"""Rows with any likelihood, each with a site on each of its edges.
 
     Attributes:
         edges: the variables that the rows see.
@@ -150,13 +155,27 @@ class SiteFactor(eqx.Module):
     def empty_sites(self) -> tuple[AbstractSites, ...]:
         """Sites of precision zero, where every sweep may start."""
         y = self.rows.y
-        if not self.rows.blocked:
-            zero = jnp.zeros_like(y)
-            return tuple(ScalarSites(zero, zero) for _ in self.edges)
-        blocks, size, outputs = y.shape
-        shift = jnp.zeros((blocks, outputs, size), y.dtype)
-        precision = jnp.zeros((blocks, outputs, size, size), y.dtype)
-        return tuple(BlockSites(shift, precision) for _ in self.edges)
+        stores: list[AbstractSites] = []
+        for edge in self.edges:
+            count = edge.slots.count(y.shape[0])
+            if self.rows.blocked:
+                shift = jnp.zeros((count, y.shape[2], y.shape[1]), y.dtype)
+                stores.append(BlockSites(shift, jnp.zeros((*shift.shape, y.shape[1]), y.dtype)))
+            else:
+                zero = jnp.zeros((count, y.shape[1]), y.dtype)
+                stores.append(ScalarSites(zero, zero))
+        return tuple(stores)
+
+    def row_sites(self, store: tuple[AbstractSites, ...]) -> tuple[AbstractSites, ...]:
+        """The site of every row on each edge."""
+        pairs = zip(self.edges, store, strict=True)
+        return tuple(edge.slots.expand(sites, self.rows.y.shape[0]) for edge, sites in pairs)
+
+    def stored(self, sites: tuple[AbstractSites, ...]) -> tuple[AbstractSites, ...]:
+        """The stores from the sites of every row."""
+        presence = self.row_presence(self.rows)
+        pairs = zip(self.edges, sites, strict=True)
+        return tuple(edge.slots.reduce(each, presence) for edge, each in pairs)
 
     def row_power(self, rows: Rows) -> Power:
         """The power of a chunk of rows, in a shape that broadcasts against its sites."""

@@ -170,9 +170,9 @@ class Whitened(AbstractVariable):
 class CorrelatedBelief(AbstractBelief):
     r"""$q(\mathbf f)$ of the values at the data, in covariance form.
 
-    Its covariance is $\mathbf K - \mathbf K \mathbf T^{1/2} \mathbf B^{-1} \mathbf T^{1/2} \mathbf K$
-    with $\mathbf B = \mathbf I + \mathbf T^{1/2} \mathbf K \mathbf T^{1/2}$, and its mean
-    $\mathbf K \mathbf w$.
+    With $\mathbf B = \mathbf I + \mathbf T^{1/2} \mathbf K \mathbf T^{1/2}$ its covariance is
+    $\mathbf K - \mathbf K \mathbf T^{1/2} \mathbf B^{-1} \mathbf T^{1/2} \mathbf K$, and its mean
+    is $\mathbf K \mathbf w$.
     """
 
     weights: Float[Array, "N P"]

@@ -9,6 +9,9 @@ $\rho$ moves each natural parameter by that share: $\rho = a$ is classical Power
 jumps. At power 0 it is natural-gradient variational inference.
 """
 
+import functools
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
@@ -41,9 +44,7 @@ def update(
     present = factor.row_presence(rows)
     ok = jnp.all(jnp.stack([c[2] for c in cavities]), axis=0)
     new, worst = [], jnp.zeros((), rows.y.dtype)
-    for site, view, cavity, slope, bend in zip(
-        sites, views, cavities, slopes, bends, strict=True
-    ):
+    for site, view, cavity, slope, bend in zip(sites, views, cavities, slopes, bends, strict=True):
         matched = site.matched(cavity[0], cavity[1], slope, bend, power)
         finite = ok & _finite(matched, ok)
         moved = jax.tree.map(lambda old, to: old + step * (to - old), site, matched)
@@ -62,31 +63,36 @@ def _derivatives(
 ) -> tuple[list[Array], list[Array]]:
     """Slope and curvature of log M in each cavity mean; rows and outputs are independent."""
 
-    def total(edge_mean: Array, edge: int) -> Array:
-        changed = means[:edge] + (edge_mean,) + means[edge + 1 :]
-        return jnp.sum(factor.log_power_mean(changed, variances, rows, power))
+    def slope_at(edge: int, edge_mean: Array) -> Array:
+        def total(mean: Array) -> Array:
+            changed = (*means[:edge], mean, *means[edge + 1 :])
+            return jnp.sum(factor.log_power_mean(changed, variances, rows, power))
+
+        return jax.grad(total)(edge_mean)
 
     slopes, bends = [], []
     for edge, mean in enumerate(means):
-        slope = jax.grad(total)
-        slopes.append(slope(mean, edge))
-
-        def along(direction: Array, mean: Array = mean, edge: int = edge) -> Array:
-            return jax.jvp(lambda m: jax.grad(total)(m, edge), (mean,), (direction,))[1]
-
-        if not rows.blocked:
-            bends.append(along(jnp.ones_like(mean)))
-            continue
-        directions = jnp.eye(mean.shape[-1], dtype=mean.dtype)
-        columns = jax.vmap(lambda d: along(jnp.broadcast_to(d, mean.shape)))(directions)
-        bends.append(jnp.moveaxis(columns, 0, -1))
+        slope = functools.partial(slope_at, edge)
+        slopes.append(slope(mean))
+        bends.append(_curvature(slope, mean, blocked=rows.blocked))
     return slopes, bends
+
+
+def _curvature(slope: Callable[[Array], Array], mean: Array, *, blocked: bool) -> Array:
+    """The derivative of the slope, row by row (blocks: a matrix each)."""
+
+    def along(direction: Array) -> Array:
+        return jax.jvp(slope, (mean,), (jnp.broadcast_to(direction, mean.shape),))[1]
+
+    if not blocked:
+        return along(jnp.ones((), mean.dtype))
+    return jnp.moveaxis(jax.vmap(along)(jnp.eye(mean.shape[-1], dtype=mean.dtype)), 0, -1)
 
 
 def _finite(site: AbstractSites, ok: Array) -> Array:
     parts = [jnp.isfinite(site.shift), jnp.isfinite(site.precision)]
     return jnp.all(
-        jnp.stack([jnp.all(p.reshape(ok.shape + (-1,)), axis=-1) for p in parts]), axis=0
+        jnp.stack([jnp.all(p.reshape((*ok.shape, -1)), axis=-1) for p in parts]), axis=0
     )
 
 

@@ -127,11 +127,10 @@ def _symmetric_root(V: Float[Array, "B B"]) -> Float[Array, "B B"]:
     return (vectors * jnp.sqrt(jnp.maximum(values, 0.0))) @ vectors.T
 
 
-def _per_block(one, power: Power):  # noqa: ANN001, ANN202
+def _per_block(one, power: Power):
     """Maps a function of one block and its power over blocks and outputs."""
     if isinstance(power, jax.Array) and power.ndim:
         over_outputs = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
         blocks = jax.vmap(over_outputs)
         return lambda *args: blocks(*args, power.reshape(-1))
-    each = jax.vmap(jax.vmap(lambda m, V, h, T: one(m, V, h, T, power)))
-    return each
+    return jax.vmap(jax.vmap(lambda m, V, h, T: one(m, V, h, T, power)))

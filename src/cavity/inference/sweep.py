@@ -1,5 +1,7 @@
 """Schedules: how sites are brought to a fixed point, and the record of it."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,7 @@ import jax.numpy as jnp
 from cavity.inference.energy import Graph, Sites, beliefs
 from cavity.inference.factors import SiteFactor
 from cavity.inference.match import update
+from cavity.inference.rows import Rows
 from cavity.numerics.powers import Power
 from cavity.numerics.rows import map_over_rows
 from cavity.numerics.types import Array, Bool, Float, Int
@@ -48,13 +51,16 @@ def sweep(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array]
             moved.append(None)
             continue
 
-        def part(rows_and_sites, factor=factor):  # noqa: ANN001, ANN202
-            new, worst, skips = update(factor, *rows_and_sites, q, step)
-            count = rows_and_sites[0].y.shape[0]
+        def part(rows_and_sites: tuple[Rows, Any], factor: SiteFactor = factor) -> tuple:
+            rows, store = rows_and_sites
+            new, worst, skips = update(factor, rows, store, q, step)
+            count = rows.y.shape[0]
             return new, jnp.full(count, worst), jnp.full(count, skips / count)
 
-        new, worst, skips = map_over_rows(part, (factor.rows, store), factor.chunk)
-        moved.append(new)
+        assert store is not None
+        rows_and_sites = (factor.rows, factor.row_sites(store))
+        new, worst, skips = map_over_rows(part, rows_and_sites, factor.chunk)
+        moved.append(factor.stored(new))
         residual = jnp.maximum(residual, jnp.max(worst))
         skipped = skipped + jnp.sum(skips)
     return tuple(moved), residual, skipped

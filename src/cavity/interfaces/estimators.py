@@ -289,9 +289,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def _validated(self, X, y):
         if self.missing == "error":
-            X, y = validate_data(
-                self, X, y, dtype=np.float64, multi_output=True, y_numeric=True
-            )
+            X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
             return X, np.asarray(y, dtype=np.float64)
         X = validate_data(self, X, dtype=np.float64)
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan")

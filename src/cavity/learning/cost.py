@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from cavity.models.gp import GP
+from cavity.models.base import AbstractModel
 
 # Evaluations of the objective that a fit typically takes.
 TYPICAL_EVALUATIONS = 300
@@ -33,7 +33,7 @@ class Cost:
         )
 
 
-def estimate_cost(model: GP, n_rows: int, n_inputs: int, *, outputs: int = 1) -> Cost:
+def estimate_cost(model: AbstractModel, n_rows: int, n_inputs: int, *, outputs: int = 1) -> Cost:
     """A rough estimate (within a factor of three) of the time and memory of learning.
 
     From the count of matrix products of one evaluation, and the measured speed of one.
@@ -62,8 +62,9 @@ def _speed() -> float:
     best = np.inf
     for _ in range(3):
         start = time.perf_counter()
-        A @ A
+        product = A @ A
         best = min(best, time.perf_counter() - start)
+        assert product.shape == A.shape
     return 2.0 * 400**3 / best
 
 

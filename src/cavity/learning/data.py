@@ -60,12 +60,14 @@ def prepare(
     columns, presence = _outputs(outputs, inputs.shape[0], missing)
     noise = _noise(rows, inputs.shape[0])
     powers = check_power(power, inputs.shape[0])
-    shared = powers if isinstance(powers, int | float) else None
-    each = None if shared is not None else powers
-    parts = [np.asarray(a) for a in (inputs, columns, presence)]
-    padded = _pad_rows(*parts, noise, each) if blocks is None else None
-    if padded is None:
-        padded = _pad_blocks(*parts, noise, each, check_blocks(blocks, inputs.shape[0]))
+    each = powers if isinstance(powers, np.ndarray) else None
+    shared = None if isinstance(powers, np.ndarray) else powers
+    x = np.asarray(inputs)
+    if blocks is None:
+        padded = _pad_rows(x, columns, presence, noise, each)
+    else:
+        labels = check_blocks(blocks, x.shape[0])
+        padded = _pad_blocks(x, columns, presence, noise, each, labels)
     dtype = inputs.dtype
     laid = jax.tree.map(lambda a: jnp.asarray(a, dtype), padded)
     row_size = laid.x.shape[1] if laid.blocked else 1
@@ -161,7 +163,7 @@ def _pad_rows(
             return None
         return np.concatenate([a, np.full((more, *a.shape[1:]), value, a.dtype)])
 
-    inputs = np.concatenate([x, np.repeat(x[:1], more, axis=0)])
+    inputs: Any = np.concatenate([x, np.repeat(x[:1], more, axis=0)])
     return Rows(inputs, fill(y, 0.0), fill(presence, 0.0), fill(noise, 1.0), fill(power, 0.5))
 
 
@@ -189,7 +191,7 @@ def _pad_blocks(
         out[place] = a[order]
         return out
 
-    each = None
+    each: Any = None
     if power is not None:
         lowest, highest = np.full(shape[0], np.inf), np.full(shape[0], -np.inf)
         np.minimum.at(lowest, labels, power)

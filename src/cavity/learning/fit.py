@@ -26,9 +26,8 @@ from cavity.learning.infer import (
 )
 from cavity.learning.optimise import REACH, Minimum, Progress, StartFailed, minimise
 from cavity.learning.scales import coordinate_scales
-from cavity.models.gp import GP
+from cavity.models.base import AbstractModel
 from cavity.numerics.linalg import escalate
-from cavity.numerics.parameters import bijections as default_bijections
 from cavity.numerics.parameters import (
     Interval,
     Positive,
@@ -36,6 +35,7 @@ from cavity.numerics.parameters import (
     from_real,
     to_real,
 )
+from cavity.numerics.parameters import bijections as default_bijections
 from cavity.numerics.priors import flat, log_prior
 from cavity.numerics.summary import table
 from cavity.numerics.types import Array, Scalar
@@ -56,7 +56,7 @@ class FitResult(Inference):
         priors: their priors.
     """
 
-    model: GP
+    model: AbstractModel
     objective: float
     history: tuple[float, ...]
     n_iterations: int
@@ -72,7 +72,7 @@ class FitResult(Inference):
 
 
 def fit(
-    model: GP,
+    model: AbstractModel,
     X: Any,
     y: Any,
     *,
@@ -106,8 +106,8 @@ def fit(
         blocks: as in `infer`.
         rows: as in `infer`.
         missing: as in `infer`.
-        bijections: an edited `cavity.parameters.bijections(model)`: `FIXED` entries are not learned, bounded ones
-            stay within their bounds.
+        bijections: an edited `cavity.parameters.bijections(model)`: `FIXED` entries are not
+            learned, bounded ones stay within their bounds.
         priors: an edited `cavity.priors.flat(model)`, for maximum a posteriori learning.
         schedule: trees of bijections, each learned in turn before `bijections`: freeze
             parameters in an early one to release them later.
@@ -146,7 +146,7 @@ def fit(
 
 
 def _result(
-    inference: Inference, model: GP, minimum: Minimum, maps: Any, densities: Any
+    inference: Inference, model: AbstractModel, minimum: Minimum, maps: Any, densities: Any
 ) -> FitResult:
     shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
     message = minimum.message if inference.converged else inference.message
@@ -164,11 +164,13 @@ def _result(
     )
 
 
-def check_inside(model: GP, maps: Any) -> None:
+def check_inside(model: AbstractModel, maps: Any) -> None:
     """Raises ValueError naming a parameter whose starting value lies outside its domain."""
     for value, b in free_parts(model, maps):
         array = np.asarray(value)
-        if isinstance(b, Positive | Interval) and not np.all((array > b.lower) & (array < b.upper)):
+        if isinstance(b, Positive | Interval) and not np.all(
+            (array > b.lower) & (array < b.upper)
+        ):
             raise ValueError(
                 f"a parameter starts at {array.min():g} (to {array.max():g}), outside its "
                 f"domain {b}; start inside, or freeze it with FIXED"
@@ -187,11 +189,16 @@ class _Run:
     callback: Callable[[Progress], None] | None
 
     def all(
-        self, model: GP, stages: tuple[Any, ...], jitter: float, n_restarts: int, seed: int
-    ) -> tuple[GP, Minimum, float]:
+        self,
+        model: AbstractModel,
+        stages: tuple[Any, ...],
+        jitter: float,
+        n_restarts: int,
+        seed: int,
+    ) -> tuple[AbstractModel, Minimum, float]:
         """The best of the run from the model's parameters and of perturbed ones."""
         random = np.random.default_rng(seed)
-        best: tuple[GP, Minimum, float] | None = None
+        best: tuple[AbstractModel, Minimum, float] | None = None
         evaluations = 0
         for restart in range(n_restarts + 1):
             start = model if restart == 0 else _perturbed(model, stages[-1], random)
@@ -210,8 +217,8 @@ class _Run:
         return best[0], dataclasses.replace(best[1], evaluations=evaluations), best[2]
 
     def staged(
-        self, model: GP, stages: tuple[Any, ...], jitter: float
-    ) -> tuple[GP, Minimum, float]:
+        self, model: AbstractModel, stages: tuple[Any, ...], jitter: float
+    ) -> tuple[AbstractModel, Minimum, float]:
         """One run through the stages of a schedule."""
         minimum, evaluations = None, 0
         for maps in stages:
@@ -222,7 +229,9 @@ class _Run:
         assert minimum is not None
         return model, dataclasses.replace(minimum, evaluations=evaluations), jitter
 
-    def once(self, model: GP, maps: Any, jitter: float) -> tuple[GP, Minimum, float]:
+    def once(
+        self, model: AbstractModel, maps: Any, jitter: float
+    ) -> tuple[AbstractModel, Minimum, float]:
         """One stage; run again from its best point where the jitter had to be raised."""
         objective = _Objective(self, model, maps, jitter)
         minimum = objective.minimise()
@@ -239,7 +248,7 @@ class _Run:
 class _Objective:
     """The energy as a function of scaled coordinates around the start; keeps sites and jitter."""
 
-    def __init__(self, run: _Run, model: GP, maps: Any, jitter: float):
+    def __init__(self, run: _Run, model: AbstractModel, maps: Any, jitter: float):
         self.run, self.start, self.maps, self.jitter = run, model, maps, jitter
         self.origin = to_real(model, maps)
         scales = coordinate_scales(model, maps, run.data.rows)
@@ -260,7 +269,7 @@ class _Objective:
     def real(self, x: np.ndarray) -> Array:
         return self.origin + self.scale * jnp.asarray(x, self.origin.dtype)
 
-    def model(self, x: np.ndarray) -> GP:
+    def model(self, x: np.ndarray) -> AbstractModel:
         """The model at a point."""
         return from_real(self.real(x), self.start, self.maps)
 
@@ -296,7 +305,7 @@ class _Objective:
         return float(value), np.asarray(gradient, np.float64), found
 
 
-def _no_sites(model: GP, data: Data, method: PowerEP) -> Sites | None:
+def _no_sites(model: AbstractModel, data: Data, method: PowerEP) -> Sites | None:
     """Sites of precision zero; None where every factor is exact."""
     shapes = eqx.filter_eval_shape(
         lambda: empty_sites(lay_out(model, data, method, jnp.zeros(())))
@@ -306,7 +315,7 @@ def _no_sites(model: GP, data: Data, method: PowerEP) -> Sites | None:
     return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
 
-def _perturbed(model: GP, maps: Any, random: np.random.Generator) -> GP:
+def _perturbed(model: AbstractModel, maps: Any, random: np.random.Generator) -> AbstractModel:
     """The model with every logarithm of a free positive parameter moved by a standard normal."""
     real = np.asarray(to_real(model, maps))
     parts = free_parts(model, maps)
@@ -317,7 +326,7 @@ def _perturbed(model: GP, maps: Any, random: np.random.Generator) -> GP:
     return from_real(jnp.asarray(moved, real.dtype), model, maps)
 
 
-def _reach(model: GP, maps: Any) -> np.ndarray:
+def _reach(model: AbstractModel, maps: Any) -> np.ndarray:
     parts = [
         np.full(np.size(value), REACH if isinstance(b, Positive) else np.inf)
         for value, b in free_parts(model, maps)
@@ -328,7 +337,7 @@ def _reach(model: GP, maps: Any) -> np.ndarray:
 @eqx.filter_jit
 def _value_and_grad(
     real: Array,
-    start: GP,
+    start: AbstractModel,
     maps: Any,
     densities: Any,
     data: Data,

@@ -58,12 +58,12 @@ def select_inducing(
 
 
 @eqx.filter_jit
-def _column(kernel: AbstractKernel, X: Array, point: Array) -> Array:
+def _column(kernel: AbstractKernel, X: Any, point: Any) -> Array:
     return kernel.cross(X, point[None])[:, 0]
 
 
 @eqx.filter_jit
-def _diagonal(kernel: AbstractKernel, X: Array) -> Array:
+def _diagonal(kernel: AbstractKernel, X: Any) -> Array:
     return kernel.diag(X)
 
 
@@ -92,7 +92,8 @@ def _kmeans(X: np.ndarray, M: int, seed: int) -> np.ndarray:
 
     spread = X.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
-    found = MiniBatchKMeans(M, init="k-means++", n_init=1, random_state=seed).fit(X / spread)
+    method = MiniBatchKMeans(M, init="k-means++", n_init="auto", random_state=seed)
+    found = method.fit(X / spread)
     return np.asarray(found.cluster_centers_) * spread
 
 

@@ -15,7 +15,7 @@ from cavity.inference.energy import Graph, Sites, beliefs, empty_sites, energy
 from cavity.inference.methods import PowerEP
 from cavity.inference.sweep import SweepRecord, parallel
 from cavity.learning.data import Data, prepare
-from cavity.models.gp import GP
+from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior, posterior_of
 from cavity.numerics.linalg import MOST_JITTER, escalate
 from cavity.numerics.powers import frozen
@@ -82,7 +82,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def infer(
-    model: GP,
+    model: AbstractModel,
     X: Any,
     y: Any,
     *,
@@ -130,16 +130,16 @@ def infer(
     return infer_from(as_dtype(model, data), data, method, first_jitter(model, jitter))
 
 
-def check_model(model: GP, blocks: Any) -> None:
+def check_model(model: AbstractModel, blocks: Any) -> None:
     """Raises ValueError for combinations that make no sense."""
     if blocks is not None and model.inducing is None:
         raise ValueError(
-            "blocks change nothing in a full GP, which is exact; give the model inducing variables "
-            "or leave blocks=None"
+            "blocks change nothing in a full GP, which is exact; give the model inducing "
+            "variables or leave blocks=None"
         )
 
 
-def first_jitter(model: GP, jitter: float) -> float:
+def first_jitter(model: AbstractModel, jitter: float) -> float:
     """The jitter to begin with: none for a full GP.
 
     Raises:
@@ -150,7 +150,7 @@ def first_jitter(model: GP, jitter: float) -> float:
     return 0.0 if model.inducing is None else jitter
 
 
-def as_dtype(model: GP, data: Data) -> GP:
+def as_dtype(model: AbstractModel, data: Data) -> AbstractModel:
     """The model with its parameters as JAX arrays of the data's precision."""
     dtype = data.rows.x.dtype
 
@@ -162,7 +162,7 @@ def as_dtype(model: GP, data: Data) -> GP:
 
 
 def infer_from(
-    model: GP, data: Data, method: PowerEP, jitter: float, sites: Sites | None = None
+    model: AbstractModel, data: Data, method: PowerEP, jitter: float, sites: Sites | None = None
 ) -> Inference:
     """`infer` on prepared data, from the given sites (None: from zero)."""
     level: float | None = jitter
@@ -196,7 +196,7 @@ def _report(
 
 @eqx.filter_jit
 def _run(
-    model: GP, data: Data, method: PowerEP, jitter: Scalar, sites: Sites | None
+    model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar, sites: Sites | None
 ) -> tuple[AbstractPosterior, Scalar, SweepRecord | None]:
     graph = lay_out(model, data, method, jitter)
     found, record = settle(graph, data, method, sites)
@@ -207,11 +207,9 @@ def _run(
     return posterior, energy(graph, found), record
 
 
-def lay_out(model: GP, data: Data, method: PowerEP, jitter: Scalar) -> Graph:
+def lay_out(model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar) -> Graph:
     """The model's graph on prepared data."""
-    return model.graph(
-        data.rows, power=data.power, method=method, jitter=jitter, chunk=data.chunk
-    )
+    return model.graph(data.rows, power=data.power, method=method, jitter=jitter, chunk=data.chunk)
 
 
 def settle(
@@ -232,7 +230,7 @@ def settle(
     return frozen(found), record
 
 
-def culprit(model: GP, data: Data) -> str:
+def culprit(model: AbstractModel, data: Data) -> str:
     """A sentence on why the covariance cannot be factorised, and what to do."""
     bad = [
         name
@@ -248,7 +246,9 @@ def culprit(model: GP, data: Data) -> str:
             "divide by their standard deviation)"
         )
     zero = [
-        name for name, value in named(model).items() if not np.all(np.asarray(value) != 0.0)
+        name
+        for name, value in named(model).items()
+        if not np.all(np.asarray(value) != 0.0)
         and name.rsplit(".", 1)[-1] in ("variance", "lengthscale", "period", "factor")
     ]
     if zero:

@@ -61,18 +61,51 @@ class Minimum:
 
 
 @dataclasses.dataclass
-class _Trace:
+class _Search:
+    """A search under way: the best point met, and the record of the iterations."""
+
+    fn: Callable[[np.ndarray], tuple[float, np.ndarray]]
+    max_iterations: int
+    tolerance: float
+    callback: Callable[[Progress], None] | None
     best: float = np.inf
     x: np.ndarray | None = None
     evaluations: int = 0
     reason: str = ""
     history: list[float] = dataclasses.field(default_factory=list)
+    began: float = dataclasses.field(default_factory=time.perf_counter)
 
-    def flat(self, tolerance: float) -> bool:
-        """Whether the mean decrease over the last iterations is below the tolerance."""
-        if len(self.history) <= WINDOW:
-            return False
-        return self.history[-WINDOW - 1] - self.history[-1] < tolerance * WINDOW
+    def evaluate(self, point: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and gradient; where they are not finite, a wall to step back from."""
+        self.evaluations += 1
+        value, gradient = self.fn(point)
+        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+            if self.x is None:
+                raise StartFailed
+            return abs(self.best) * 1e3 + 1e10, np.zeros_like(point)
+        if value < self.best:
+            self.best, self.x = value, point.copy()
+        return value, gradient
+
+    def after(self, _: np.ndarray) -> None:
+        """Records an iteration, and stops where the last ones gained next to nothing."""
+        self.history.append(self.best)
+        if self.callback is not None:
+            seconds = time.perf_counter() - self.began
+            done = len(self.history)
+            self.callback(
+                Progress(done, self.evaluations, self.best, seconds, self.max_iterations)
+            )
+        recent = self.history[-WINDOW - 1 :]
+        if len(recent) > WINDOW and recent[0] - recent[-1] < self.tolerance * WINDOW:
+            self.reason = f"the objective fell by less than {self.tolerance:g} nats per iteration"
+            raise StopIteration
+
+    def minimum(self, message: str, *, converged: bool, interrupted: bool = False) -> Minimum:
+        """The best point so far."""
+        assert self.x is not None
+        done = (len(self.history), self.evaluations, tuple(self.history))
+        return Minimum(self.x, self.best, converged, interrupted, message, *done)
 
 
 def minimise(
@@ -103,62 +136,33 @@ def minimise(
     """
     from scipy import optimize
 
-    trace, began = _Trace(), time.perf_counter()
-
-    def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
-        trace.evaluations += 1
-        value, gradient = fn(point)
-        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            if trace.x is None:
-                raise StartFailed
-            return abs(trace.best) * 1e3 + 1e10, np.zeros_like(point)
-        if value < trace.best:
-            trace.best, trace.x = value, point.copy()
-        return value, gradient
-
-    def after(_: np.ndarray) -> None:
-        trace.history.append(trace.best)
-        if callback is not None:
-            seconds = time.perf_counter() - began
-            done = len(trace.history)
-            callback(Progress(done, trace.evaluations, trace.best, seconds, max_iterations))
-        if trace.flat(tolerance):
-            trace.reason = f"the objective fell by less than {tolerance:g} nats per iteration"
-            raise StopIteration
-
-    if x.size == 0:
-        value, _ = evaluate(x)
-        return Minimum(x, value, True, False, "nothing to learn", 0, 1, (value,))
-    options = {"maxiter": max_iterations, "maxfun": 4 * max_iterations, "maxcor": 20}
-    options |= {"ftol": 1e-13, "gtol": 1e-6}
-    interrupted = False
+    search = _Search(fn, max_iterations, tolerance, callback)
     try:
+        if x.size == 0:
+            search.evaluate(x)
+            return search.minimum("nothing to learn", converged=True)
         found = optimize.minimize(
-            evaluate,
+            search.evaluate,
             x,
             jac=True,
             method="L-BFGS-B",
             bounds=np.column_stack([x - reach, x + reach]),
-            callback=after,
-            options=options,
+            callback=search.after,
+            options={
+                "maxiter": max_iterations,
+                "maxfun": 4 * max_iterations,
+                "maxcor": 20,
+                "ftol": 1e-13,
+                "gtol": 1e-6,
+            },
         )
-        converged = bool(trace.reason) or found.status == 0
-        message = trace.reason or _reason(found, max_iterations)
     except KeyboardInterrupt:
-        if trace.x is None:
+        if search.x is None:
             raise
-        converged, interrupted, message = False, True, "interrupted; this is the best so far"
-    assert trace.x is not None
-    return Minimum(
-        trace.x,
-        trace.best,
-        converged,
-        interrupted,
-        message,
-        len(trace.history),
-        trace.evaluations,
-        tuple(trace.history),
-    )
+        message = "interrupted; this is the best so far"
+        return search.minimum(message, converged=False, interrupted=True)
+    converged = bool(search.reason) or found.status == 0
+    return search.minimum(search.reason or _reason(found, max_iterations), converged=converged)
 
 
 def _reason(found: object, max_iterations: int) -> str:

@@ -123,5 +123,3 @@ def coordinate_scales(model: Any, maps: Any, rows: Rows) -> np.ndarray:
             spread = np.exp(np.mean(np.log(spread)))
         parts.append(np.ravel(np.broadcast_to(spread * scales.y_spread**unit.output, shape)))
     return np.concatenate([*parts, np.zeros(0)])
-
-

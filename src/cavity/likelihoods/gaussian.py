@@ -1,5 +1,7 @@
 """Gaussian noise."""
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 
@@ -42,7 +44,7 @@ class Gaussian(AbstractLikelihood):
 
     variance: Float[Array, "..."] = positive(output=2)
 
-    def __init__(self, variance: float | Array = 0.1):
+    def __init__(self, variance: Any = 0.1):
         self.variance = variance
 
     def noise_variance(self, noise: Float[Array, " *rows"] | None) -> Float[Array, "..."]:

@@ -16,6 +16,7 @@ from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Zero
+from cavity.models.base import AbstractModel
 from cavity.models.views import OutputMean, inducing_view
 from cavity.numerics.linalg import jittered
 from cavity.numerics.powers import Power
@@ -23,7 +24,7 @@ from cavity.numerics.summary import table
 from cavity.numerics.types import Array, Scalar
 
 
-class GP(eqx.Module):
+class GP(AbstractModel):
     r"""A latent function with a Gaussian process prior, seen through a likelihood.
 
     $f \sim \mathcal{GP}(m, k)$, $y_n \sim p(y \mid f(\mathbf x_n))$. With several outputs, each
@@ -65,15 +66,6 @@ class GP(eqx.Module):
     def graph(
         self, rows: Rows, *, power: Power, method: PowerEP, jitter: float | Scalar, chunk: int
     ) -> Graph:
-        """The model laid out for inference on these rows.
-
-        Args:
-            rows: padded data.
-            power: the power of all rows (`rows.power` takes its place).
-            method: the inference method.
-            jitter: share of the mean prior variance added to the diagonal of a covariance.
-            chunk: rows worked on at a time.
-        """
         mean = OutputMean(self.mean, rows.y.shape[-1])
         if self.inducing is None:
             prior = jittered(self.kernel.cross(rows.x, rows.x), jitter, self.kernel.diag(rows.x))

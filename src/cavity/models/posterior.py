@@ -8,11 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from cavity.inference.graph import CorrelatedBelief, WhitenedBelief
 from cavity.inference.rows import Rows
 from cavity.likelihoods.base import AbstractPredictive
-from cavity.models.gp import GP
+from cavity.models.base import AbstractModel
 from cavity.models.views import InducingView, OutputMean
 from cavity.numerics.checks import as_floats, check_columns, check_finite
 from cavity.numerics.rows import padded_size
@@ -46,7 +47,7 @@ class AbstractPosterior(eqx.Module):
         `covariance(X)`.
     """
 
-    model: eqx.AbstractVar[GP]
+    model: eqx.AbstractVar[AbstractModel]
     n_inputs: eqx.AbstractVar[int]
     outputs: eqx.AbstractVar[int]
     single: eqx.AbstractVar[bool]  # y was given as a vector
@@ -160,7 +161,7 @@ class AbstractPosterior(eqx.Module):
         return x[:, 0] if self.single else x
 
     def _in_chunks(self, fn: Callable, X: Float[Array, "n D"]) -> Any:
-        if isinstance(X, jax.core.Tracer):
+        if isinstance(X, Tracer):
             return fn(self, X)
         n = X.shape[0]
         chunk = max(1 << max((BUDGET // max(self.size, 1)).bit_length() - 1, 0), 64)
@@ -171,7 +172,9 @@ class AbstractPosterior(eqx.Module):
             rows = part.shape[0]
             padded = np.concatenate([part, np.repeat(part[:1], size - rows, axis=0)])
             parts.append(jax.tree.map(lambda x, rows=rows: x[:rows], fn(self, padded)))
-        return jax.tree.map(lambda *x: jnp.concatenate(x) if len(x) > 1 else x[0], *parts)
+        if len(parts) == 1:
+            return parts[0]
+        return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
 
 
 @eqx.filter_jit
@@ -198,7 +201,7 @@ class SparsePosterior(AbstractPosterior):
     B^{-1} \mathbf a$: a sum of terms that are never negative.
     """
 
-    model: GP
+    model: AbstractModel
     view: InducingView
     belief: WhitenedBelief
     n_inputs: int = eqx.field(static=True)
@@ -227,7 +230,7 @@ class FullPosterior(AbstractPosterior):
     Mean $\mathbf k^\top \mathbf w$, variance $k - |\mathbf L^{-1} \mathbf T^{1/2} \mathbf k|^2$.
     """
 
-    model: GP
+    model: AbstractModel
     inputs: Float[Array, "N D"]
     weights: Float[Array, "N P"]
     root: Float[Array, "G N N"]
@@ -259,7 +262,7 @@ def _rows(X: Array, outputs: int) -> Rows:
 
 
 def posterior_of(
-    model: GP,
+    model: AbstractModel,
     view: Any,
     belief: WhitenedBelief | CorrelatedBelief,
     rows: Rows,
@@ -275,13 +278,14 @@ def posterior_of(
         rows: the data.
         single: whether outputs were given as a vector.
     """
-    outputs = rows.y.shape[-1]
-    static = {
+    shape = {
         "n_inputs": rows.x.shape[-1],
-        "outputs": outputs,
+        "outputs": rows.y.shape[-1],
         "single": single,
         "known_noise": rows.noise is not None,
     }
     if isinstance(belief, WhitenedBelief):
-        return SparsePosterior(model, view, belief, **static)
-    return FullPosterior(model, rows.x, belief.weights, belief.root, **static)
+        return SparsePosterior(model=model, view=view, belief=belief, **shape)
+    return FullPosterior(
+        model=model, inputs=rows.x, weights=belief.weights, root=belief.root, **shape
+    )

@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from cavity.numerics.types import Array
 
@@ -16,7 +17,7 @@ def as_floats(name: str, value: Any) -> Any:
         TypeError: for values that are not numbers, and for float64 values while JAX would
             silently make them float32.
     """
-    if isinstance(value, jax.Array | jax.core.Tracer):
+    if isinstance(value, jax.Array | Tracer):
         return value if jnp.issubdtype(value.dtype, jnp.floating) else value.astype(float)
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
@@ -25,19 +26,23 @@ def as_floats(name: str, value: Any) -> Any:
             "dates as numbers first"
         )
     was_float64 = isinstance(value, np.ndarray) and array.dtype == np.float64
-    if was_float64 and not jax.config.jax_enable_x64:
+    if was_float64 and not _wide():
         raise TypeError(
             f"{name} is float64, but JAX is in 32-bit mode and would lose half its digits: work "
             "inside `with jax.enable_x64(True):`, or pass float32 on purpose"
         )
     if array.dtype.kind != "f":
-        array = array.astype(np.float64 if jax.config.jax_enable_x64 else np.float32)
+        array = array.astype(np.float64 if _wide() else np.float32)
     return array
+
+
+def _wide() -> bool:
+    return bool(jax.config.read("jax_enable_x64"))
 
 
 def check_finite(name: str, array: Array) -> None:
     """Raises ValueError naming the first entry that is NaN or infinite."""
-    if isinstance(array, jax.core.Tracer):
+    if isinstance(array, Tracer):
         return
     bad = np.argwhere(~np.isfinite(np.asarray(array)))
     if len(bad):

@@ -182,9 +182,7 @@ def _field(domain: Bijection, units: dict[str, Any]) -> Any:
 # -------------------------------------------------------------------------- shadow trees
 
 
-def describe(
-    model: Model, leaf: Callable[[dataclasses.Field | None, Array], Any]
-) -> Model:
+def describe(model: Model, leaf: Callable[[dataclasses.Field | None, Array], Any]) -> Model:
     """A tree of the model's structure with `leaf(field, value)` in place of each float array.
 
     `field` is the dataclass field that declares the array, None for an undeclared one.
@@ -264,9 +262,7 @@ def to_real(model: Any, bijection_tree: Any) -> Float[Array, " parameters"]:
     return jnp.concatenate(parts) if parts else jnp.zeros((0,))
 
 
-def from_real(
-    vector: Float[Array, " parameters"], model: Model, bijection_tree: Any
-) -> Model:
+def from_real(vector: Float[Array, " parameters"], model: Model, bijection_tree: Any) -> Model:
     """The model with its free parameters set from an unconstrained vector.
 
     Inverse of `to_real`; fixed parameters keep the values they have in `model`.

@@ -1,5 +1,7 @@
 """Functions of the power that keep their limit at zero."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -46,6 +48,6 @@ def log_determinant_ratio(power: Power, S: Float[Array, "B B"]) -> Float[Array, 
     return jnp.where(small, series, direct(jnp.where(small, 1.0, power)))
 
 
-def frozen(tree: Array) -> Array:
+def frozen(tree: Any) -> Any:
     """The same values, constant under differentiation."""
     return jax.tree.map(jax.lax.stop_gradient, tree)

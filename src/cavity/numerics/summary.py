@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from cavity.numerics.parameters import bijections
 from cavity.numerics.priors import flat
@@ -48,7 +49,7 @@ def table(model: Any, bijection_tree: Any = None, prior_tree: Any = None) -> str
 
 
 def _show(value: Any) -> str:
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return f"traced {value.shape}"
     array = np.asarray(value)
     if array.size > 8:

@@ -1,0 +1,327 @@
+"""Pictures of predictions and of how good they are, from plain arrays.
+
+Each function draws on axes that it is given and returns nothing. `picture` makes an SVG file of
+what is drawn, in a style of its own: neither the caller's matplotlib settings nor pyplot play a
+part, and the settings are what they were afterwards. In dark surroundings the file shows its
+lines and letters in light colours.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+else:
+    Axes = Figure = Any
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart, in a light and a dark mood.
+INK = "#24292f"
+FAINT = "#8c959f"
+MODEL = "#0072b2"
+ACCENT = "#d55e00"
+_DARK = {INK: "#e6edf3", FAINT: "#7d8590", MODEL: "#56b4e9", ACCENT: "#f0a040"}
+
+MOST_BARS = 150  # error bars are drawn up to here
+MOST_POINTS = 1_500  # points are drawn one by one up to here, and as a density beyond
+MOST_NAMES = 30  # bars of a relevance plot
+
+_STYLE = {
+    "font.size": 10.0,
+    "axes.titlesize": 10.0,
+    "axes.titlelocation": "left",
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.formatter.limits": (-4, 5),
+    "axes.formatter.useoffset": False,
+    "figure.facecolor": "none",
+    "legend.frameon": False,
+    "legend.fontsize": 9.0,
+    "legend.labelcolor": INK,
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "cavity",  # the same picture gives the same file
+    "text.color": INK,
+    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
+    "xtick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.color": FAINT,
+    "ytick.labelcolor": INK,
+}
+
+
+def picture(draw: Callable[[Figure], None], width: float = 8.4, height: float = 3.5) -> str:
+    """An SVG file, as text, of what `draw` draws on an empty figure.
+
+    Args:
+        draw: receives the figure.
+        width: in inches; a browser shows 96 pixels for each.
+        height: in inches.
+    """
+    import io
+
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    file = io.StringIO()
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # names may hold letters that matplotlib's own font lacks: the browser's have them
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_STYLE)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure)
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(file, format="svg", dpi=130, metadata=nothing)
+    return _in_both_moods(file.getvalue())
+
+
+def _in_both_moods(svg: str) -> str:
+    """The SVG element with its colours as variables, which differ in dark surroundings."""
+    svg = svg[svg.index("<svg") :]
+    light, dark = "", ""
+    for i, (colour, other) in enumerate(_DARK.items()):
+        svg = svg.replace(colour, f"var(--c{i})")
+        light, dark = f"{light}--c{i}:{colour};", f"{dark}--c{i}:{other};"
+    moods = f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+    end = svg.index(">") + 1
+    return f"{svg[:end]}<style>{moods}</style>{svg[end:]}"
+
+
+def label(text: str, most: int = 32) -> str:
+    """A name as it fits on a picture: one line, what cannot be printed left out, not too long."""
+    line = "".join(c for c in " ".join(text.split()) if c.isprintable())
+    return line if len(line) <= most else f"{line[: most - 8]}…{line[-7:]}"
+
+
+# ----------------------------------------------------------------------------- calibration
+
+
+def draw_calibration(
+    axes: Axes,
+    levels: np.ndarray,
+    observed: np.ndarray,
+    lower: np.ndarray | None = None,
+    upper: np.ndarray | None = None,
+) -> None:
+    """Observed against nominal coverage of central intervals.
+
+    Args:
+        axes: where to draw.
+        levels: nominal coverages, (n,), ascending, in (0, 1).
+        observed: shares of rows inside, (n,).
+        lower: the range where chance alone would bring a calibrated model, (n,); None for none.
+        upper: the other end of it.
+    """
+    if lower is not None and upper is not None:
+        axes.fill_between(
+            levels, lower, upper, color=FAINT, alpha=0.25, linewidth=0, label="chance alone (95 %)"
+        )
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=(0, (4, 3)), label="ideal")
+    axes.plot(levels, observed, color=MODEL, linewidth=2, label="this model")
+    axes.set(xlim=(0, 1), ylim=(0, 1.02), aspect="equal")
+    axes.set(xlabel="nominal coverage of the interval", ylabel="share of rows inside")
+    axes.legend(loc="upper left")
+
+
+def draw_pit(axes: Axes, values: np.ndarray, bins: int = 10) -> None:
+    """Histogram of the probability integral transform of the observed values.
+
+    Args:
+        axes: where to draw.
+        values: predictive distribution functions at the observed values, (N,), in [0, 1].
+        bins: number of bars.
+    """
+    edges = np.linspace(0, 1, bins + 1)
+    share = np.histogram(values, edges)[0] * bins / len(values)
+    axes.bar(edges[:-1], share, 1 / bins, align="edge", color=MODEL, alpha=0.6, linewidth=0)
+    axes.axhline(1.0, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+    axes.set(xlim=(0, 1), xlabel="predicted probability below the observed", ylabel="density")
+
+
+# ----------------------------------------------------------------- predictions and residuals
+
+
+def draw_predictions(
+    axes: Axes, observed: np.ndarray, mean: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> None:
+    """Predicted against observed: with error bars for few rows, as a density for many.
+
+    Args:
+        axes: where to draw.
+        observed: targets, (N,).
+        mean: predicted means, (N,).
+        lower: lower ends of the intervals, (N,).
+        upper: upper ends of the intervals, (N,).
+    """
+    low, high = _range(np.concatenate([observed, mean]))
+    axes.plot([low, high], [low, high], color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
+    if len(mean) <= MOST_BARS:
+        bars = np.stack([lower, upper])
+        axes.vlines(observed, *bars, color=MODEL, alpha=0.35, linewidth=1)
+    _cloud(axes, observed, mean)
+    axes.set(xlabel="observed", ylabel="predicted")
+
+
+def draw_residuals(axes: Axes, mean: np.ndarray, residuals: np.ndarray) -> None:
+    """Standardised residuals against predictions.
+
+    Args:
+        axes: where to draw.
+        mean: predicted means, (N,).
+        residuals: (observed - mean) / predictive deviation, (N,).
+    """
+    for height in (-1.96, 1.96):
+        axes.axhline(height, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
+    axes.axhline(0.0, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+    _cloud(axes, mean, residuals)
+    reach = max(3.5, 1.05 * float(np.max(np.abs(residuals))))
+    axes.set(ylim=(-reach, reach), xlabel="predicted", ylabel="standardised residual")
+
+
+def draw_residual_histogram(axes: Axes, residuals: np.ndarray, reach: float = 5.0) -> None:
+    """Histogram of standardised residuals, lying, beside the standard normal density.
+
+    Args:
+        axes: where to draw.
+        residuals: (observed - mean) / predictive deviation, (N,).
+        reach: residuals beyond are counted in the outermost bars.
+    """
+    bins = int(np.clip(np.sqrt(len(residuals)), 8, 40))
+    edges = np.linspace(-reach, reach, bins + 1)
+    inside = np.clip(residuals, -reach, reach)
+    share = np.histogram(inside, edges)[0] / (len(residuals) * (edges[1] - edges[0]))
+    axes.barh(edges[:-1], share, np.diff(edges), align="edge", color=MODEL, alpha=0.6, linewidth=0)
+    z = np.linspace(-reach, reach, 200)
+    normal = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    axes.plot(normal, z, color=INK, linewidth=1.2, label="standard normal")
+    axes.set(ylim=(-reach, reach), xlabel="density", ylabel="standardised residual")
+    axes.legend(loc="upper right")
+
+
+def _cloud(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
+    """Points, or the density of many."""
+    if len(x) <= MOST_POINTS:
+        size = float(np.clip(1500 / len(x), 5, 22))
+        axes.scatter(x, y, size, color=MODEL, alpha=0.65, linewidths=0)
+        return
+    import matplotlib
+
+    whole = matplotlib.colormaps["viridis"]
+    middle = matplotlib.colors.ListedColormap(whole(np.linspace(0.2, 0.95, 64)))
+    axes.hexbin(x, y, gridsize=48, mincnt=1, cmap=middle, bins="log", linewidths=0.1).set(
+        rasterized=True
+    )
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    """The ends of some values, apart even if all are the same."""
+    low, high = float(np.min(values)), float(np.max(values))
+    room = 0.03 * (high - low) or 0.05 * abs(high) or 1.0
+    return low - room, high + room
+
+
+# ----------------------------------------------------------------------- inputs and functions
+
+
+def draw_relevance(axes: Axes, names: Sequence[str], values: np.ndarray) -> None:
+    """Bars of relevance, the largest on top, at most `MOST_NAMES` of them.
+
+    Args:
+        axes: where to draw.
+        names: of the inputs.
+        values: their relevance, (n,), not negative.
+    """
+    order = np.argsort(-values, kind="stable")[:MOST_NAMES]
+    places = np.arange(len(order))
+    axes.barh(places, values[order], height=0.7, color=MODEL, alpha=0.75, linewidth=0)
+    axes.set_yticks(places, [label(names[i]) for i in order])
+    axes.set(ylim=(len(order) - 0.4, -0.6))
+    axes.tick_params(axis="y", length=0)
+
+
+def draw_bands(
+    axes: Axes, x: np.ndarray, mean: np.ndarray, quantiles: np.ndarray, name: str
+) -> None:
+    """The predictive mean along one input with its 50 and 95 % bands.
+
+    Args:
+        axes: where to draw.
+        x: places, (n,), ascending.
+        mean: predictive means, (n,).
+        quantiles: at probabilities 0.025, 0.25, 0.75 and 0.975, (n, 4).
+        name: of the input.
+    """
+    outer, inner = quantiles[:, [0, 3]], quantiles[:, [1, 2]]
+    axes.fill_between(x, *outer.T, color=MODEL, alpha=0.18, linewidth=0, label="95 %")
+    axes.fill_between(x, *inner.T, color=MODEL, alpha=0.32, linewidth=0, label="50 %")
+    axes.plot(x, mean, color=MODEL, linewidth=1.8, label="mean")
+    axes.set_xlabel(label(name))
+    axes.margins(x=0)
+
+
+def draw_levels(
+    axes: Axes, levels: Sequence[str], mean: np.ndarray, quantiles: np.ndarray, name: str
+) -> None:
+    """The predictive mean at each level of a category with its 50 and 95 % intervals.
+
+    Args:
+        axes: where to draw.
+        levels: names of the n levels.
+        mean: predictive means, (n,).
+        quantiles: at probabilities 0.025, 0.25, 0.75 and 0.975, (n, 4).
+        name: of the input.
+    """
+    places = np.arange(len(levels))
+    axes.vlines(places, *quantiles[:, [0, 3]].T, color=MODEL, alpha=0.3, linewidth=7)
+    axes.vlines(places, *quantiles[:, [1, 2]].T, color=MODEL, alpha=0.5, linewidth=7)
+    axes.plot(places, mean, color=MODEL, marker="o", markersize=5, linestyle="none")
+    axes.set_xlabel(label(name))
+    crowded = len(levels) > 4 or max(map(len, levels)) > 7
+    axes.set_xticks(
+        places, [label(level, 14) for level in levels], rotation=60 if crowded else 0, fontsize=8
+    )
+    axes.set_xlim(-0.6, len(levels) - 0.4)
+
+
+def draw_rug(axes: Axes, x: np.ndarray) -> None:
+    """Ticks along the lower edge where the data are."""
+    low, high = axes.get_xlim()
+    seen = x[(x >= low) & (x <= high)]
+    axes.plot(
+        seen,
+        np.full(len(seen), 0.02),
+        color=INK,
+        alpha=0.4,
+        marker="|",
+        markersize=6,
+        linestyle="none",
+        transform=axes.get_xaxis_transform(),
+    )
+
+
+def draw_data(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
+    """The data of one input as points."""
+    size = float(np.clip(2500 / len(x), 5, 22))
+    axes.scatter(x, y, size, color=INK, alpha=0.55, linewidths=0, zorder=3, label="data")
+
+
+def draw_inducing(axes: Axes, x: np.ndarray) -> None:
+    """Where the inducing points of one input are, as marks along the upper edge."""
+    axes.plot(
+        x,
+        np.full(len(x), 0.985),
+        color=ACCENT,
+        marker="v",
+        markersize=5 if len(x) <= 60 else 3,
+        markeredgewidth=0,
+        linestyle="none",
+        transform=axes.get_xaxis_transform(),
+        label="inducing points",
+    )

@@ -1,0 +1,43 @@
+"""What a model is to inference and learning."""
+
+import abc
+
+import equinox as eqx
+
+from cavity.inducing.base import AbstractInducing
+from cavity.inference.energy import Graph
+from cavity.inference.methods import PowerEP
+from cavity.inference.rows import Rows
+from cavity.kernels.base import AbstractKernel
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.means import AbstractMean
+from cavity.numerics.powers import Power
+from cavity.numerics.types import Scalar
+
+
+class AbstractModel(eqx.Module):
+    """A latent function with a prior, and how outputs depend on it. Holds no data.
+
+    To implement:
+        the four fields, and `graph`, which lays the model out on data as Gaussian variables and
+        factors. Inference, learning and prediction follow.
+    """
+
+    kernel: eqx.AbstractVar[AbstractKernel]
+    likelihood: eqx.AbstractVar[AbstractLikelihood]
+    inducing: eqx.AbstractVar[AbstractInducing | None]
+    mean: eqx.AbstractVar[AbstractMean]
+
+    @abc.abstractmethod
+    def graph(
+        self, rows: Rows, *, power: Power, method: PowerEP, jitter: float | Scalar, chunk: int
+    ) -> Graph:
+        """The model laid out for inference on these rows.
+
+        Args:
+            rows: padded data.
+            power: the power of all rows (`rows.power` takes its place).
+            method: the inference method.
+            jitter: share of the mean prior variance added to the diagonal of a covariance.
+            chunk: rows worked on at a time.
+        """
