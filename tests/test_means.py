@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cavity.means import Constant, Linear, Zero
-from cavity.numerics.parameters import FIXED, Real, Units, bijections, units
+from cavity.parameters import FIXED, Real, Units, bijections, units
 from tests.tolerances import assert_close
 
 RNG = np.random.default_rng(14)

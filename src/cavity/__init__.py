@@ -14,19 +14,17 @@ or, with scikit-learn's interface, `cavity.GPRegressor().fit(X, y).predict(X_new
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from cavity import inducing, kernels, likelihoods, means
-from cavity.inference.methods import PowerEP
-from cavity.learning.cost import Cost, estimate_cost
-from cavity.learning.fit import FitResult, fit
-from cavity.learning.inducing_points import cluster_blocks, select_inducing
-from cavity.learning.infer import Inference, NumericalError, infer
-from cavity.learning.optimise import Progress
-from cavity.models.gp import GP
-from cavity.numerics import parameters, priors
-
 if TYPE_CHECKING:
+    from cavity import inducing, kernels, likelihoods, means, parameters, priors
+    from cavity.inference.methods import PowerEP
     from cavity.interfaces.estimators import GPRegressor
     from cavity.interfaces.storage import load, save
+    from cavity.learning.cost import Cost, estimate_cost
+    from cavity.learning.fit import FitResult, fit
+    from cavity.learning.inducing_points import cluster_blocks, select_inducing
+    from cavity.learning.infer import Inference, NumericalError, infer
+    from cavity.learning.optimise import Progress
+    from cavity.models.gp import GP
 
 __all__ = [
     "GP",
@@ -52,21 +50,44 @@ __all__ = [
     "select_inducing",
 ]
 
-# Names whose dependencies are slow to import, and the modules that hold them.
-_LAZY = {
+# Where the public names live. They are imported when they are first used, so that the command
+# line can answer `--help` without waiting for JAX.
+_HOMES = {
+    "GP": "cavity.models.gp",
+    "Cost": "cavity.learning.cost",
+    "FitResult": "cavity.learning.fit",
     "GPRegressor": "cavity.interfaces.estimators",
+    "Inference": "cavity.learning.infer",
+    "NumericalError": "cavity.learning.infer",
+    "PowerEP": "cavity.inference.methods",
+    "Progress": "cavity.learning.optimise",
+    "cluster_blocks": "cavity.learning.inducing_points",
+    "estimate_cost": "cavity.learning.cost",
+    "fit": "cavity.learning.fit",
+    "infer": "cavity.learning.infer",
     "load": "cavity.interfaces.storage",
     "save": "cavity.interfaces.storage",
+    "select_inducing": "cavity.learning.inducing_points",
+}
+_MODULES = {
+    "inducing": "cavity.inducing",
+    "kernels": "cavity.kernels",
+    "likelihoods": "cavity.likelihoods",
+    "means": "cavity.means",
+    "parameters": "cavity.parameters",
+    "priors": "cavity.priors",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("cavity")
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     raise AttributeError(f"module 'cavity' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY, "__version__"])
+    return sorted([*globals(), *_HOMES, *_MODULES, "__version__"])

@@ -7,8 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.numerics.parameters import fixed, real
 from cavity.numerics.types import Array, Float
+from cavity.parameters import fixed, real
 
 
 class AbstractMean(eqx.Module):

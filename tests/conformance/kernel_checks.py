@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.kernels import AbstractKernel, Product
-from cavity.numerics.parameters import bijections, from_real, to_real, units
+from cavity.parameters import bijections, from_real, to_real, units
 from tests.tolerances import assert_close
 
 # Where a kernel has a kink at zero distance, rounding of 1e-16 in a square is 1e-8 in a distance.

@@ -26,7 +26,7 @@ from cavity.kernels import (
     SpectralMixture,
     White,
 )
-from cavity.numerics.parameters import positive
+from cavity.parameters import positive
 from tests.conformance.kernel_checks import CHECKS
 
 D = 2

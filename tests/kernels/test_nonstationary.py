@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cavity.kernels import ArcCosine, Linear, NeuralNetwork, Polynomial
-from cavity.numerics.parameters import FIXED, bijections
+from cavity.parameters import FIXED, bijections
 from tests.oracle import kernels as oracle
 from tests.tolerances import assert_close
 

@@ -19,6 +19,8 @@ from tests.meta.source import ROOT, modules
 
 FLOORS = {
     "numerics": 0,
+    "parameters": 0,
+    "priors": 0,
     "kernels": 1,
     "means": 1,
     "inducing": 1,

@@ -13,8 +13,8 @@ import equinox as eqx
 import jax
 
 from cavity.kernels.base import AbstractKernel
-from cavity.numerics.parameters import real
 from cavity.numerics.types import Array, Float
+from cavity.parameters import real
 
 
 class AbstractInducing(eqx.Module):

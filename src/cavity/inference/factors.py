@@ -69,7 +69,7 @@ def _exact_rows(
     variance: Float[Array, "..."],
     projection: Projection,
     power: Power,
-) -> tuple[Float[Array, "N P"], Float[Array, "N G"], Float[Array, " N"]]:
+) -> tuple[Float[Array, "N P"], Float[Array, "N _"], Float[Array, " N"]]:
     r"""Sites of scalar observations.
 
     $t_n = \mathcal N(z; y_n, a d_n + \sigma^2)$ up to the scale

@@ -28,7 +28,8 @@ def update(
 ) -> tuple[tuple[AbstractSites, ...], Float[Array, ""], Float[Array, ""]]:
     """New sites of a chunk of rows, all moved in parallel from the same beliefs.
 
-    A site whose cavity is not a proper Gaussian stays as it is and counts as skipped.
+    A site whose cavity is not a proper Gaussian, or whose match is not finite, stays as it is
+    and counts as skipped. Sites of absent rows stay as they are.
 
     Returns:
         The sites; the largest mismatch between the moments of the tilted distributions and of
@@ -44,13 +45,15 @@ def update(
     present = factor.row_presence(rows)
     ok = jnp.all(jnp.stack([c[2] for c in cavities]), axis=0)
     new, worst = [], jnp.zeros((), rows.y.dtype)
+    skipped = jnp.zeros((), rows.y.dtype)
     for site, view, cavity, slope, bend in zip(sites, views, cavities, slopes, bends, strict=True):
         matched = site.matched(cavity[0], cavity[1], slope, bend, power)
         finite = ok & _finite(matched, ok)
         moved = jax.tree.map(lambda old, to: old + step * (to - old), site, matched)
         worst = jnp.maximum(worst, _mismatch(site, matched, view.var, finite * present))
-        new.append(site.keep(moved, finite))
-    skipped = jnp.sum(jnp.where(ok, 0.0, present))
+        # an absent row may not have a proper cavity, and the energy needs one
+        new.append(site.keep(moved, finite & (present > 0.0)))
+        skipped = jnp.maximum(skipped, jnp.sum(jnp.where(finite, 0.0, present)))
     return tuple(new), worst, skipped
 
 

@@ -84,7 +84,7 @@ class BlockSites(AbstractSites):
     precision: Float[Array, "K P B B"]
 
     def cavity(self, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
-        def one(m: Array, V: Array, h: Array, T: Array, a: Array) -> tuple[Array, Array, Array]:
+        def one(m: Array, V: Array, h: Array, T: Array, a: Power) -> tuple[Array, Array, Array]:
             # (I - aVT)⁻¹ applied to m - aVν and to V; proper iff V⁻¹ - aT > 0
             left = jnp.eye(V.shape[0], dtype=V.dtype) - a * V @ T
             solved = jnp.linalg.solve(left, jnp.column_stack([m - a * V @ h, V]))

@@ -18,7 +18,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Constant, Linear, Zero
 from cavity.models.gp import GP
-from cavity.numerics.parameters import FIXED, Real, bijections
+from cavity.parameters import FIXED, Bijection, bijections
 
 FULL_ROWS = 1_000  # "auto" is the full GP up to here
 AUTO_INDUCING = 200
@@ -39,6 +39,7 @@ class Settings:
     n_inducing: Any
     inducing: Any
     learn_inducing: bool
+    block_size: int | None
     standardise: bool
     seed: int
     names: tuple[str, ...] | None = None
@@ -55,6 +56,18 @@ def one_of(name: str, value: str, known: Any) -> str:
     return value
 
 
+def whole(name: str, value: Any, least: int, otherwise: str = "") -> int:
+    """The value as an int, if it is a whole number that is large enough.
+
+    Raises:
+        ValueError: saying what is wanted (or `otherwise`), and what was given.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        wanted = f"{otherwise}a whole number of at least {least}"
+        raise ValueError(f"{name} must be {wanted}, given {value!r}")
+    return int(value)
+
+
 def build_method(method: Any) -> PowerEP:
     """An inference method from its name, or itself.
 
@@ -66,44 +79,71 @@ def build_method(method: Any) -> PowerEP:
     return METHODS[one_of("method", method, METHODS)]()
 
 
-def build(settings: Settings, X: np.ndarray, y: np.ndarray) -> tuple[GP, Any]:
+def build(
+    settings: Settings, X: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None
+) -> tuple[GP, Any]:
     """A model with starting values, and the bijections to learn it in.
 
     Args:
         settings: what was asked for.
         X: inputs, (N, D).
         y: outputs, (N, P), NaN where missing.
+        noise: known noise variance of each row, (N,).
 
     Raises:
-        ValueError: for unknown names or impossible numbers.
+        ValueError: for unknown names or impossible numbers, before any work.
     """
-    present = ~np.isnan(y)
-    scales = measure(X, np.where(present, y, 0.0), present.astype(float))
-    kernel, named = _kernel(settings, X.shape[1])
-    model = GP(kernel, _likelihood(settings), None, _mean(settings, X, y.shape[1]))
-    if settings.standardise and named:
-        model = starting_model(model, scales)
-        model = screen(_centred(model, scales), X, y, seed=settings.seed)
-    elif settings.standardise:
-        model = _centred(model, scales)
-    inducing, learned = _inducing(settings, model, X)
+    kernel, likelihood = _kernel(settings, X.shape[1]), _likelihood(settings)
+    model = GP(kernel, likelihood, None, _mean(settings, X, y.shape[1]))
+    given, count = _check_inducing(settings, *X.shape)
+    if settings.standardise:
+        model = _started(settings, model, X, y, noise)
+    inducing, learned = given, settings.learn_inducing
+    if count is not None:
+        Z = select_inducing(model.kernel, X, count, choice=settings.inducing, seed=settings.seed)
+        inducing = Points(Z)
+        learned = learned and not (len(Z) <= count and len(Z) == len(np.unique(X, axis=0)))
     model = eqx.tree_at(lambda m: m.inducing, model, inducing, is_leaf=lambda x: x is None)
     maps = bijections(model)
     if inducing is not None and not learned:
-        fixed = jax.tree.map(lambda _: FIXED, maps.inducing, is_leaf=lambda b: isinstance(b, Real))
-        maps = eqx.tree_at(lambda m: m.inducing, maps, fixed)
+        maps = eqx.tree_at(lambda m: m.inducing, maps, _frozen(maps.inducing))
+    if noise is not None:
+        maps = eqx.tree_at(lambda m: m.likelihood, maps, _frozen(maps.likelihood))
     return model, maps
 
 
-def _kernel(settings: Settings, n_inputs: int) -> tuple[AbstractKernel, bool]:
-    """The kernel, and whether it was given as text (and so has no values of its own)."""
+def _started(
+    settings: Settings, model: GP, X: np.ndarray, y: np.ndarray, noise: np.ndarray | None
+) -> GP:
+    """The model with starting values from the data for all that was asked for by name."""
+    present = ~np.isnan(y)
+    scales = measure(X, np.where(present, y, 0.0), present.astype(float))
+    started = starting_model(_centred(settings, model, scales), scales)
+    own = model.likelihood if isinstance(settings.likelihood, AbstractLikelihood) else None
+    likelihood = started.likelihood if own is None else own
+    model = eqx.tree_at(lambda m: (m.mean, m.likelihood), model, (started.mean, likelihood))
+    if not isinstance(settings.kernel, str):
+        return model
+    model = eqx.tree_at(lambda m: m.kernel, model, started.kernel)
+    known = noise if own is None or noise is not None else own.variance
+    return screen(
+        model, X, y, noise=None if known is None else float(np.mean(known)), seed=settings.seed
+    )
+
+
+def _frozen(maps: Any) -> Any:
+    return jax.tree.map(lambda _: FIXED, maps, is_leaf=lambda b: isinstance(b, Bijection))
+
+
+def _kernel(settings: Settings, n_inputs: int) -> AbstractKernel:
     if isinstance(settings.kernel, AbstractKernel):
-        return settings.kernel, False
+        return settings.kernel
     if not isinstance(settings.kernel, str):
         raise ValueError(
-            f"kernel must be text such as 'rbf + linear' or a kernel, given {settings.kernel!r}"
+            "kernel must be text such as 'rbf + linear', or a kernel such as "
+            f"cavity.kernels.RBF(), given {settings.kernel!r}"
         )
-    return parse(settings.kernel, n_inputs, settings.names), True
+    return parse(settings.kernel, n_inputs, settings.names)
 
 
 def _likelihood(settings: Settings) -> AbstractLikelihood:
@@ -125,48 +165,52 @@ def _mean(settings: Settings, X: np.ndarray, outputs: int) -> AbstractMean:
     return Linear(np.zeros(shape), np.zeros(shape[1:]), centre)
 
 
-def _centred(model: GP, scales: Scales) -> GP:
-    """The model with its mean started at the mean of the outputs."""
-    if isinstance(model.mean, Constant):
-        start = np.broadcast_to(scales.y_centre, model.mean.value.shape or (1,))
-        value = start.reshape(model.mean.value.shape) if start.size == model.mean.value.size else 0
-        return eqx.tree_at(lambda m: m.mean.value, model, np.asarray(value, float))
-    if isinstance(model.mean, Linear) and np.size(model.mean.bias) == len(scales.y_centre):
-        bias = scales.y_centre.reshape(np.shape(model.mean.bias))
-        return eqx.tree_at(lambda m: m.mean.bias, model, bias)
-    return model
+def _centred(settings: Settings, model: GP, scales: Scales) -> GP:
+    """The model with its mean started at the means of the outputs, unless it was given."""
+    mean = model.mean
+    if settings.mean is mean or isinstance(mean, Zero):
+        return model
+    height = scales.y_centre if len(scales.y_centre) > 1 else scales.y_centre[0]
+    where = (lambda m: m.mean.value) if isinstance(mean, Constant) else (lambda m: m.mean.bias)
+    return eqx.tree_at(where, model, np.asarray(height))
 
 
-def _inducing(
-    settings: Settings, model: GP, X: np.ndarray
-) -> tuple[AbstractInducing | None, bool]:
-    """The inducing variables (None: full GP), and whether they are learned."""
+def _check_inducing(
+    settings: Settings, rows: int, columns: int
+) -> tuple[AbstractInducing | None, int | None]:
+    """The inducing variables where they were given, or how many to choose; both None: full GP."""
     given, wanted = settings.inducing, settings.n_inducing
     if isinstance(given, AbstractInducing):
-        return given, settings.learn_inducing
+        return given, None
     if not isinstance(given, str):
-        Z = np.array(given, dtype=float)
-        if Z.ndim != 2 or Z.shape[1] != X.shape[1] or not np.all(np.isfinite(Z)):
-            raise ValueError(
-                f"inducing points must be finite, of shape (M, {X.shape[1]}), given {Z.shape}"
-            )
-        return Points(Z), settings.learn_inducing
+        return Points(_points(given, columns)), None
     one_of("inducing", given, CHOICES)
     if isinstance(wanted, str):
         one_of("n_inducing", wanted, ("auto",))
-        wanted = None if len(X) <= FULL_ROWS else AUTO_INDUCING
-    if wanted is None:
-        if len(X) > MOST_FULL_ROWS:
-            gigabytes = 10 * len(X) ** 2 * 8e-9
-            raise ValueError(
-                f"a full GP on {len(X)} rows needs about {gigabytes:.0f} GB of memory (the limit "
-                f"is {MOST_FULL_ROWS} rows); set n_inducing to a number such as 500"
-            )
-        return None, False
-    if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer) or wanted < 1:
+        wanted = None if rows <= FULL_ROWS else AUTO_INDUCING
+    if wanted is not None:
+        return None, whole("n_inducing", wanted, 1, '"auto", None (the full GP) or ')
+    if settings.block_size is not None:
         raise ValueError(
-            f'n_inducing must be "auto", None or a whole number of at least 1, given {wanted!r}'
+            "block_size changes nothing in a full GP, which is exact: set n_inducing to a "
+            "number, or leave block_size=None"
         )
-    Z = select_inducing(model.kernel, X, int(wanted), choice=given, seed=settings.seed)
-    everything = len(Z) <= int(wanted) and len(Z) == len(np.unique(X, axis=0))
-    return Points(Z), settings.learn_inducing and not everything
+    if rows > MOST_FULL_ROWS:
+        raise ValueError(
+            f"a full GP on {rows} rows needs about {10 * rows**2 * 8e-9:.0f} GB of memory (the "
+            f"limit is {MOST_FULL_ROWS} rows): set n_inducing to a number such as 500"
+        )
+    return None, None
+
+
+def _points(given: Any, columns: int) -> np.ndarray:
+    try:
+        Z = np.array(given, dtype=float)
+    except (TypeError, ValueError):
+        Z = np.zeros(0)
+    if Z.ndim != 2 or Z.shape[1] != columns or not len(Z) or not np.all(np.isfinite(Z)):
+        raise ValueError(
+            f"inducing must be one of {CHOICES}, or finite points of shape (M, {columns}), given "
+            f"{given!r}"
+        )
+    return Z

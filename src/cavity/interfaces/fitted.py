@@ -9,9 +9,11 @@ import numpy as np
 from cavity.interfaces import storage
 from cavity.interfaces.errors import StorageError
 from cavity.interfaces.predictions import Predictions, predict_outputs
-from cavity.interfaces.schema import Schema
-from cavity.numerics.parameters import units
+from cavity.interfaces.schema import Encoded, Schema
+from cavity.learning.infer import NumericalError
+from cavity.learning.metrics import average_metrics, regression_metrics
 from cavity.numerics.summary import named
+from cavity.parameters import Units, units
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,8 +48,39 @@ class Fitted:
         Args:
             X: inputs, (n, D), as `schema.encode` makes them.
             noise: known noise variance of each row, where the model has a noise column.
+
+        Raises:
+            NumericalError: if a prediction is not finite.
         """
-        return predict_outputs(self.posterior, self.output_scale, X, noise)
+        out = predict_outputs(self.posterior, self.output_scale, X, noise)
+        bad = np.flatnonzero(~np.all(np.isfinite(out.mean) & np.isfinite(out.std), axis=1))
+        if len(bad):
+            raise NumericalError(
+                f"{len(bad)} of {len(out.mean)} predictions are not finite (the first is number "
+                f"{bad[0] + 1}); inputs far outside the fitted ones do this"
+            )
+        return out
+
+    def metrics(self, table: Encoded) -> dict[str, Any]:
+        """How well the rows of a table are predicted, by the names of `cavity evaluate --json`.
+
+        With several targets these are means over them, and `per_target` has those of each.
+
+        Raises:
+            NumericalError: if a prediction is not finite.
+        """
+        assert table.y is not None
+        out = self.predictive(table.X, table.noise)
+        density = out.log_density(table.y)
+        parts = zip(table.y.T, out.mean.T, out.std.T, density.T, strict=True)
+        each = [
+            regression_metrics(*part, mean, var)
+            for part, mean, var in zip(parts, self.y_mean, self.y_var, strict=True)
+        ]
+        if len(each) == 1:
+            return dict(each[0])
+        named_each = dict(zip(self.targets, each, strict=True))
+        return {**average_metrics(each), "per_target": named_each}
 
     def save(self, path: str | Path) -> None:
         """Writes the model as one file, whole or not at all.
@@ -94,11 +127,9 @@ def parameters(model: Any, output_scale: np.ndarray) -> dict[str, Any]:
     measured = named(units(model))
     found = {}
     for name, value in named(model).items():
-        array, unit = np.asarray(value, float), measured[name].output
-        if unit and np.any(output_scale != 1.0):
-            own = name.startswith(("mean.", "likelihood.")) and array.shape[-1:] == (
-                len(output_scale),
-            )
-            array = (array if own else array[..., None]) * output_scale**unit
+        array, unit = np.asarray(value, float), measured[name]
+        if isinstance(unit, Units) and unit.output and np.any(output_scale != 1.0):
+            own = name.startswith(("mean.", "likelihood.")) and array.ndim
+            array = (array if own else array[..., None]) * output_scale**unit.output
         found[name] = array.tolist()
     return found

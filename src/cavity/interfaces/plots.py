@@ -6,7 +6,9 @@ part, and the settings are what they were afterwards. In dark surroundings the f
 lines and letters in light colours.
 """
 
+import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,7 @@ MOST_BARS = 150  # error bars are drawn up to here
 MOST_POINTS = 1_500  # points are drawn one by one up to here, and as a density beyond
 MOST_NAMES = 30  # bars of a relevance plot
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.size": 10.0,
     "axes.titlesize": 10.0,
     "axes.titlelocation": "left",
@@ -39,8 +41,8 @@ _STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.formatter.limits": (-4, 5),
-    "axes.formatter.useoffset": False,
     "figure.facecolor": "none",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
     "legend.frameon": False,
     "legend.fontsize": 9.0,
     "legend.labelcolor": INK,
@@ -79,25 +81,44 @@ def picture(draw: Callable[[Figure], None], width: float = 8.4, height: float = 
         draw(figure)
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(file, format="svg", dpi=130, metadata=nothing)
-    return _in_both_moods(file.getvalue())
+    return _compact(file.getvalue())
 
 
-def _in_both_moods(svg: str) -> str:
-    """The SVG element with its colours as variables, which differ in dark surroundings."""
-    svg = svg[svg.index("<svg") :]
-    light, dark = "", ""
-    for i, (colour, other) in enumerate(_DARK.items()):
-        svg = svg.replace(colour, f"var(--c{i})")
-        light, dark = f"{light}--c{i}:{colour};", f"{dark}--c{i}:{other};"
+def _compact(svg: str) -> str:
+    """The SVG element: styles said once, hundredths of a point, colours that know the dark."""
+    styles: dict[str, str] = {}
+
+    def named(style: re.Match) -> str:
+        return f'class="{styles.setdefault(style[1], f"s{len(styles)}")}"'
+
+    def shorter(tag: re.Match) -> str:
+        return re.sub(r'style="([^"]*)"', named, re.sub(r"(\.\d\d)\d+", r"\1", tag[0]))
+
+    svg = re.sub(r"<(?:path|use|text)\b[^>]*>", shorter, svg[svg.index("<svg") :])
+    light = "".join(f"--c{i}:{colour};" for i, colour in enumerate(_DARK))
+    dark = "".join(f"--c{i}:{colour};" for i, colour in enumerate(_DARK.values()))
+    rules = "".join(f".{name}{{{style}}}" for style, name in styles.items())
+    for i, colour in enumerate(_DARK):
+        rules = rules.replace(colour, f"var(--c{i})")
     moods = f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
     end = svg.index(">") + 1
-    return f"{svg[:end]}<style>{moods}</style>{svg[end:]}"
+    return f"{svg[:end]}<style>{moods}{rules}</style>{svg[end:]}"
 
 
 def label(text: str, most: int = 32) -> str:
     """A name as it fits on a picture: one line, what cannot be printed left out, not too long."""
     line = "".join(c for c in " ".join(text.split()) if c.isprintable())
     return line if len(line) <= most else f"{line[: most - 8]}…{line[-7:]}"
+
+
+def labels(names: Sequence[str], most: int = 32) -> list[str]:
+    """Names as they fit on a picture; those that look the same get their number, from 1 on."""
+    short = [label(name, most) for name in names]
+    seen = Counter(short)
+    return [
+        text if seen[text] == 1 else f"{label(text, most - 5)} ({i})"
+        for i, text in enumerate(short, 1)
+    ]
 
 
 # ----------------------------------------------------------------------------- calibration
@@ -208,13 +229,13 @@ def draw_residual_histogram(axes: Axes, residuals: np.ndarray, reach: float = 5.
 def _cloud(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
     """Points, or the density of many."""
     if len(x) <= MOST_POINTS:
-        size = float(np.clip(1500 / len(x), 5, 22))
+        size = float(np.clip(4000 / len(x), 7, 22))
         axes.scatter(x, y, size, color=MODEL, alpha=0.65, linewidths=0)
         return
-    import matplotlib
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
 
-    whole = matplotlib.colormaps["viridis"]
-    middle = matplotlib.colors.ListedColormap(whole(np.linspace(0.2, 0.95, 64)))
+    middle = ListedColormap(colormaps["viridis"](np.linspace(0.2, 0.95, 64)))
     axes.hexbin(x, y, gridsize=48, mincnt=1, cmap=middle, bins="log", linewidths=0.1).set(
         rasterized=True
     )
@@ -235,13 +256,13 @@ def draw_relevance(axes: Axes, names: Sequence[str], values: np.ndarray) -> None
 
     Args:
         axes: where to draw.
-        names: of the inputs.
+        names: of the inputs, short enough to stand beside the bars.
         values: their relevance, (n,), not negative.
     """
     order = np.argsort(-values, kind="stable")[:MOST_NAMES]
     places = np.arange(len(order))
     axes.barh(places, values[order], height=0.7, color=MODEL, alpha=0.75, linewidth=0)
-    axes.set_yticks(places, [label(names[i]) for i in order])
+    axes.set_yticks(places, [names[i] for i in map(int, order)])
     axes.set(ylim=(len(order) - 0.4, -0.6))
     axes.tick_params(axis="y", length=0)
 
@@ -262,7 +283,7 @@ def draw_bands(
     axes.fill_between(x, *outer.T, color=MODEL, alpha=0.18, linewidth=0, label="95 %")
     axes.fill_between(x, *inner.T, color=MODEL, alpha=0.32, linewidth=0, label="50 %")
     axes.plot(x, mean, color=MODEL, linewidth=1.8, label="mean")
-    axes.set_xlabel(label(name))
+    axes.set_xlabel(name)
     axes.margins(x=0)
 
 
@@ -282,33 +303,27 @@ def draw_levels(
     axes.vlines(places, *quantiles[:, [0, 3]].T, color=MODEL, alpha=0.3, linewidth=7)
     axes.vlines(places, *quantiles[:, [1, 2]].T, color=MODEL, alpha=0.5, linewidth=7)
     axes.plot(places, mean, color=MODEL, marker="o", markersize=5, linestyle="none")
-    axes.set_xlabel(label(name))
-    crowded = len(levels) > 4 or max(map(len, levels)) > 7
-    axes.set_xticks(
-        places, [label(level, 14) for level in levels], rotation=60 if crowded else 0, fontsize=8
-    )
+    axes.set_xlabel(name)
+    axes.set_xticks(places, labels(levels, 16))
+    if len(levels) > 4 or sum(map(len, levels)) > 20:
+        axes.tick_params(axis="x", labelsize=8, rotation=40)
+        for text in axes.get_xticklabels():
+            text.set(ha="right", rotation_mode="anchor")
     axes.set_xlim(-0.6, len(levels) - 0.4)
 
 
 def draw_rug(axes: Axes, x: np.ndarray) -> None:
     """Ticks along the lower edge where the data are."""
     low, high = axes.get_xlim()
-    seen = x[(x >= low) & (x <= high)]
-    axes.plot(
-        seen,
-        np.full(len(seen), 0.02),
-        color=INK,
-        alpha=0.4,
-        marker="|",
-        markersize=6,
-        linestyle="none",
-        transform=axes.get_xaxis_transform(),
-    )
+    seen = np.repeat(x[(x >= low) & (x <= high)], 3)
+    heights = np.tile([0.0, 0.04, np.nan], len(seen) // 3)
+    place = axes.get_xaxis_transform()
+    axes.plot(seen, heights, color=INK, alpha=0.5, linewidth=0.7, transform=place)
 
 
 def draw_data(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
     """The data of one input as points."""
-    size = float(np.clip(2500 / len(x), 5, 22))
+    size = float(np.clip(4000 / len(x), 7, 22))
     axes.scatter(x, y, size, color=INK, alpha=0.55, linewidths=0, zorder=3, label="data")
 
 
@@ -316,12 +331,13 @@ def draw_inducing(axes: Axes, x: np.ndarray) -> None:
     """Where the inducing points of one input are, as marks along the upper edge."""
     axes.plot(
         x,
-        np.full(len(x), 0.985),
+        np.full(len(x), 0.99),
         color=ACCENT,
         marker="v",
         markersize=5 if len(x) <= 60 else 3,
         markeredgewidth=0,
         linestyle="none",
+        clip_on=False,
         transform=axes.get_xaxis_transform(),
         label="inducing points",
     )

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from cavity.learning.infer import one_blas_thread
@@ -28,7 +29,7 @@ class Predictions:
         """Log predictive densities, (n, P), in nats per unit of y, of outputs (n, P)."""
         with jax.enable_x64(True), one_blas_thread():
             scaled = (np.asarray(y, float) / self._scale).reshape(self._scaled.mean.shape)
-            density = np.asarray(self._scaled.log_density(scaled))
+            density = np.asarray(self._scaled.log_density(jnp.asarray(scaled)))
         return density.reshape(self.mean.shape) - np.log(self._scale)
 
     def quantiles(self, levels: Any) -> np.ndarray:

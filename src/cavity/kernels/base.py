@@ -7,8 +7,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.numerics.parameters import positive
 from cavity.numerics.types import Array, Float
+from cavity.parameters import positive
 
 # What a constructor takes for a parameter: a number or anything array-like. The field's
 # converter makes it an array.

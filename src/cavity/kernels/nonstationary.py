@@ -4,8 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from cavity.kernels.base import AbstractKernel, Values, check_columns, not_negative
-from cavity.numerics.parameters import fixed, positive
 from cavity.numerics.types import Array, Float
+from cavity.parameters import fixed, positive
 
 
 def inner_product(

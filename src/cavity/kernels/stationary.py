@@ -10,8 +10,8 @@ import numpy as np
 
 from cavity.kernels.base import AbstractKernel, Values, check_columns, not_negative
 from cavity.numerics.linalg import safe_sqrt
-from cavity.numerics.parameters import positive, real
 from cavity.numerics.types import Array, Float
+from cavity.parameters import positive, real
 
 
 def squared_distance(

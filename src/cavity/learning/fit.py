@@ -4,12 +4,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.energy import Sites, empty_sites, energy
 from cavity.inference.methods import PowerEP
 from cavity.learning.data import Data, prepare
 from cavity.learning.infer import (
@@ -20,25 +17,21 @@ from cavity.learning.infer import (
     culprit,
     first_jitter,
     infer_from,
-    lay_out,
     one_blas_thread,
-    settle,
 )
-from cavity.learning.optimise import REACH, Minimum, Progress, StartFailed, minimise
-from cavity.learning.scales import coordinate_scales
+from cavity.learning.objective import Objective
+from cavity.learning.optimise import Minimum, Progress, StartFailed, minimise
 from cavity.models.base import AbstractModel
-from cavity.numerics.linalg import escalate
-from cavity.numerics.parameters import (
+from cavity.numerics.summary import table
+from cavity.parameters import (
     Interval,
     Positive,
     free_parts,
     from_real,
     to_real,
 )
-from cavity.numerics.parameters import bijections as default_bijections
-from cavity.numerics.priors import flat, log_prior
-from cavity.numerics.summary import table
-from cavity.numerics.types import Array, Scalar
+from cavity.parameters import bijections as default_bijections
+from cavity.priors import flat, log_prior
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,86 +226,39 @@ class _Run:
         self, model: AbstractModel, maps: Any, jitter: float
     ) -> tuple[AbstractModel, Minimum, float]:
         """One stage; run again from its best point where the jitter had to be raised."""
-        objective = _Objective(self, model, maps, jitter)
-        minimum = objective.minimise()
-        for _ in range(3):
-            if minimum.interrupted or objective.jitter == jitter:
-                break
-            jitter = objective.jitter
-            model = objective.model(minimum.x)
-            objective = _Objective(self, model, maps, jitter)
-            minimum = objective.minimise()
-        return objective.model(minimum.x), minimum, objective.jitter
-
-
-class _Objective:
-    """The energy as a function of scaled coordinates around the start; keeps sites and jitter."""
-
-    def __init__(self, run: _Run, model: AbstractModel, maps: Any, jitter: float):
-        self.run, self.start, self.maps, self.jitter = run, model, maps, jitter
-        self.origin = to_real(model, maps)
-        scales = coordinate_scales(model, maps, run.data.rows)
-        self.scale = jnp.asarray(scales, self.origin.dtype)
-        self.empty = _no_sites(model, run.data, run.method)
-        self.sites = self.empty
-
-    def minimise(self) -> Minimum:
-        return minimise(
-            self,
-            np.zeros(self.origin.shape[0]),
-            reach=_reach(self.start, self.maps),
-            max_iterations=self.run.max_iterations,
-            tolerance=self.run.tolerance,
-            callback=self.run.callback,
-        )
-
-    def real(self, x: np.ndarray) -> Array:
-        return self.origin + self.scale * jnp.asarray(x, self.origin.dtype)
-
-    def model(self, x: np.ndarray) -> AbstractModel:
-        """The model at a point."""
-        return from_real(self.real(x), self.start, self.maps)
-
-    def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        level: float | None = self.jitter
-        scale = np.asarray(self.scale, np.float64)
-        while level is not None:
-            value, gradient, sites = self._evaluate(x, level)
-            if np.isfinite(value) and np.all(np.isfinite(gradient)):
-                self.jitter = level
-                self.sites = None if self.empty is None else sites
-                return value, gradient * scale
-            level = escalate(level)
-        return np.nan, np.full_like(x, np.nan)
-
-    def _evaluate(self, x: np.ndarray, level: float) -> tuple[float, np.ndarray, Sites]:
-        jitter = jnp.asarray(level, self.origin.dtype)
-        # warm sites of other parameters can be improper here: then from zero
-        starts = (None,) if self.empty is None else (self.sites, self.empty)
-        for sites in starts:
-            (value, found), gradient = _value_and_grad(
-                self.real(x),
-                self.start,
-                self.maps,
-                self.run.densities,
-                self.run.data,
-                self.run.method,
-                jitter,
-                sites,
+        for _ in range(4):
+            objective = Objective(
+                model,
+                self.data,
+                maps=maps,
+                densities=self.densities,
+                method=self.method,
+                jitter=jitter,
             )
-            if np.isfinite(value):
+            minimum = self._search(objective)
+            model = objective.model(minimum.x)
+            raised, jitter = objective.jitter != jitter, objective.jitter
+            if minimum.interrupted or not raised:
                 break
-        return float(value), np.asarray(gradient, np.float64), found
+        return model, minimum, jitter
 
-
-def _no_sites(model: AbstractModel, data: Data, method: PowerEP) -> Sites | None:
-    """Sites of precision zero; None where every factor is exact."""
-    shapes = eqx.filter_eval_shape(
-        lambda: empty_sites(lay_out(model, data, method, jnp.zeros(())))
-    )
-    if all(store is None for store in shapes):
-        return None
-    return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    def _search(self, objective: Objective) -> Minimum:
+        try:
+            return minimise(
+                objective,
+                np.zeros(objective.size),
+                reach=objective.reach,
+                max_iterations=self.max_iterations,
+                tolerance=self.tolerance,
+                callback=self.callback,
+            )
+        except StartFailed:
+            if not objective.finite_value:
+                raise
+            raise NumericalError(
+                "the objective is finite where learning starts, but its gradient is not; start "
+                "from other parameter values, and check the gradient of kernels of your own"
+            ) from None
 
 
 def _perturbed(model: AbstractModel, maps: Any, random: np.random.Generator) -> AbstractModel:
@@ -324,31 +270,3 @@ def _perturbed(model: AbstractModel, maps: Any, random: np.random.Generator) -> 
     ]
     moved = real + np.concatenate([*moves, np.zeros(0)])
     return from_real(jnp.asarray(moved, real.dtype), model, maps)
-
-
-def _reach(model: AbstractModel, maps: Any) -> np.ndarray:
-    parts = [
-        np.full(np.size(value), REACH if isinstance(b, Positive) else np.inf)
-        for value, b in free_parts(model, maps)
-    ]
-    return np.concatenate([*parts, np.zeros(0)])
-
-
-@eqx.filter_jit
-def _value_and_grad(
-    real: Array,
-    start: AbstractModel,
-    maps: Any,
-    densities: Any,
-    data: Data,
-    method: PowerEP,
-    jitter: Scalar,
-    sites: Sites | None,
-) -> tuple[tuple[Scalar, Sites], Array]:
-    def loss(real: Array) -> tuple[Scalar, Sites]:
-        model = from_real(real, start, maps)
-        graph = lay_out(model, data, method, jitter)
-        found, _ = settle(graph, data, method, sites)
-        return energy(graph, found) - log_prior(model, densities), found
-
-    return jax.value_and_grad(loss, has_aux=True)(real)

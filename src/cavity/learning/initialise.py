@@ -1,72 +1,127 @@
 """Starting values from the data."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 
-from cavity.inference.methods import PowerEP
-from cavity.learning.data import prepare
-from cavity.learning.infer import NumericalError, as_dtype, infer_from
+from cavity.kernels.base import AbstractKernel
 from cavity.learning.scales import Scales, in_data_units
 from cavity.models.gp import GP
-from cavity.numerics.parameters import Positive, describe
+from cavity.models.views import OutputMean
+from cavity.numerics.rows import padded_size
+from cavity.numerics.types import Array
+from cavity.parameters import Units, describe
 
-# Rows on which starting values are compared, and the length factors tried.
+# Rows on which starting values are compared, the factors tried for lengthscales, and the ratios
+# of noise to prior variance.
 SCREENED = 256
-FACTORS = (1.0, 0.5, 0.25, 0.1, 0.03)
+FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
+RATIOS = 10.0 ** np.arange(1.0, -6.5, -0.5)
+# The least noise to start from, as a share of the outputs' variance: learning may only take a
+# parameter so far from its start, and noise near the rounding error helps nobody.
+LEAST_NOISE = 1e-3
 
 
 def starting_model(model: GP, scales: Scales) -> GP:
     """A model in standardised units, with its parameters moved to the units of the data.
 
-    A typical distance between inputs counts as one unit: the columns' spreads times the square
-    root of their number.
+    A typical distance between inputs counts as one unit: the spreads of the columns that a
+    kernel sees times the square root of their number.
     """
-    kernel = in_data_units(model.kernel, scales.typical())
+    kernel = in_data_units(model.kernel, dataclasses.replace(scales, distances=True))
     likelihood = in_data_units(model.likelihood, scales)
     return eqx.tree_at(lambda m: (m.kernel, m.likelihood), model, (kernel, likelihood))
 
 
-def screen(model: GP, X: np.ndarray, y: np.ndarray, *, seed: int = 0) -> GP:
-    """The model with its lengthscales multiplied by the best of a few factors.
+def screen(
+    model: GP, X: np.ndarray, y: np.ndarray, *, noise: float | None = None, seed: int = 0
+) -> GP:
+    r"""The model with the best of a few lengthscales, and the variances that go with it.
 
     They are compared by the exact evidence of a random subset of the rows, which finds the
-    right order of magnitude where the evidence has several maxima.
+    right order of magnitude where the evidence has several maxima. Of equals the first counts,
+    and more noise comes first: short lengthscales can imitate noise, and must not.
 
     Args:
-        model: the model; its inducing variables play no part.
+        model: the model in the units of the data, with Gaussian noise; its inducing variables
+            play no part.
         X: inputs, (N, D).
         y: outputs, (N, P), NaN where missing.
+        noise: the noise variance where it is known and stays as it is.
         seed: of the subset.
     """
     random = np.random.default_rng(seed)
     kept = np.sort(random.choice(len(X), min(SCREENED, len(X)), replace=False))
-    if np.all(np.isnan(y[kept])):
-        return model
-    data = prepare(X[kept], y[kept], missing="skip")
-    full = GP(model.kernel, model.likelihood, None, model.mean)
+    padding = np.repeat(X[kept[:1]], padded_size(len(kept)) - len(kept), axis=0)
+    inputs = np.concatenate([X[kept], padding])
     best, chosen = -np.inf, model
     for factor in FACTORS:
-        kernel = _stretched(full.kernel, factor)
-        candidate = eqx.tree_at(lambda m: m.kernel, full, kernel)
-        try:
-            found = infer_from(as_dtype(candidate, data), data, PowerEP(), 0.0)
-        except NumericalError:
-            continue
-        if found.log_evidence > best:
-            best = found.log_evidence
-            chosen = eqx.tree_at(lambda m: m.kernel, model, kernel)
+        kernel = _stretched(model.kernel, factor)
+        prior = _prior(kernel, OutputMean(model.mean, y.shape[1]), inputs)
+        K, mean = (np.asarray(a)[: len(kept)] for a in prior)
+        residual = y[kept] - mean
+        evidence, scale = _evidences(K[:, : len(kept)], residual, noise)
+        first = int(np.argmax(evidence))
+        if evidence[first] > best:
+            best = evidence[first]
+            least = LEAST_NOISE * float(np.nanmean(residual**2))
+            variance = max(scale[first] * RATIOS[first], least) if noise is None else None
+            chosen = _with_scale(model, kernel, float(scale[first]), variance, X.shape[1])
     return chosen
 
 
-def _stretched(kernel: Any, factor: float) -> Any:
-    """The kernel with every positive parameter in input units scaled as a length is."""
+@eqx.filter_jit
+def _prior(kernel: AbstractKernel, mean: OutputMean, X: Any) -> tuple[Array, Array]:
+    return kernel.cross(X, X), mean(X)
 
-    def stretch(field: Any, value: Any) -> np.ndarray:
-        declared = {} if field is None else field.metadata
-        if not isinstance(declared.get("domain"), Positive):
-            return np.asarray(value)
-        return np.asarray(value * factor ** declared["units"].input)
+
+def _evidences(
+    K: np.ndarray, residual: np.ndarray, noise: float | None
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Log evidence of $\mathcal N(\mathbf 0, s (\mathbf K + r \mathbf I))$ at each ratio r, and s.
+
+    The scale s is the best one, $\tfrac1N \mathbf y^\top (\mathbf K + r \mathbf I)^{-1} \mathbf
+    y$, or makes the noise s r what it is known to be. -inf where there is no answer.
+    """
+    present = ~np.isnan(residual)
+    count = present.sum()
+    volume, quadratic = np.zeros(len(RATIOS)), np.zeros(len(RATIOS))
+    patterns, which = np.unique(present, axis=1, return_inverse=True)
+    if not np.all(np.isfinite(K)) or count == 0:
+        return np.full(len(RATIOS), -np.inf), np.ones(len(RATIOS))
+    for number, rows in enumerate(patterns.T):
+        outputs = residual[rows][:, which.ravel() == number]
+        values, vectors = np.linalg.eigh(K[rows][:, rows])
+        total = np.maximum(values, 0.0) + RATIOS[:, None]
+        volume += outputs.shape[1] * np.log(total).sum(axis=1)
+        quadratic += (((vectors.T @ outputs) ** 2).sum(axis=1) / total).sum(axis=1)
+    scale = quadratic / count if noise is None else noise / RATIOS
+    usable = (scale > 0.0) & np.isfinite(scale)
+    scale = np.where(usable, scale, 1.0)
+    # -½ (log|s (K + rI)| + yᵀ(s (K + rI))⁻¹y), constants left out
+    evidence = -0.5 * (volume + count * np.log(scale) + quadratic / scale)
+    return np.where(usable, evidence, -np.inf), scale
+
+
+def _stretched(kernel: AbstractKernel, factor: float) -> AbstractKernel:
+    """The kernel with every parameter in units of the inputs scaled as a length is."""
+
+    def stretch(field: dataclasses.Field | None, value: Any) -> np.ndarray:
+        unit = Units() if field is None else field.metadata.get("units", Units())
+        return np.asarray(value if unit.location else value * factor**unit.input)
 
     return describe(kernel, stretch)
+
+
+def _with_scale(
+    model: GP, kernel: AbstractKernel, scale: float, noise: float | None, columns: int
+) -> GP:
+    """The model with a kernel times a number, and with a noise variance unless None."""
+    amplitude = Scales(np.zeros(columns), np.ones(columns), np.zeros(1), float(np.sqrt(scale)))
+    model = eqx.tree_at(lambda m: m.kernel, model, in_data_units(kernel, amplitude))
+    if noise is None:
+        return model
+    return eqx.tree_at(lambda m: m.likelihood.variance, model, np.asarray(noise))

@@ -14,7 +14,7 @@ import numpy as np
 
 from cavity.inference.rows import Rows
 from cavity.kernels.base import Active
-from cavity.numerics.parameters import Real, Units, free_parts, units
+from cavity.parameters import Real, Units, free_parts, units
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,23 +25,28 @@ class Scales:
         x_centre: mean of each input column.
         x_spread: standard deviation of each input column; 1 for constant ones.
         y_centre: mean of each output.
-        y_spread: standard deviation of all outputs about their means; 1 if they are constant.
+        y_spread: standard deviation of all outputs about their means; for constant ones their
+            magnitude, or 1.
+        distances: whether the unit of the inputs is a typical distance between rows, the spread
+            of a column times the square root of the number of columns.
     """
 
     x_centre: np.ndarray
     x_spread: np.ndarray
     y_centre: np.ndarray
     y_spread: float
+    distances: bool = False
 
-    def typical(self) -> "Scales":
-        """The same with spreads of a typical distance: times the root of the columns' number."""
-        spread = self.x_spread * np.sqrt(max(len(self.x_spread), 1))
-        return dataclasses.replace(self, x_spread=spread)
+    @property
+    def x_unit(self) -> np.ndarray:
+        """The unit of each input column."""
+        return self.x_spread * (np.sqrt(len(self.x_spread)) if self.distances else 1.0)
 
     def columns(self, dims: tuple[int, ...]) -> "Scales":
         """The scales of some input columns only."""
         kept = list(dims)
-        return Scales(self.x_centre[kept], self.x_spread[kept], self.y_centre, self.y_spread)
+        spread = self.x_spread[kept]
+        return dataclasses.replace(self, x_centre=self.x_centre[kept], x_spread=spread)
 
 
 def measure(X: np.ndarray, y: np.ndarray, presence: np.ndarray | None = None) -> Scales:
@@ -59,8 +64,10 @@ def measure(X: np.ndarray, y: np.ndarray, presence: np.ndarray | None = None) ->
     spread = X.std(axis=0)
     magnitude = np.abs(X).max(axis=0, initial=0.0)
     spread = np.where(spread > 1e-12 * magnitude, spread, 1.0)
-    floor = 1e-12 * np.abs(y).max(initial=0.0)
-    return Scales(X.mean(axis=0), spread, centre, float(deviation) if deviation > floor else 1.0)
+    magnitude = float(np.abs(weight * y).max(initial=0.0))
+    if not deviation > 1e-12 * magnitude:
+        deviation = magnitude or 1.0
+    return Scales(X.mean(axis=0), spread, centre, float(deviation))
 
 
 def in_data_units(module: Any, scales: Scales) -> Any:
@@ -99,7 +106,7 @@ def _moved(node: Any, scales: Scales, *, output: bool) -> Any:
 
 
 def _scaled(value: Any, unit: Units, scales: Scales, *, output: bool) -> np.ndarray:
-    factor = scales.x_spread**unit.input if unit.input else np.ones(())
+    factor = scales.x_unit**unit.input if unit.input else np.ones(())
     if output:
         factor = factor * scales.y_spread**unit.output
     moved = np.asarray(value, np.float64) * factor

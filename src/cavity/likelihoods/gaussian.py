@@ -8,9 +8,9 @@ from jax.scipy.special import ndtri
 from cavity.likelihoods.base import AbstractLikelihood, AbstractPredictive
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.linalg import safe_sqrt
-from cavity.numerics.parameters import positive
 from cavity.numerics.powers import log1p_ratio, log_determinant_ratio
 from cavity.numerics.types import Array, Float
+from cavity.parameters import positive
 
 
 class NormalPredictive(AbstractPredictive):

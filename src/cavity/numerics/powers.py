@@ -49,5 +49,7 @@ def log_determinant_ratio(power: Power, S: Float[Array, "B B"]) -> Float[Array, 
 
 
 def frozen(tree: Any) -> Any:
-    """The same values, constant under differentiation."""
-    return jax.tree.map(jax.lax.stop_gradient, tree)
+    """The same values, constant under differentiation; Python numbers stay what they are."""
+    return jax.tree.map(
+        lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.Array) else x, tree
+    )

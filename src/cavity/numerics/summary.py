@@ -7,8 +7,8 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from cavity.numerics.parameters import bijections
-from cavity.numerics.priors import flat
+from cavity.parameters import bijections
+from cavity.priors import flat
 
 
 def _is_entry(x: Any) -> bool:

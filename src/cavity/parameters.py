@@ -206,7 +206,7 @@ def _shadow(node: Any, field: dataclasses.Field | None, leaf: Callable) -> Any:
         )
     if isinstance(node, tuple | list):
         return type(node)(_shadow(child, field, leaf) for child in node)
-    if eqx.is_inexact_array_like(node) and not isinstance(node, int | float | complex):
+    if isinstance(node, float) or eqx.is_inexact_array(node):
         return leaf(field, node)
     return node
 

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 
-from cavity.numerics.parameters import Model, describe
 from cavity.numerics.types import Array, Scalar
+from cavity.parameters import Model, describe
 
 
 def _check_positive(**values: float) -> None:

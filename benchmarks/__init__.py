@@ -1,0 +1,1 @@
+"""Benchmarks: figures with their machine and versions, never tests."""

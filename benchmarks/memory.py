@@ -1,0 +1,58 @@
+"""Peak resident memory and time of a fit, in a process of its own.
+
+python -m benchmarks.memory [--rows 100000] [--inputs 8] [--inducing 200] [--iterations 20]
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+
+from benchmarks.results import Table
+
+TABLE = Table("memory.csv", ("rows", "inputs", "M", "power"))
+
+CHILD = """
+import json, resource, sys, time
+import numpy as np
+import cavity
+
+rows, inputs, M, iterations, power = map(float, sys.argv[1:])
+r = np.random.default_rng(0)
+X = r.standard_normal((int(rows), int(inputs)))
+y = np.sin(X @ r.standard_normal(int(inputs))) + 0.1 * r.standard_normal(int(rows))
+start = time.perf_counter()
+model = cavity.GPRegressor(
+    n_inducing=int(M), power=power, max_iterations=int(iterations), random_state=0
+).fit(X, y)
+seconds = time.perf_counter() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+print(json.dumps({"seconds": seconds, "evaluations": model.n_evaluations_, "peak_gb": peak}))
+"""
+
+
+def measure(rows: int, inputs: int, M: int, power: float, iterations: int) -> dict:
+    """One fit in a fresh process: seconds, evaluations, and peak resident memory in GB."""
+    arguments = map(str, (rows, inputs, M, iterations, power))
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *arguments], check=True, capture_output=True, text=True
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--inputs", type=int, default=8)
+    parser.add_argument("--inducing", type=int, default=200)
+    parser.add_argument("--iterations", type=int, default=20)
+    options = parser.parse_args()
+    for power in (0.0, 0.5):
+        key = {"rows": options.rows, "inputs": options.inputs, "M": options.inducing}
+        found = measure(**key, power=power, iterations=options.iterations)
+        print(key | {"power": power} | found)
+        TABLE.add(key | {"power": power} | found)
+
+
+if __name__ == "__main__":
+    main()

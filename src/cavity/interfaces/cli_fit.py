@@ -1,0 +1,319 @@
+"""`cavity fit`: from a table to a model file."""
+
+import contextlib
+import dataclasses
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from cavity.inducing.base import Points
+from cavity.interfaces import storage
+from cavity.interfaces.build import (
+    AUTO_INDUCING,
+    FULL_ROWS,
+    LIKELIHOODS,
+    MEANS,
+    METHODS,
+    MOST_FULL_ROWS,
+)
+from cavity.interfaces.cli_session import (
+    INTERRUPTED,
+    Outcome,
+    Session,
+    patient_interrupts,
+    refuse_overwriting,
+    usage,
+)
+from cavity.interfaces.cli_text import describe_fit
+from cavity.interfaces.errors import DataError
+from cavity.interfaces.estimators import GPRegressor
+from cavity.interfaces.fitted import Fitted, parameters
+from cavity.interfaces.schema import Encoded, Schema, encode, learn_schema
+from cavity.interfaces.tables import read_table
+from cavity.kernels.formula import parse, text
+from cavity.kernels.stationary import RBF
+from cavity.learning.cost import estimate_cost
+from cavity.learning.infer import NumericalError
+from cavity.learning.optimise import Progress
+from cavity.likelihoods.gaussian import Gaussian
+from cavity.models.gp import GP
+
+WORTH_SAYING = 10.0  # seconds of an estimate from which on it is printed
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What `cavity fit` was asked for, option by option."""
+
+    table: str
+    targets: tuple[str, ...]
+    out: str
+    task: str | None = None
+    likelihood: str = "gaussian"
+    kernel: str = "rbf"
+    method: str = "power_ep"
+    power: float = 0.5
+    inducing: str = "auto"
+    seed: int = 0
+    test: str | None = None
+    ignore: tuple[str, ...] = ()
+    noise_column: str | None = None
+    exposure_column: str | None = None
+    drop_missing: bool = False
+    restarts: int = 0
+    max_iterations: int = 1000
+    mean: str = "constant"
+
+
+# ------------------------------------------------------------------- the command line
+
+
+def check(request: Request) -> None:
+    """A usage error for whatever is wrong before any file is opened."""
+    if request.task == "classification":
+        raise usage("--task", "classification is for a later version; this one has regression")
+    _one_of("--task", request.task or "regression", ("regression",))
+    _one_of("--likelihood", request.likelihood, LIKELIHOODS)
+    _one_of("--method", request.method, METHODS)
+    _one_of("--mean", request.mean, MEANS)
+    if not 0.0 <= request.power <= 1.0:
+        raise usage("--power", f"the power lies between 0 and 1, given {request.power:g}")
+    inducing_points(request.inducing)
+    _check_kernel(request.kernel)
+    if request.noise_column is not None and len(request.targets) > 1:
+        raise usage("--noise-column", "known noise goes with one target; fit each target alone")
+    if request.exposure_column is not None:
+        raise usage("--exposure-column", f"exposures are for counts, not {request.likelihood}")
+    refuse_overwriting(request.out, table=request.table, test_table=request.test)
+
+
+def _one_of(option: str, value: str, known: Collection[str]) -> None:
+    if value not in known:
+        raise usage(option, f"'{value}' is not among: {', '.join(sorted(known))}")
+
+
+def inducing_points(given: str) -> int | str | None:
+    """What --inducing asks for, as the estimator takes it."""
+    if given in ("auto", "full"):
+        return None if given == "full" else given
+    if not re.fullmatch(r"\d{1,9}", given) or int(given) < 1:
+        raise usage("--inducing", f"'{given}' is not auto, full or a whole number from 1 on")
+    return int(given)
+
+
+def _check_kernel(given: str) -> None:
+    """Reads the kernel as if every column that it names were there."""
+    inside = ",".join(re.findall(r"\[([^\[\]]*)\]", given))
+    columns = {column.strip() for column in inside.split(",")} - {""}
+    numbered = [int(column) for column in columns if column.isdecimal()]
+    count = min(max(numbered, default=0) + 1, 10_000)
+    names = [*map(str, range(count)), *sorted(columns - set(map(str, range(count))))]
+    try:
+        parse(given, len(names), names)
+    except ValueError as error:
+        raise usage("--kernel", str(error)) from None
+
+
+# --------------------------------------------------------------------------- the data
+
+
+@dataclasses.dataclass(frozen=True)
+class Tables:
+    """The tables of a fit as numbers, and what their columns are."""
+
+    schema: Schema
+    train: Encoded
+    test: Encoded | None
+
+
+def read(session: Session, request: Request) -> Tables:
+    """Opens and checks the tables.
+
+    Raises:
+        DataError: for anything in them that cannot be used.
+    """
+    table = read_table(request.table)
+    roles = (request.ignore, request.noise_column, request.exposure_column)
+    schema = learn_schema(table, request.targets, *roles)
+    _check_task(schema, request.task)
+    drop = request.drop_missing
+    train = encode(table, schema, drop_missing=drop)
+    for column in schema.inputs:
+        if column.kind == "categorical" and len(column.categories) == 1:
+            session.warn(f"column '{column.name}' holds '{column.categories[0]}' in every row")
+    test = None
+    if request.test is not None:
+        test = encode(read_table(request.test), schema, drop_missing=drop)
+    for name, encoded in ((request.table, train), (request.test, test)):
+        if encoded is not None:
+            report_warnings(session, str(name), encoded)
+    return Tables(schema, train, test)
+
+
+def report_warnings(
+    session: Session, name: str, encoded: Encoded, fate: str = "were left out"
+) -> None:
+    """Passes on what was noticed in a table, and the fate of incomplete rows."""
+    for warning in encoded.warnings:
+        session.warn(f"{name}: {warning}")
+    missing = int((~encoded.kept).sum())
+    if missing:
+        session.warn(f"{name}: {missing} of {encoded.kept.size} rows miss a cell and {fate}")
+
+
+def _check_task(schema: Schema, task: str | None) -> None:
+    for column in schema.targets:
+        if column.kind == "categorical" or (column.kind == "boolean" and task is None):
+            remedy = (
+                "; to model true and false as 1 and 0 with Gaussian noise, give --task regression"
+            )
+            raise DataError(
+                f"the target '{column.name}' holds "
+                + ("text" if column.kind == "categorical" else "true and false")
+                + ", which asks for classification, and this version of cavity has regression only"
+                + (remedy if column.kind == "boolean" else "; choose a column of numbers")
+            )
+
+
+# ---------------------------------------------------------------------------- the work
+
+
+def fit_table(session: Session, request: Request) -> Outcome:
+    """Fits a model to a table and writes it."""
+    check(request)
+    storage.check_output(request.out)
+    tables = read(session, request)
+    fitted, interrupted = fit_model(session, request, tables)
+    fitted.save(request.out)
+    message = fitted.record["message"]
+    if interrupted:
+        session.note(f"interrupted; {request.out} holds the best model so far")
+    elif not fitted.record["converged"]:
+        session.warn(f"not converged: {message}")
+    written = f"model written to {request.out} ({session.seconds:.1f} s)"
+    text = f"{describe_fit(fitted)}\n\n{written}"
+    return Outcome(fitted.record, text, INTERRUPTED if interrupted else 0)
+
+
+def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitted, bool]:
+    """The fitted model, and whether it was interrupted."""
+    train, features = tables.train, tables.schema.features
+    assert train.y is not None
+    kernel = parse(request.kernel, len(features), features)
+    wanted = inducing_points(request.inducing)
+    estimate(session, wanted, train)
+    settings: dict[str, Any] = {"n_inducing": wanted}
+    estimator = GPRegressor(
+        # by number, because the estimator sees no names
+        kernel=text(kernel),
+        likelihood=request.likelihood,
+        method=request.method,
+        power=request.power,
+        mean=request.mean,
+        n_restarts=request.restarts,
+        max_iterations=request.max_iterations,
+        random_state=request.seed,
+        **settings,
+    )
+    y = train.y[:, 0] if train.y.shape[1] == 1 else train.y
+    with patient_interrupts() as interrupted, progress() as show:
+
+        def callback(step: Progress) -> None:
+            show(step)
+            if interrupted():
+                raise KeyboardInterrupt
+
+        estimator.fit(train.X, y, noise_variance=train.noise, callback=callback)
+        stopped = interrupted() or estimator.interrupted_
+    _check_finite(estimator)
+    written = dataclasses.replace(request, kernel=text(kernel, features))
+    return _fitted(estimator, written, tables), stopped
+
+
+def _check_finite(estimator: GPRegressor) -> None:
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(estimator.posterior_)]
+    floats = [leaf for leaf in leaves if np.issubdtype(leaf.dtype, np.floating)]
+    if not all(np.all(np.isfinite(leaf)) for leaf in (*floats, estimator.log_evidence_)):
+        raise NumericalError(
+            "the fitted model has values that are not finite, so nothing was written; check the "
+            "scale of the columns, or try another kernel"
+        )
+
+
+def _fitted(estimator: GPRegressor, request: Request, tables: Tables) -> Fitted:
+    schema, y = tables.schema, tables.train.y
+    assert y is not None
+    inducing, scale = estimator.inducing_, estimator.output_scale_
+    record: dict[str, Any] = {
+        "model": request.out,
+        "task": "regression",
+        "likelihood": request.likelihood,
+        "kernel": request.kernel,
+        "method": request.method,
+        "power": request.power,
+        "n_inducing": None if inducing is None else inducing.size,
+        "n_rows": len(y),
+        "inputs": [column.name for column in schema.inputs],
+        "targets": [column.name for column in schema.targets],
+        "classes": None,
+        "converged": bool(estimator.converged_),
+        "message": estimator.message_,
+        "log_evidence": float(estimator.log_evidence_),
+        "iterations": int(estimator.n_iter_),
+        "evaluations": int(estimator.n_evaluations_),
+        "jitter": float(estimator.jitter_),
+        "sites": dataclasses.asdict(estimator.sites_),
+        "parameters": parameters(estimator.posterior_.model, scale),
+        "test": None,
+    }
+    fitted = Fitted(estimator.posterior_, schema, record, scale, y.mean(axis=0), y.var(axis=0))
+    if tables.test is not None:
+        record["test"] = fitted.metrics(tables.test)
+    return fitted
+
+
+# ------------------------------------------------------------------------ while it works
+
+
+def estimate(session: Session, wanted: int | str | None, train: Encoded) -> None:
+    """Says on standard error what a long fit will take."""
+    rows, inputs = train.X.shape
+    points = wanted
+    if wanted == "auto":
+        points = None if rows <= FULL_ROWS else AUTO_INDUCING
+    if points is None and rows > MOST_FULL_ROWS:
+        raise DataError(
+            f"a full GP on {rows} rows needs about {10 * rows**2 * 8e-9:.0f} GB of memory (the "
+            f"limit is {MOST_FULL_ROWS} rows); ask for inducing points, such as --inducing 500"
+        )
+    with jax.enable_x64(True):
+        start = jax.numpy.zeros((min(int(points or 0), rows), inputs))
+        inducing = None if points is None else Points(start)
+        cost = estimate_cost(GP(RBF(), Gaussian(), inducing), rows, inputs)
+    if cost.seconds > WORTH_SAYING:
+        session.note(f"this fit may take {cost}; Ctrl-C stops it and keeps the best model so far")
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[Progress], None]]:
+    """A moving line on standard error, where that is a terminal; yields what to call."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("compiling", total=None)
+
+        def show(step: Progress) -> None:
+            done = f"iteration {step.iteration}, log evidence {-step.objective:.2f}"
+            bar.update(task, description=done)
+
+        yield show

@@ -1,0 +1,74 @@
+"""Records as text for people."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cavity.interfaces.fitted import Fitted
+
+MOST_LINES = 30  # of one parameter with a value per input
+
+
+def describe_fit(fitted: Fitted) -> str:
+    """What was fitted to what, how it ended, and what was learned."""
+    record = fitted.record
+    points = record["n_inducing"]
+    form = "full GP" if points is None else f"{points} inducing points, power {record['power']:g}"
+    converged = "converged" if record["converged"] else "NOT CONVERGED"
+    rows = [
+        ("task", f"{record['task']} of {', '.join(record['targets'])}"),
+        ("data", f"{record['n_rows']} rows, {_count(record['inputs'], 'input')}"),
+        ("model", f"{record['kernel']}, {record['likelihood']} noise, {form}"),
+        ("log evidence", f"{record['log_evidence']:.4f} nats"),
+        ("learning", f"{converged} in {record['iterations']} iterations: {record['message']}"),
+    ]
+    if record["jitter"] > 1e-8:
+        rows.append(("jitter", f"{record['jitter']:g} (had to be raised)"))
+    parts = [aligned(rows), "parameters, in the units of the data:", _parameters(fitted)]
+    if record["test"] is not None:
+        parts += ["on the test table:", describe_metrics(record["test"])]
+    return "\n\n".join(parts)
+
+
+def _count(items: Sequence[Any], noun: str) -> str:
+    return f"{len(items)} {noun}" + ("" if len(items) == 1 else "s")
+
+
+def _parameters(fitted: Fitted) -> str:
+    rows = []
+    features = fitted.schema.features
+    for name, value in fitted.record["parameters"].items():
+        array = np.asarray(value)
+        per_input = array.shape == (len(features),) and name.startswith("kernel.")
+        if per_input and 1 < len(features) <= MOST_LINES:
+            rows += [(f"{name}[{f}]", _show(v)) for f, v in zip(features, array, strict=True)]
+        else:
+            rows.append((name, _show(array)))
+    return aligned(rows, indent="  ")
+
+
+def _show(value: Any) -> str:
+    array = np.asarray(value)
+    if array.size > 8:
+        shape = " x ".join(map(str, array.shape))
+        return f"{shape} values from {array.min():.4g} to {array.max():.4g}"
+    return np.array2string(array, formatter={"float_kind": lambda v: f"{v:.5g}"}, separator=", ")
+
+
+def describe_metrics(metrics: Mapping[str, Any]) -> str:
+    """Measures by name; those of several targets side by side, with their mean."""
+    each: Mapping[str, Mapping[str, float]] = metrics.get("per_target", {})
+    names = [name for name in metrics if name != "per_target"]
+    columns = [*each.values(), metrics]
+    rows = [(name, *(f"{column[name]:.5g}" for column in columns)) for name in names]
+    if each:
+        rows.insert(0, ("", *each, "mean"))
+    return aligned(rows, indent="  ")
+
+
+def aligned(rows: Sequence[Sequence[str]], indent: str = "") -> str:
+    """Rows of cells as text with aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in rows)
+    return "\n".join(indent + line.rstrip() for line in lines)

@@ -1,0 +1,123 @@
+"""`cavity predict`, `evaluate`, `report` and `show`: what a model file is good for."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cavity.interfaces.cli_fit import report_warnings
+from cavity.interfaces.cli_session import Outcome, Session, refuse_overwriting, usage
+from cavity.interfaces.cli_text import describe_fit, describe_metrics
+from cavity.interfaces.errors import DataError
+from cavity.interfaces.files import why_not_writable
+from cavity.interfaces.fitted import Fitted
+from cavity.interfaces.schema import Encoded, encode
+from cavity.interfaces.tables import ENDINGS, check_output, read_table, write_predictions
+
+
+def quantile_levels(given: str | None) -> tuple[float, ...]:
+    """The probabilities in `0.05,0.95`; a usage error unless they lie between 0 and 1."""
+    if given is None:
+        return ()
+    try:
+        levels = tuple(float(part) for part in given.split(","))
+    except ValueError:
+        raise usage(
+            "--quantiles", f"'{given}' is no list of probabilities such as 0.05,0.95"
+        ) from None
+    if not all(0.0 < level < 1.0 for level in levels):
+        raise usage("--quantiles", f"probabilities lie between 0 and 1, given {given}")
+    if len(set(levels)) < len(levels):
+        raise usage("--quantiles", f"a probability is there twice: {given}")
+    return levels
+
+
+def predict(
+    session: Session,
+    model: str,
+    table: str,
+    out: str,
+    *,
+    quantiles: str | None = None,
+    density: bool = False,
+    drop_missing: bool = False,
+) -> Outcome:
+    """Writes predictions for every row of a table."""
+    levels = quantile_levels(quantiles)
+    if Path(out).suffix.lower() not in ENDINGS:
+        raise usage("--out", f"'{out}' must end in .csv or .parquet")
+    refuse_overwriting(out, model=model, table=table)
+    fitted = Fitted.load(model)
+    check_output(out)
+    encoded = encode(
+        read_table(table), fitted.schema, drop_missing=drop_missing, need_targets=density
+    )
+    report_warnings(session, table, encoded, "have blank outputs")
+    columns = prediction_columns(fitted, encoded, levels, density=density)
+    write_predictions(out, columns)
+    rows = encoded.kept.size
+    record = {"model": model, "table": table, "out": out, "n_rows": rows, "columns": [*columns]}
+    text = f"predictions of {rows} rows written to {out}: {', '.join(columns)}"
+    return Outcome(record, text)
+
+
+def prediction_columns(
+    fitted: Fitted, encoded: Encoded, levels: tuple[float, ...], *, density: bool
+) -> dict[str, np.ndarray]:
+    """The columns of predict's file, one entry per row of the table, NaN in rows left out."""
+    out = fitted.predictive(encoded.X, encoded.noise)
+    parts = {"mean": out.mean, "std": out.std}
+    if levels:
+        values = out.quantiles(levels)
+        parts |= {f"quantile_{level}": values[:, :, i] for i, level in enumerate(levels)}
+    if density:
+        assert encoded.y is not None
+        parts["log_density"] = out.log_density(encoded.y)
+    columns = {}
+    for i, target in enumerate(fitted.targets):
+        for name, values in parts.items():
+            column = np.full(encoded.kept.size, np.nan)
+            column[encoded.kept] = values[:, i]
+            columns[name if len(fitted.targets) == 1 else f"{name}_{target}"] = column
+    return columns
+
+
+def evaluate(session: Session, model: str, table: str, *, drop_missing: bool = False) -> Outcome:
+    """Compares predictions with the targets of a table."""
+    fitted, encoded = _model_and_table(session, model, table, drop_missing=drop_missing)
+    metrics = fitted.metrics(encoded)
+    record = {"model": model, "table": table, "n_rows": len(encoded.X), "metrics": metrics}
+    head = f"{len(encoded.X)} rows of {table}, {', '.join(fitted.targets)}:"
+    return Outcome(record, f"{head}\n\n{describe_metrics(metrics)}")
+
+
+def report(
+    session: Session, model: str, table: str, out: str, *, drop_missing: bool = False
+) -> Outcome:
+    """Writes one self-contained HTML page on a model and a table."""
+    from cavity.interfaces.report import write_report
+
+    refuse_overwriting(out, model=model, table=table)
+    trouble = why_not_writable(Path(out))
+    if trouble:
+        raise DataError(trouble, kind="io")
+    fitted, encoded = _model_and_table(session, model, table, drop_missing=drop_missing)
+    figures = list(write_report(out, fitted, encoded))
+    record = {"model": model, "table": table, "out": out, "figures": figures}
+    return Outcome(record, f"report with {len(figures)} figures written to {out}")
+
+
+def show(session: Session, model: str) -> Outcome:
+    """Says what a model file holds."""
+    fitted = Fitted.load(model)
+    record: dict[str, Any] = fitted.record | {"model": model}
+    return Outcome(record, describe_fit(fitted))
+
+
+def _model_and_table(
+    session: Session, model: str, table: str, *, drop_missing: bool
+) -> tuple[Fitted, Encoded]:
+    fitted = Fitted.load(model)
+    encoded = encode(read_table(table), fitted.schema, drop_missing=drop_missing)
+    report_warnings(session, table, encoded)
+    return fitted, encoded

@@ -1,0 +1,144 @@
+"""The objective of learning, as an optimiser on the host sees it."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.energy import Sites, empty_sites, energy
+from cavity.inference.methods import PowerEP
+from cavity.learning.data import Data
+from cavity.learning.infer import lay_out, settle
+from cavity.learning.optimise import REACH
+from cavity.learning.scales import coordinate_scales
+from cavity.models.base import AbstractModel
+from cavity.numerics.linalg import escalate
+from cavity.numerics.types import Array, Scalar
+from cavity.parameters import (
+    Positive,
+    bijections,
+    free_parts,
+    from_real,
+    to_real,
+)
+from cavity.priors import flat, log_prior
+
+
+class Objective:
+    """Energy minus log priors, with its gradient, in scaled coordinates around a starting model.
+
+    Keeps the jitter that was last needed and the sites that were last found, to start from them.
+
+    Args:
+        start: the model to start from; its coordinates are zero.
+        data: prepared data.
+        maps: bijections; None for the default ones.
+        densities: priors; None for flat ones.
+        method: the inference method; None for `PowerEP()`.
+        jitter: the jitter to begin with.
+    """
+
+    def __init__(
+        self,
+        start: AbstractModel,
+        data: Data,
+        *,
+        maps: Any = None,
+        densities: Any = None,
+        method: PowerEP | None = None,
+        jitter: float = 1e-8,
+    ):
+        self.start, self.data, self.jitter = start, data, jitter
+        self.maps = bijections(start) if maps is None else maps
+        self.densities = flat(start) if densities is None else densities
+        self.method = PowerEP() if method is None else method
+        self.origin = to_real(start, self.maps)
+        self.scale = np.asarray(coordinate_scales(start, self.maps, data.rows), np.float64)
+        self.reach = _reach(start, self.maps)
+        self.empty = _no_sites(start, data, self.method)
+        self.sites = self.empty
+        self.finite_value = True  # of the last evaluation, whatever its gradient
+
+    @property
+    def size(self) -> int:
+        """The number of coordinates."""
+        return self.scale.size
+
+    def model(self, x: np.ndarray) -> AbstractModel:
+        """The model at a point."""
+        return from_real(self._real(x), self.start, self.maps)
+
+    def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value in nats and gradient; NaN where no jitter makes them finite."""
+        level: float | None = self.jitter
+        while level is not None:
+            value, gradient, sites = self._evaluate(x, level)
+            self.finite_value = bool(np.isfinite(value))
+            if self.finite_value and np.all(np.isfinite(gradient)):
+                self.jitter = level
+                self.sites = None if self.empty is None else sites
+                return value, gradient * self.scale
+            level = escalate(level)
+        return np.nan, np.full(self.size, np.nan)
+
+    def _real(self, x: np.ndarray) -> Array:
+        return self.origin + jnp.asarray(self.scale * x, self.origin.dtype)
+
+    def _evaluate(self, x: np.ndarray, level: float) -> tuple[float, np.ndarray, Sites]:
+        jitter = jnp.asarray(level, self.origin.dtype)
+        # warm sites of other parameters can be improper here: then from zero
+        starts = (None,) if self.empty is None else (self.sites, self.empty)
+        for sites in starts:
+            (value, found), gradient = _value_and_grad(
+                self._real(x),
+                self.start,
+                self.maps,
+                self.densities,
+                self.data,
+                self.method,
+                jitter,
+                sites,
+            )
+            if np.isfinite(value):
+                break
+        return float(value), np.asarray(gradient, np.float64), found
+
+
+def _no_sites(model: AbstractModel, data: Data, method: PowerEP) -> Sites | None:
+    """Sites of precision zero; None where every factor is exact."""
+    shapes = eqx.filter_eval_shape(
+        lambda: empty_sites(lay_out(model, data, method, jnp.zeros(())))
+    )
+    if all(store is None for store in shapes):
+        return None
+    return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+
+
+def _reach(model: AbstractModel, maps: Any) -> np.ndarray:
+    parts = [
+        np.full(np.size(value), REACH if isinstance(b, Positive) else np.inf)
+        for value, b in free_parts(model, maps)
+    ]
+    return np.concatenate([*parts, np.zeros(0)])
+
+
+@eqx.filter_jit
+def _value_and_grad(
+    real: Array,
+    start: AbstractModel,
+    maps: Any,
+    densities: Any,
+    data: Data,
+    method: PowerEP,
+    jitter: Scalar,
+    sites: Sites | None,
+) -> tuple[tuple[Scalar, Sites], Array]:
+    def loss(real: Array) -> tuple[Scalar, Sites]:
+        model = from_real(real, start, maps)
+        graph = lay_out(model, data, method, jitter)
+        found, _ = settle(graph, data, method, sites)
+        return energy(graph, found) - log_prior(model, densities), found
+
+    return jax.value_and_grad(loss, has_aux=True)(real)

@@ -1,0 +1,206 @@
+"""The exact-factor row equals the general row: energy, posterior, hyperparameter gradient."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import cavity
+from cavity.inference.energy import energy
+from cavity.learning.infer import settle
+from tests.equivalence.gauss_hermite import Probit
+from tests.equivalence.problem import (
+    BLOCKS,
+    EACH_BLOCK,
+    EACH_ROW,
+    ROWS,
+    SWEEPS,
+    energy_and_gradient,
+    known_noise,
+    laid_out,
+    problem,
+)
+from tests.tolerances import assert_close
+
+RNG = np.random.default_rng(11)
+OUTPUTS = RNG.normal(size=(ROWS, 3))
+SOME = np.where(RNG.uniform(size=(ROWS, 3)) < 0.2, np.nan, OUTPUTS)
+SAME_ROWS = np.where(np.arange(ROWS)[:, None] % 5 == 0, np.nan, OUTPUTS)
+KNOWN = {"noise_variance": known_noise()}
+
+CASES = {
+    "power 0": {"power": 0.0},
+    "power 0.5": {"power": 0.5},
+    "power 1": {"power": 1.0},
+    "a power per row": {"power": EACH_ROW},
+    "known noise": {"power": 0.5, "rows": KNOWN},
+    "missing outputs": {"power": 0.5, "y": SOME, "missing": "skip"},
+    "missing rows, noise per output": {
+        "power": 0.25,
+        "y": SAME_ROWS,
+        "missing": "skip",
+        "noise": np.array([0.05, 0.1, 0.4]),
+    },
+    "blocks, power 0": {"power": 0.0, "blocks": BLOCKS},
+    "blocks, power 0.5": {"power": 0.5, "blocks": BLOCKS, "rows": KNOWN},
+    "blocks, power 1": {"power": 1.0, "blocks": BLOCKS},
+    "blocks, a power each": {"power": EACH_BLOCK, "blocks": BLOCKS},
+    "blocks, missing outputs": {"power": 0.5, "blocks": BLOCKS, "y": SOME, "missing": "skip"},
+    "full": {"power": 0.5, "full": True},
+    "full, missing outputs, known noise": {
+        "power": 1.0,
+        "full": True,
+        "y": SOME,
+        "missing": "skip",
+        "rows": KNOWN,
+    },
+}
+
+
+@pytest.fixture(scope="module", params=CASES.values(), ids=CASES)
+def case(request):
+    """A model with a linear mean, data, and how to infer."""
+    p = problem(weights=np.array([0.3, -0.2]), bias=0.4)
+    options = dict(request.param)
+    p = p.but(Z=None) if options.pop("full", False) else p
+    p = p.but(noise=options.pop("noise", p.noise))
+    return p.model, p.X, options.pop("y", p.y), p.S, options
+
+
+def test_exact_row_is_the_general_row(case):
+    """DESIGN: exact factors have the general row as their oracle; bui 7, turner 1."""
+    model, X, y, S, options = case
+    exact = cavity.infer(model, X, y, **options)
+    swept = cavity.infer(model, X, y, method=SWEEPS, **options)
+    assert (exact.sites.sweeps, exact.sites.finished_by) == (0, "exact")
+    assert swept.converged
+    assert swept.sites.sweeps > 0
+    assert_close(swept.log_evidence, exact.log_evidence, "factorised")
+    for one, other in zip(swept.posterior.joint(S), exact.posterior.joint(S), strict=True):
+        assert_close(one, other, "factorised", scale=1.0)
+
+
+def test_frozen_site_gradient_is_the_exact_gradient(case):
+    """bui S22: at the fixed point the energy is stationary in the sites.
+
+    The general row's gradient holds the sites still, the exact row's goes through them; both
+    are the finite difference of the re-converged energy.
+    """
+    model, X, y, _, options = case
+    value, exact = energy_and_gradient(model, X, y, **options)
+    again, frozen = energy_and_gradient(model, X, y, SWEEPS, **options)
+    assert_close(again, value, "factorised")
+    assert_close(frozen, exact, "fixed_point")
+    direction = np.random.default_rng(2).normal(size=exact.shape)
+    ends = [
+        energy_and_gradient(model, X, y, step=h * direction, **options)[0] for h in (1e-5, -1e-5)
+    ]
+    assert_close(exact @ direction, (ends[0] - ends[1]) / 2e-5, "gradient")
+
+
+@pytest.mark.parametrize("blocks", [None, BLOCKS], ids=["rows", "blocks"])
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_outputs_are_independent_problems(power, blocks):
+    """Several outputs with holes: evidence and posterior are those of each column alone."""
+    p = problem()
+    options = {"power": power, "blocks": blocks, "missing": "skip"}
+    together = cavity.infer(p.model, p.X, SOME, **options)
+    alone = [cavity.infer(p.model, p.X, column, **options) for column in SOME.T]
+    assert_close(together.log_evidence, sum(r.log_evidence for r in alone), "factorised")
+    mean, var = together.posterior.marginals(p.S)
+    for i, result in enumerate(alone):
+        assert_close(mean[:, i], result.posterior.marginals(p.S).mean, "factorised", scale=1.0)
+        assert_close(var[:, i], result.posterior.marginals(p.S).var, "factorised", scale=1.0)
+
+
+# ----------------------------------------------------- likelihoods that are not Gaussian
+
+
+@pytest.fixture(scope="module", params=[0.0, 0.5, 1.0, EACH_ROW], ids=["0", "0.5", "1", "each"])
+def classified(request):
+    """A model with a probit likelihood, labels and a power."""
+    p = problem()
+    labels = np.where(p.y + 0.3 * np.cos(5 * p.X[:, 0]) > 0.0, 1.0, -1.0)
+    model = cavity.GP(p.model.kernel, Probit(0.7), p.model.inducing)
+    return model, p.X, labels, request.param
+
+
+def test_bui_24_frozen_site_gradient_of_a_probit(classified):
+    """bui 24: stationary sites, so the frozen gradient is that of the re-converged energy."""
+    model, X, labels, power = classified
+    method = cavity.PowerEP(tolerance=1e-10, step=0.7)
+    _, gradient = energy_and_gradient(model, X, labels, method, power=power)
+    direction = np.random.default_rng(2).normal(size=gradient.shape)
+    ends = [
+        energy_and_gradient(model, X, labels, method, step=h * direction, power=power)[0]
+        for h in (1e-4, -1e-4)
+    ]
+    assert_close(gradient @ direction, (ends[0] - ends[1]) / 2e-4, "gradient")
+
+
+@eqx.filter_jit
+def _site_gradient(graph, sites):
+    return eqx.filter_grad(lambda sites: energy(graph, sites))(sites)
+
+
+def test_bui_24_25_sites_of_a_probit(classified):
+    """bui 24: no site moves the energy; bui 25: site variances at least the residual."""
+    model, X, labels, power = classified
+    method = cavity.PowerEP(tolerance=1e-12, step=0.7)
+    graph, data = laid_out(model, X, labels, method, power=power)
+    sites, record = settle(graph, data, method, None)
+    assert record.converged
+    for part in jax.tree.leaves(_site_gradient(graph, sites)):
+        assert np.max(np.abs(part)) < 1e-8
+    ((store,),) = sites
+    (factor,) = graph.factors
+    residual = factor.edges[0].view.project(factor.rows).residual[:ROWS]
+    precision = store.precision[:ROWS, 0]
+    assert np.all(precision > 0.0)
+    assert np.all(1.0 / precision >= np.broadcast_to(power, ROWS) * residual)
+
+
+def test_turner_18_probit_evidence_rises_with_the_power():
+    """turner 18: from the variational bound to EP; the limit at 0 is reached continuously."""
+    p = problem()
+    labels = np.where(p.y > 0.0, 1.0, -1.0)
+    model = cavity.GP(p.model.kernel, Probit(0.7), p.model.inducing)
+    values = [
+        cavity.infer(model, p.X, labels, power=a, method=cavity.PowerEP(step=0.7)).log_evidence
+        for a in (0.0, 1e-6, 0.02, 0.1, 0.5, 1.0)
+    ]
+    assert np.all(np.diff(values) > -1e-9)
+    assert_close(values[1], values[0], "fixed_point")
+
+
+def test_blocks_need_gaussian_noise():
+    p = problem()
+    model = cavity.GP(p.model.kernel, Probit(1.0), p.model.inducing)
+    with pytest.raises(ValueError, match="blocks need a Gaussian likelihood"):
+        cavity.infer(model, p.X, np.sign(p.y), blocks=BLOCKS)
+
+
+def test_bui_02_low_rank_belief_is_the_dense_one():
+    """bui 2: Woodbury and the determinant lemma, also with sites of precision zero."""
+    from cavity.inference.graph import Projection, Whitened
+
+    rng = np.random.default_rng(3)
+    A = rng.normal(size=(4, 9))
+    tau = np.where(np.arange(9) % 3 == 0, 0.0, rng.uniform(0.5, 2.0, 9))
+    nu = tau * rng.normal(size=9)
+    projection = Projection(jnp.asarray(A), jnp.zeros(9), jnp.zeros((9, 1)))
+    variable = Whitened(4)
+    messages = variable.scatter(
+        jnp.asarray(nu[:, None]), jnp.asarray(tau[:, None]), jnp.zeros(9), projection
+    )
+    belief = variable.belief(messages)
+    # (AᵀA)⁻¹ + T as a covariance: AᵀA - AᵀA T^½ (I + T^½ AᵀA T^½)⁻¹ T^½ AᵀA
+    K, s = A.T @ A, np.sqrt(tau)
+    B = np.eye(9) + s[:, None] * K * s
+    cov = K - (K * s) @ np.linalg.solve(B, s[:, None] * K)
+    mean, var = belief.marginal(projection)
+    assert_close(mean[:, 0], cov @ nu, "factorised")
+    assert_close(var[:, 0], np.diag(cov), "factorised")
+    normaliser = 0.5 * nu @ cov @ nu - 0.5 * np.linalg.slogdet(B)[1]
+    assert_close(belief.log_normaliser, normaliser, "factorised")
