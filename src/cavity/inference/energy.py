@@ -143,9 +143,10 @@ def _log_scales(
         views = seen(factor, rows, q)
         cavities, removed = [], jnp.zeros((), rows.y.dtype)
         for view, site in zip(views, sites, strict=True):
-            mean, var, _ = site.cavity(view.mean, view.var, power)
+            mean, var, proper = site.cavity(view.mean, view.var, power)
             cavities.append(latent((mean, var), view.projection))
-            removed = removed + site.removal(view.mean, view.var, power)
+            removal = site.removal(view.mean, view.var, power)
+            removed = removed + jnp.where(proper, removal, jnp.nan)
         means, variances = zip(*cavities, strict=True)
         log_mean = factor.log_power_mean(means, variances, rows, power)
         return jnp.sum(factor.row_presence(rows) * (log_mean + removed))

@@ -100,8 +100,7 @@ class BlockSites(AbstractSites):
             w = m - a * V @ h
             left = jnp.eye(V.shape[0], dtype=V.dtype) - a * V @ T
             quadratic = w @ T @ jnp.linalg.solve(left, w)
-            root = _symmetric_root(V)
-            volume = log_determinant_ratio(a, -root @ T @ root)
+            volume = log_determinant_ratio(a, -V @ T)
             return -m @ h + 0.5 * a * h @ V @ h + 0.5 * quadratic - 0.5 * volume
 
         return _per_block(one, power)(mean, var, self.shift, self.precision)
@@ -120,11 +119,6 @@ class BlockSites(AbstractSites):
     def keep(self, new: "BlockSites", ok: Bool[Array, "K P"]) -> "BlockSites":
         shift = jnp.where(ok[..., None], new.shift, self.shift)
         return BlockSites(shift, jnp.where(ok[..., None, None], new.precision, self.precision))
-
-
-def _symmetric_root(V: Float[Array, "B B"]) -> Float[Array, "B B"]:
-    values, vectors = jnp.linalg.eigh(V)
-    return (vectors * jnp.sqrt(jnp.maximum(values, 0.0))) @ vectors.T
 
 
 def _per_block(one, power: Power):

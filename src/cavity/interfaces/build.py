@@ -125,10 +125,11 @@ def _started(
     if not isinstance(settings.kernel, str):
         return model
     model = eqx.tree_at(lambda m: m.kernel, model, started.kernel)
-    known = noise if own is None or noise is not None else own.variance
-    return screen(
-        model, X, y, noise=None if known is None else float(np.mean(known)), seed=settings.seed
-    )
+    if not isinstance(likelihood, Gaussian):
+        return model
+    known = likelihood.variance if noise is None and own is not None else noise
+    level = None if known is None else float(np.mean(known))
+    return screen(model, X, y, noise=level, seed=settings.seed)
 
 
 def _frozen(maps: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,12 +25,54 @@ DropMissing = Annotated[
 ]
 
 
-def _show_version(*, wanted: bool) -> None:
+def _text(metavar: str, help: str) -> Any:
+    return typer.Option(metavar=metavar, help=help)
+
+
+Targets = Annotated[list[str], _text("COLUMN", "Column to predict; repeatable.")]
+Ignored = Annotated[list[str] | None, _text("COLUMN", "Column that is no input; repeatable.")]
+ModelOut = Annotated[str, _text("MODEL", "The model file to write.")]
+TableOut = Annotated[str, _text("FILE", "The .csv or .parquet file to write.")]
+PageOut = Annotated[str, _text("FILE", "The HTML file to write.")]
+Task = Annotated[str | None, _text("NAME", "regression; without it, what the target asks for.")]
+Likelihood = Annotated[str, _text("NAME", "Noise: gaussian.")]
+Kernel = Annotated[
+    str, _text("TEXT", 'Such as "rbf + linear" or "matern52[age,bmi] * periodic[0]".')
+]
+Method = Annotated[str, _text("NAME", "Inference: power_ep.")]
+Power = Annotated[float, _text("NUMBER", "From 0, variational, to 1, EP; no matter in a full GP.")]
+Inducing = Annotated[
+    str,
+    _text("N|auto|full", "Inducing points; auto: a full GP up to 1,000 rows, 200 points beyond."),
+]
+Mean = Annotated[str, _text("NAME", "Prior mean: constant, zero or linear.")]
+Test = Annotated[str | None, _text("TABLE", "Evaluate on this table at the end.")]
+Noise = Annotated[str | None, _text("COLUMN", "Column of known noise variances.")]
+Exposure = Annotated[str | None, _text("COLUMN", "Column of exposures, for counts.")]
+Seed = Annotated[
+    int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Of everything random.")
+]
+Restarts = Annotated[
+    int, typer.Option(metavar="N", min=0, help="Further runs from other starting values.")
+]
+Iterations = Annotated[int, typer.Option(metavar="N", min=1, help="Of one run, at the most.")]
+Quantiles = Annotated[str | None, _text("P,P,...", "Such as 0.05,0.95.")]
+Density = Annotated[
+    bool, typer.Option("--density", help="Add the log density of the target column.")
+]
+BlankMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave the outputs of incomplete rows blank.")
+]
+Folder = Annotated[str, _text("FOLDER", "Where to write; made if need be.")]
+
+
+def _show_version(*, wanted: bool) -> bool:
     if wanted:
         from importlib.metadata import version
 
         typer.echo(f"cavity {version('cavity')}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()
@@ -50,61 +92,23 @@ def root(
 def fit(
     table: Table,
     *,
-    target: Annotated[
-        list[str], typer.Option(metavar="COLUMN", help="Column to predict; repeatable.")
-    ],
-    out: Annotated[str, typer.Option(metavar="MODEL", help="The model file to write.")],
-    task: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="regression; without it, what the target asks for."),
-    ] = None,
-    likelihood: Annotated[str, typer.Option(metavar="NAME", help="Noise: gaussian.")] = "gaussian",
-    kernel: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT", help='Such as "rbf + linear" or "matern52[age,bmi] * periodic[0]".'
-        ),
-    ] = "rbf",
-    method: Annotated[str, typer.Option(metavar="NAME", help="Inference: power_ep.")] = "power_ep",
-    power: Annotated[
-        float,
-        typer.Option(
-            metavar="NUMBER", help="From 0, variational, to 1, EP; no matter in a full GP."
-        ),
-    ] = 0.5,
-    inducing: Annotated[
-        str,
-        typer.Option(
-            metavar="N|auto|full",
-            help="Number of inducing points; auto is full up to 1,000 rows and 200 beyond.",
-        ),
-    ] = "auto",
-    mean: Annotated[
-        str, typer.Option(metavar="NAME", help="Prior mean: constant, zero or linear.")
-    ] = "constant",
-    test: Annotated[
-        str | None, typer.Option(metavar="TABLE", help="Evaluate on this table at the end.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="Column that is no input; repeatable."),
-    ] = None,
-    noise_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of known noise variances.")
-    ] = None,
-    exposure_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of exposures, for counts.")
-    ] = None,
+    target: Targets,
+    out: ModelOut,
+    task: Task = None,
+    likelihood: Likelihood = "gaussian",
+    kernel: Kernel = "rbf",
+    method: Method = "power_ep",
+    power: Power = 0.5,
+    inducing: Inducing = "auto",
+    mean: Mean = "constant",
+    test: Test = None,
+    ignore: Ignored = None,
+    noise_column: Noise = None,
+    exposure_column: Exposure = None,
     drop_missing: DropMissing = False,
-    seed: Annotated[
-        int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Of everything random.")
-    ] = 0,
-    restarts: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Further runs from other starting values.")
-    ] = 0,
-    max_iterations: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Of one run, at the most.")
-    ] = 1000,
+    seed: Seed = 0,
+    restarts: Restarts = 0,
+    max_iterations: Iterations = 1000,
     json: Json = False,
 ) -> None:
     """Fit a model to TABLE and write it; every column with no other role is an input."""
@@ -122,15 +126,15 @@ def fit(
             method=method,
             power=power,
             inducing=inducing,
-            seed=seed,
+            mean=mean,
             test=test,
             ignore=tuple(ignore or ()),
             noise_column=noise_column,
             exposure_column=exposure_column,
             drop_missing=drop_missing,
+            seed=seed,
             restarts=restarts,
             max_iterations=max_iterations,
-            mean=mean,
         )
         return cli_fit.fit_table(session, request)
 
@@ -142,16 +146,10 @@ def predict(
     model: Model,
     table: Table,
     *,
-    out: Annotated[str, typer.Option(metavar="FILE", help="The .csv or .parquet file to write.")],
-    quantiles: Annotated[
-        str | None, typer.Option(metavar="P,P,...", help="Such as 0.05,0.95.")
-    ] = None,
-    density: Annotated[
-        bool, typer.Option("--density", help="Add the log density of the target column.")
-    ] = False,
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave the outputs of such rows blank.")
-    ] = False,
+    out: TableOut,
+    quantiles: Quantiles = None,
+    density: Density = False,
+    drop_missing: BlankMissing = False,
     json: Json = False,
 ) -> None:
     """Predict the target for every row of TABLE."""
@@ -191,7 +189,7 @@ def report(
     model: Model,
     table: Table,
     *,
-    out: Annotated[str, typer.Option(metavar="FILE", help="The HTML file to write.")],
+    out: PageOut,
     drop_missing: DropMissing = False,
     json: Json = False,
 ) -> None:
@@ -218,13 +216,7 @@ def show(model: Model, *, json: Json = False) -> None:
 
 
 @app.command()
-def demo(
-    *,
-    folder: Annotated[
-        str, typer.Option(metavar="FOLDER", help="Where to write; made if need be.")
-    ] = "cavity-demo",
-    json: Json = False,
-) -> None:
+def demo(*, folder: Folder = "cavity-demo", json: Json = False) -> None:
     """Do all of it on the diabetes data that come with scikit-learn."""
 
     def work(session: Session) -> Outcome:

@@ -4,11 +4,13 @@ import contextlib
 import dataclasses
 import re
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import jax
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from cavity.inducing.base import Points
 from cavity.interfaces import storage
@@ -29,6 +31,7 @@ from cavity.interfaces.cli_session import (
     usage,
 )
 from cavity.interfaces.cli_text import describe_fit
+from cavity.interfaces.cli_use import report_warnings
 from cavity.interfaces.errors import DataError
 from cavity.interfaces.estimators import GPRegressor
 from cavity.interfaces.fitted import Fitted, parameters
@@ -118,6 +121,22 @@ def _check_kernel(given: str) -> None:
         raise usage("--kernel", str(error)) from None
 
 
+def with_features(kernel: str, schema: Schema) -> str:
+    """A kernel's text with each categorical column replaced by the numbers of its features."""
+    places, start = {}, 0
+    for column in schema.inputs:
+        width = len(column.categories) if column.kind == "categorical" else 1
+        if column.kind == "categorical" and column.name not in schema.features:
+            places[column.name] = ",".join(map(str, range(start, start + width)))
+        start += width
+
+    def replaced(columns: re.Match[str]) -> str:
+        names = (name.strip() for name in columns[1].split(","))
+        return f"[{','.join(places.get(name, name) for name in names)}]"
+
+    return re.sub(r"\[([^\[\]]*)\]", replaced, kernel)
+
+
 # --------------------------------------------------------------------------- the data
 
 
@@ -154,17 +173,6 @@ def read(session: Session, request: Request) -> Tables:
     return Tables(schema, train, test)
 
 
-def report_warnings(
-    session: Session, name: str, encoded: Encoded, fate: str = "were left out"
-) -> None:
-    """Passes on what was noticed in a table, and the fate of incomplete rows."""
-    for warning in encoded.warnings:
-        session.warn(f"{name}: {warning}")
-    missing = int((~encoded.kept).sum())
-    if missing:
-        session.warn(f"{name}: {missing} of {encoded.kept.size} rows miss a cell and {fate}")
-
-
 def _check_task(schema: Schema, task: str | None) -> None:
     for column in schema.targets:
         if column.kind == "categorical" or (column.kind == "boolean" and task is None):
@@ -189,6 +197,10 @@ def fit_table(session: Session, request: Request) -> Outcome:
     tables = read(session, request)
     fitted, interrupted = fit_model(session, request, tables)
     fitted.save(request.out)
+    if tables.test is not None:
+        tested = fitted.record | {"test": fitted.metrics(tables.test)}
+        fitted = dataclasses.replace(fitted, record=tested)
+        fitted.save(request.out)
     message = fitted.record["message"]
     if interrupted:
         session.note(f"interrupted; {request.out} holds the best model so far")
@@ -203,7 +215,7 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
     """The fitted model, and whether it was interrupted."""
     train, features = tables.train, tables.schema.features
     assert train.y is not None
-    kernel = parse(request.kernel, len(features), features)
+    kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
     wanted = inducing_points(request.inducing)
     estimate(session, wanted, train)
     settings: dict[str, Any] = {"n_inducing": wanted}
@@ -220,7 +232,8 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
         **settings,
     )
     y = train.y[:, 0] if train.y.shape[1] == 1 else train.y
-    with patient_interrupts() as interrupted, progress() as show:
+    with patient_interrupts() as interrupted, progress() as show, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it is said in our own way
 
         def callback(step: Progress) -> None:
             show(step)
@@ -270,10 +283,8 @@ def _fitted(estimator: GPRegressor, request: Request, tables: Tables) -> Fitted:
         "parameters": parameters(estimator.posterior_.model, scale),
         "test": None,
     }
-    fitted = Fitted(estimator.posterior_, schema, record, scale, y.mean(axis=0), y.var(axis=0))
-    if tables.test is not None:
-        record["test"] = fitted.metrics(tables.test)
-    return fitted
+    moments = (y.mean(axis=0), y.var(axis=0))
+    return Fitted(estimator.posterior_, schema, record, scale, *moments)
 
 
 # ------------------------------------------------------------------------ while it works

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from cavity.interfaces.cli_fit import report_warnings
 from cavity.interfaces.cli_session import Outcome, Session, refuse_overwriting, usage
 from cavity.interfaces.cli_text import describe_fit, describe_metrics
 from cavity.interfaces.errors import DataError
@@ -30,6 +29,17 @@ def quantile_levels(given: str | None) -> tuple[float, ...]:
     if len(set(levels)) < len(levels):
         raise usage("--quantiles", f"a probability is there twice: {given}")
     return levels
+
+
+def report_warnings(
+    session: Session, name: str, encoded: Encoded, fate: str = "were left out"
+) -> None:
+    """Passes on what was noticed in a table, and the fate of incomplete rows."""
+    for warning in encoded.warnings:
+        session.warn(f"{name}: {warning}")
+    missing = int((~encoded.kept).sum())
+    if missing:
+        session.warn(f"{name}: {missing} of {encoded.kept.size} rows miss a cell and {fate}")
 
 
 def predict(

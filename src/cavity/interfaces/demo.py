@@ -1,6 +1,7 @@
 """`cavity demo`: the main job on real data that come with scikit-learn."""
 
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def demonstrate(session: Session, folder: str) -> Outcome:
     results = []
     for candidate in CANDIDATES:
         session.note(f"cross-validating {candidate['name']}")
-        results.append(cross_validate(candidate, X, y))
+        results.append(cross_validate(session, candidate, X, y))
     best = min(results, key=lambda result: result["nlpd"])
     session.note(f"fitting the best, {best['name']}, to all patients")
     points = best["n_inducing"]
@@ -71,7 +72,9 @@ def diabetes() -> tuple[np.ndarray, np.ndarray, list[str]]:
     return data.data, data.target, list(data.feature_names)
 
 
-def cross_validate(candidate: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+def cross_validate(
+    session: Session, candidate: dict[str, Any], X: np.ndarray, y: np.ndarray
+) -> dict[str, Any]:
     """Test error and negative log density over all rows, each predicted by the other folds."""
     from sklearn.model_selection import KFold
 
@@ -80,7 +83,11 @@ def cross_validate(candidate: dict[str, Any], X: np.ndarray, y: np.ndarray) -> d
     power, points = candidate["power"], candidate["n_inducing"]
     settings = {"power": 0.5 if power is None else power, "n_inducing": points}
     for train, test in KFold(FOLDS, shuffle=True, random_state=0).split(X):
-        gp = GPRegressor(random_state=0, **settings).fit(X[train], y[train])
+        gp = GPRegressor(random_state=0, **settings)
+        with warnings.catch_warnings(record=True) as caught:
+            gp.fit(X[train], y[train])
+        for warning in caught:
+            session.warn(f"{candidate['name']}: {warning.message}")
         mean[test] = gp.predict(X[test])
         density[test] = gp.log_predictive_density(X[test], y[test])
     scores = {"rmse": rmse(y, mean), "nlpd": nlpd(density)}

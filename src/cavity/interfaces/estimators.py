@@ -1,18 +1,24 @@
 """Estimators with scikit-learn's interface: numpy in, numpy out, always float64."""
 
+import warnings
+from numbers import Real
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from cavity.interfaces.build import Settings, build, build_method
+from cavity.interfaces.build import Settings, build, build_method, one_of, whole
+from cavity.interfaces.predictions import predict_outputs
+from cavity.learning.data import check_noise, check_power
 from cavity.learning.fit import FitResult, fit
 from cavity.learning.inducing_points import cluster_blocks
 from cavity.learning.infer import one_blas_thread
+from cavity.numerics.linalg import MOST_JITTER
 
 
 def to_numpy(tree: Any) -> Any:
@@ -133,26 +139,27 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             ValueError: for unusable data or settings.
         """
         X, y = self._validated(X, y)
+        with jax.enable_x64(True):
+            noise = self._checked(len(X), noise_variance)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs = y[:, None] if y.ndim == 1 else y
-        self.output_scale_ = self._relative_spread(outputs)
-        if outputs.shape[1] > 1 and noise_variance is not None and np.ptp(self.output_scale_) > 0:
+        scale = self._relative_spread(outputs)
+        if noise is not None and np.ptp(scale) > 0:
             raise ValueError(
                 "known noise variances with several outputs need outputs of one scale: set "
                 "standardise=False, or fit each output alone"
             )
         with jax.enable_x64(True), one_blas_thread():
-            scaled = outputs / self.output_scale_
-            model, maps = build(self._settings(seed), X, scaled)
+            model, maps = build(self._settings(seed), X, outputs / scale, noise)
             result = fit(
                 model,
                 X,
-                scaled[:, 0] if y.ndim == 1 else scaled,
+                y / (scale if y.ndim > 1 else 1.0),
                 power=self.power,
                 method=build_method(self.method),
                 jitter=self.jitter,
                 blocks=self._blocks(X, seed),
-                rows=None if noise_variance is None else {"noise_variance": noise_variance},
+                rows=None if noise is None else {"noise_variance": noise},
                 missing=self.missing,
                 bijections=maps,
                 n_restarts=self.n_restarts,
@@ -161,7 +168,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 seed=seed,
                 callback=callback,
             )
-            self._keep(result, outputs)
+            self._keep(result, outputs, scale)
+        if not (self.converged_ or self.interrupted_):
+            warnings.warn(f"not converged: {self.message_}", ConvergenceWarning, stacklevel=2)
         return self
 
     def predict(self, X, return_std=False, return_cov=False, noise_variance=None):
@@ -180,18 +189,17 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         Raises:
             ValueError: for unusable inputs, or when both std and cov are asked for.
         """
-        if return_std and return_cov:
-            raise ValueError("ask for either return_std or return_cov, not both")
+        if return_cov:
+            mean, cov = self.predict_latent(X, return_cov=True, return_std=return_std)
+            index = np.arange(len(cov))
+            cov[index, index] = self._single(self._outputs(X, noise_variance).std ** 2)
+            return mean, cov
         X = self._inputs(X)
-        with jax.enable_x64(True), one_blas_thread():
-            if return_cov:
-                mean, cov = self._joint(X)
-                noise = self._predictive(X, noise_variance).var - self._marginals(X).var
-                return mean, _add_diagonal(cov, np.asarray(noise) * self._scale**2)
-            if not return_std:
-                return np.asarray(self._marginals(X).mean) * self._scale
-            out = self._predictive(X, noise_variance)
-            return np.asarray(out.mean) * self._scale, np.sqrt(np.asarray(out.var)) * self._scale
+        if self.posterior_.known_noise and noise_variance is None and not return_std:
+            return self.predict_latent(X)
+        out = self._outputs(X, noise_variance)
+        mean, std = self._single(out.mean), self._single(out.std)
+        return (mean, std) if return_std else mean
 
     def predict_latent(self, X, return_std=False, return_cov=False):
         """Mean of the latent function f, and its standard deviation or covariance on request.
@@ -211,11 +219,13 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             raise ValueError("ask for either return_std or return_cov, not both")
         X = self._inputs(X)
         with jax.enable_x64(True), one_blas_thread():
-            if return_cov:
-                return self._joint(X)
-            found = self._marginals(X)
-            mean = np.asarray(found.mean) * self._scale
-            return (mean, np.sqrt(np.asarray(found.var)) * self._scale) if return_std else mean
+            if not return_cov:
+                mean, var = map(np.asarray, self.posterior_.marginals(X))
+                std = np.sqrt(var) * self._scale
+                return (mean * self._scale, std) if return_std else mean * self._scale
+            mean, cov = map(np.asarray, self.posterior_.joint(X))
+            cov = cov if self.posterior_.single else np.moveaxis(cov, 0, -1)
+            return mean * self._scale, cov * self._scale**2
 
     def predict_quantiles(self, X, q, noise_variance=None):
         """Quantiles of the predictive distribution of y.
@@ -234,10 +244,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         levels = np.atleast_1d(np.asarray(q, dtype=float))
         if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
             raise ValueError(f"quantiles are asked for by probabilities in (0, 1), given {q}")
-        X = self._inputs(X)
-        with jax.enable_x64(True), one_blas_thread():
-            values = np.asarray(self._predictive(X, noise_variance).quantile(levels))
-        return np.moveaxis(values * self._scale, 0, -1)
+        return self._single(self._outputs(X, noise_variance).quantiles(levels))
 
     def log_predictive_density(self, X, y, noise_variance=None):
         """Log predictive density of each row's outputs, in nats.
@@ -253,22 +260,21 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         Raises:
             ValueError: for unusable inputs, or outputs of another shape than in fit.
         """
-        X = self._inputs(X)
-        y = check_array(y, dtype=np.float64, ensure_2d=False)
-        with jax.enable_x64(True), one_blas_thread():
-            out = self._predictive(X, noise_variance)
-            if y.shape != out.mean.shape:
-                raise ValueError(f"y must have shape {out.mean.shape}, given {y.shape}")
-            density = np.asarray(out.log_density(y / self._scale)) - np.log(self._scale)
-        return density if density.ndim == 1 else density.sum(axis=1)
+        out = self._outputs(X, noise_variance)
+        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        shape = self._single(out.mean).shape
+        if y.shape != shape:
+            raise ValueError(f"y must have shape {shape}, as in fit, given {y.shape}")
+        return out.log_density(y.reshape(out.mean.shape)).sum(axis=1)
 
-    def sample_y(self, X, n_samples=1, random_state=0):
+    def sample_y(self, X, n_samples=1, random_state=0, noise_variance=None):
         """Joint samples of outputs y at the rows of X, noise included.
 
         Args:
             X: inputs, (n, D).
             n_samples: number of samples.
             random_state: seed or generator.
+            noise_variance: known noise variance of each row, where the fit had them.
 
         Returns:
             (n, n_samples), or (n, P, n_samples).
@@ -276,26 +282,48 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         Raises:
             ValueError: for unusable inputs.
         """
-        X = self._inputs(X)
+        whole("n_samples", n_samples, 1)
+        total = self._single(self._outputs(X, noise_variance).std) / self._scale
         random = check_random_state(random_state)
         with jax.enable_x64(True), one_blas_thread():
             key = jax.random.key(random.randint(2**31 - 1))
-            draws = np.asarray(self.posterior_.sample(X, n_samples, key=key))
-            noise = np.asarray(self._predictive(X, None).var - self._marginals(X).var)
-        draws = draws + random.standard_normal(draws.shape) * np.sqrt(np.maximum(noise, 0.0))
+            draws = np.asarray(self.posterior_.sample(self._inputs(X), n_samples, key=key))
+            latent = np.asarray(self.posterior_.marginals(self._inputs(X)).var)
+        noise = np.sqrt(np.maximum(total**2 - latent, 0.0))
+        draws = draws + random.standard_normal(draws.shape) * noise
         return np.moveaxis(draws * self._scale, 0, -1)
 
     # ------------------------------------------------------------------------- inside
 
     def _validated(self, X, y):
+        one_of("missing", self.missing, ("error", "skip"))
         if self.missing == "error":
             X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
             return X, np.asarray(y, dtype=np.float64)
         X = validate_data(self, X, dtype=np.float64)
-        y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan")
-        if len(y) != len(X):
-            raise ValueError(f"X has {len(X)} rows but y has {len(y)}; they must match")
+        y = check_array(
+            y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
+        )
+        check_consistent_length(X, y)
+        if np.all(np.isnan(y)):
+            raise ValueError("every output is missing; at least one must be observed")
         return X, y
+
+    def _checked(self, rows, noise_variance):
+        """The settings that are numbers, checked before any work; known noise as an array."""
+        check_power(self.power, rows)
+        build_method(self.method)
+        whole("n_restarts", self.n_restarts, 0)
+        whole("max_iterations", self.max_iterations, 0)
+        if self.block_size is not None:
+            whole("block_size", self.block_size, 1, "None or ")
+        for name, value, most in (
+            ("tolerance", self.tolerance, np.inf),
+            ("jitter", self.jitter, MOST_JITTER),
+        ):
+            if not isinstance(value, Real) or not 0.0 <= value <= most:
+                raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
+        return check_noise({"noise_variance": noise_variance}, rows)
 
     def _settings(self, seed):
         names = getattr(self, "feature_names_in_", None)
@@ -306,6 +334,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             self.n_inducing,
             self.inducing,
             self.learn_inducing,
+            self.block_size,
             self.standardise,
             seed,
             None if names is None else tuple(map(str, names)),
@@ -327,7 +356,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             return None
         return cluster_blocks(X, self.block_size, seed=seed)
 
-    def _keep(self, result: FitResult, outputs):
+    def _keep(self, result: FitResult, outputs, scale):
+        self.output_scale_ = scale
         self.posterior_ = to_numpy(result.posterior)
         model = self.posterior_.model
         self.kernel_, self.likelihood_ = model.kernel, model.likelihood
@@ -345,27 +375,13 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         return self.output_scale_[0] if self.posterior_.single else self.output_scale_
 
     def _inputs(self, X):
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         return validate_data(self, X, dtype=np.float64, reset=False)
 
-    def _marginals(self, X):
-        return self.posterior_.marginals(X)
+    def _outputs(self, X, noise_variance):
+        X = self._inputs(X)
+        return predict_outputs(self.posterior_, self.output_scale_, X, noise_variance)
 
-    def _joint(self, X):
-        mean, cov = self.posterior_.joint(X)
-        mean = np.asarray(mean) * self._scale
-        if self.posterior_.single:
-            return mean, np.asarray(cov) * self._scale**2
-        return mean, np.moveaxis(np.asarray(cov), 0, -1) * self._scale**2
-
-    def _predictive(self, X, noise_variance):
-        rows = None if noise_variance is None else {"noise_variance": noise_variance}
-        return self.posterior_.predict(X, rows=rows)
-
-
-def _add_diagonal(cov, noise):
-    """Noise variances (n,) or (n, P) added to covariances (n, n) or (n, n, P)."""
-    out = cov.copy()
-    index = np.arange(len(out))
-    out[index, index] += noise
-    return out
+    def _single(self, values):
+        """Values (n, P, ...) without the axis of the outputs where y was a vector."""
+        return values[:, 0] if self.posterior_.single else values

@@ -101,8 +101,8 @@ def calibration(outcome: Outcome) -> Picture:
     return Picture(
         "calibration",
         "Calibration",
-        f"Two charts of calibration over {count} rows: {inside[0.5]:.0%} of the rows lie inside "
-        f"their 50 % interval, {inside[0.9]:.0%} inside their 90 % interval.",
+        f"Two charts of calibration over {count} rows: {100 * inside[0.5]:.0f} % of the rows lie "
+        f"inside their 50 % interval, {100 * inside[0.9]:.0f} % inside their 90 % interval.",
         "Left: the share of rows that fall inside their central predictive interval, against the "
         "share that should. On the dashed line the stated uncertainty is right; below it the "
         "model is too confident, above it too cautious. The grey band is where a perfectly "
@@ -127,7 +127,7 @@ def predictions(outcome: Outcome) -> Picture:
     elif count <= plots.MOST_POINTS:
         how = "Each point is a row."
     else:
-        how = f"Colour shows how many of the {count:,} rows are in one place, on a log scale."
+        how = f"The brighter, the more of the {count:,} rows are in one place, on a log scale."
     return Picture(
         "predicted_against_observed",
         "Predicted against observed",
@@ -150,7 +150,7 @@ def _correlation(outcome: Outcome) -> float:
 def residuals(outcome: Outcome) -> Picture:
     """Standardised residuals against predictions, and their histogram."""
     values = outcome.residuals
-    count, beyond = len(values), float(np.mean(np.abs(values) > 1.96))
+    count, beyond = len(values), 100 * float(np.mean(np.abs(values) > 1.96))
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2, width_ratios=(2, 1))
@@ -162,10 +162,10 @@ def residuals(outcome: Outcome) -> Picture:
         "residuals",
         "Standardised residuals",
         f"Standardised residuals of {count} rows against predictions, and their histogram; "
-        f"{beyond:.1%} are beyond 1.96.",
+        f"{beyond:.1f} % are beyond 1.96.",
         "Observed minus predicted, divided by the predictive deviation. Left: a shapeless cloud "
         "around zero is ideal; a bend shows a trend that the model misses, a funnel noise that "
-        f"is not the same everywhere. {beyond:.1%} of the rows are outside the grey dashed "
+        f"is not the same everywhere. {beyond:.1f} % of the rows are outside the grey dashed "
         "lines, 5 % should be. Right: against the standard normal density (line); heavier tails "
         "are outliers, counted in the outermost bars beyond 5. The largest residual is "
         f"{values[largest]:.3g}, in row {outcome.rows[largest]} of the table.",
@@ -182,10 +182,10 @@ def relevance(found: Sequence[Relevance], features: Sequence[str]) -> Picture:
     longest = min(max(len(r.values) for r in shown), plots.MOST_NAMES)
 
     def draw(figure: Figure) -> None:
-        for axes, part in zip(
-            figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True
-        ):
-            plots.draw_relevance(axes, [features[i] for i in part.columns], part.values)
+        panels = figure.subplots(1, len(shown), squeeze=False)[0]
+        names = plots.labels(features, max(48 // len(shown), 16))
+        for axes, part in zip(panels, shown, strict=True):
+            plots.draw_relevance(axes, [names[i] for i in part.columns], part.values)
             axes.set(xlabel=part.measure, title=part.part if len(shown) > 1 else "")
 
     first = shown[0]
@@ -215,47 +215,52 @@ def relevance(found: Sequence[Relevance], features: Sequence[str]) -> Picture:
 
 
 def along_inputs(
-    chosen: Sequence[tuple[Slice, np.ndarray, np.ndarray]], target: str, of: int
+    chosen: Sequence[tuple[Slice, np.ndarray, np.ndarray]], target: str, columns: Sequence[str]
 ) -> Picture:
     """Predictions along one input each, the others at typical values.
 
     Args:
         chosen: slices with predictive means (n,) and quantiles (n, 4) at `BANDS`.
         target: what is predicted.
-        of: how many columns there were to choose from.
+        columns: the names of all columns that there were to choose from.
     """
-    columns = min(len(chosen), 3)
-    rows = -(-len(chosen) // columns)
+    width = 2 if len(chosen) == 4 else min(len(chosen), 3)
+    height = -(-len(chosen) // width)
+    names = dict(zip(columns, plots.labels(columns, 30), strict=True))
 
     def draw(figure: Figure) -> None:
-        grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+        grid = figure.subplots(height, width, sharey=True, squeeze=False).ravel()
         for axes, (cut, mean, quantiles) in zip(grid, chosen, strict=False):
-            _draw_slice(axes, cut, mean, quantiles)
+            _draw_slice(axes, cut, mean, quantiles, names[cut.column.name])
         for axes in grid[len(chosen) :]:
             axes.remove()
-        for axes in grid[: len(chosen) : columns]:
+        for axes in grid[: len(chosen) : width]:
             axes.set_ylabel(plots.label(target, 24))
 
-    names = ", ".join(cut.column.name for cut, _, _ in chosen)
-    which = f"the {len(chosen)} of {of} columns" if len(chosen) < of else "the columns"
-    order = f"Shown are {which} that move the prediction, the strongest first." if of > 1 else ""
+    listed = ", ".join(cut.column.name for cut, _, _ in chosen)
+    swing = max(float(np.ptp(mean)) for _, mean, _ in chosen)
+    reach = max(float(np.ptp(quantiles[0])) for _, _, quantiles in chosen)
+    which = f"The {len(chosen)} of {len(columns)} columns that move the prediction most are shown"
+    order = f"{which}, the strongest first." if len(columns) > 1 else ""
+    if swing < 1e-3 * reach:
+        order = "No column moves the prediction noticeably."
     return Picture(
         "slices",
         "Along one input at a time",
-        f"Predictions of {target} along each of: {names}.",
+        f"Predictions of {target} along each of: {listed}.",
         "The predictive mean (line) with the intervals that hold 50 % and 95 % of new values, "
         "noise included, as one column changes and the others stay at their median or most "
         "frequent value. Ticks at the bottom are the data. All panels share one vertical scale. "
         + order,
-        plots.picture(draw, width=max(8.4 * columns / 3, 5.0), height=0.4 + 2.3 * rows),
+        plots.picture(draw, width=max(8.4 * width / 3, 4.0), height=0.4 + 2.3 * height),
     )
 
 
-def _draw_slice(axes: Any, cut: Slice, mean: np.ndarray, quantiles: np.ndarray) -> None:
+def _draw_slice(axes: Any, cut: Slice, mean: np.ndarray, quantiles: np.ndarray, name: str) -> None:
     if cut.levels:
-        plots.draw_levels(axes, cut.levels, mean, quantiles, cut.column.name)
+        plots.draw_levels(axes, cut.levels, mean, quantiles, name)
         return
-    plots.draw_bands(axes, cut.places, mean, quantiles, cut.column.name)
+    plots.draw_bands(axes, cut.places, mean, quantiles, name)
     plots.draw_rug(axes, cut.data[thinned(len(cut.data), MOST_DATA // 4)])
 
 
@@ -282,7 +287,7 @@ def fit(
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.draw_bands(axes, places, mean, quantiles, cut.column.name)
+        plots.draw_bands(axes, places, mean, quantiles, plots.label(cut.column.name))
         if observed is None:
             plots.draw_rug(axes, x[rows])
         else:

@@ -8,7 +8,8 @@ import equinox as eqx
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel, Active
-from cavity.parameters import Units
+from cavity.numerics.summary import named
+from cavity.parameters import FIXED, Units, bijections
 
 
 class Part(NamedTuple):
@@ -123,7 +124,7 @@ class ParameterRow(NamedTuple):
 def parameter_rows(
     model: Any, values: Mapping[str, Any], features: Sequence[str], targets: Sequence[str]
 ) -> list[ParameterRow]:
-    """The parameters of a model, number by number; inducing points are left out.
+    """The learned parameters of a model, number by number, but for inducing points.
 
     Args:
         model: with `kernel`, `likelihood` and `mean`.
@@ -144,9 +145,9 @@ def parameter_rows(
             unit = field.metadata.get("units", Units())
             along = {0: features, 1: targets} if unit.input else {array.ndim - 1: targets}
             known[f"{owner}.{field.name}"] = _axes(array, along), unit
-    rows = []
+    rows, domains = [], named(bijections(model))
     for name, value in values.items():
-        if not name.startswith("inducing."):
+        if not name.startswith("inducing.") and domains.get(name) != FIXED:
             axes, unit = known.get(name, ([], Units()))
             rows += _rows(name, np.asarray(value, float), [*axes, list(targets)], _words(unit))
     return rows

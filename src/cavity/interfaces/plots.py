@@ -236,9 +236,8 @@ def _cloud(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
     from matplotlib.colors import ListedColormap
 
     middle = ListedColormap(colormaps["viridis"](np.linspace(0.2, 0.95, 64)))
-    axes.hexbin(x, y, gridsize=48, mincnt=1, cmap=middle, bins="log", linewidths=0.1).set(
-        rasterized=True
-    )
+    cells = axes.hexbin(x, y, gridsize=48, mincnt=1, cmap=middle, bins="log", linewidths=0)
+    cells.set(rasterized=True, antialiased=False)
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:

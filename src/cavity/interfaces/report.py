@@ -246,7 +246,7 @@ class Page:
                 (s, mean[:, i], quantiles[:, i])
                 for s, (mean, quantiles) in zip(chosen, results, strict=True)
             ]
-            pictures.append([figures.along_inputs(shown, target, len(schema.inputs))])
+            pictures.append([figures.along_inputs(shown, target, [c.name for c in schema.inputs])])
         return pictures, []
 
     def fits(self) -> list[Picture]:
@@ -278,13 +278,13 @@ def _summary(column: Column, role: str, values: np.ndarray) -> ColumnRow:
     if column.kind == "categorical" and role == "input":
         share = values.mean(axis=0)
         top = np.argsort(-share, kind="stable")[:4]
-        listed = ", ".join(f"{column.categories[i]} {share[i]:.0%}" for i in top)
+        listed = ", ".join(f"{column.categories[i]} {100 * share[i]:.0f} %" for i in top)
         count = len(column.categories)
         note = f"{count} categories: {listed}" + (", …" if count > len(top) else "")
         return ColumnRow(column.name, role, column.kind, None, None, None, note)
     x = values[:, 0]
     if column.kind == "boolean":
-        note = f"true in {x.mean():.0%}"
+        note = f"true in {100 * x.mean():.0f} %"
         return ColumnRow(column.name, role, column.kind, None, None, None, note)
     note = "constant" if len(x) > 1 and np.all(x == x[0]) else ""
     low, mean, high = float(x.min()), float(x.mean()), float(x.max())

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from cavity.numerics.summary import table
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive
 
@@ -42,6 +43,9 @@ class AbstractKernel(eqx.Module):
 
     def __rmul__(self, other: float) -> "AbstractKernel":
         return Scaled(self, other)
+
+    def __str__(self) -> str:
+        return table(self)
 
     def on(self, *dims: int) -> "AbstractKernel":
         """This kernel of the given input columns only (counted from 0)."""

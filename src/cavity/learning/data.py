@@ -58,7 +58,7 @@ def prepare(
     check_finite("X", inputs)
     single = outputs.ndim == 1
     columns, presence = _outputs(outputs, inputs.shape[0], missing)
-    noise = _noise(rows, inputs.shape[0])
+    noise = check_noise(rows, inputs.shape[0])
     powers = check_power(power, inputs.shape[0])
     each = powers if isinstance(powers, np.ndarray) else None
     shared = None if isinstance(powers, np.ndarray) else powers
@@ -96,7 +96,12 @@ def _outputs(y: Array, n: int, missing: str) -> tuple[np.ndarray, np.ndarray]:
     return np.where(absent, 0.0, columns), present
 
 
-def _noise(rows: Mapping[str, Any] | None, n: int) -> np.ndarray | None:
+def check_noise(rows: Mapping[str, Any] | None, n: int) -> np.ndarray | None:
+    """The known noise variance of each row, None where there is none.
+
+    Raises:
+        ValueError: unless positive and finite, or for other side data.
+    """
     given = dict(rows or {})
     noise = given.pop("noise_variance", None)
     if given:

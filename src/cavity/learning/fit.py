@@ -70,7 +70,7 @@ def fit(
     y: Any,
     *,
     power: Any = 0.5,
-    method: PowerEP | None = None,
+    method: PowerEP = PowerEP(),
     jitter: float = 1e-8,
     blocks: Any = None,
     rows: Mapping[str, Any] | None = None,
@@ -122,7 +122,6 @@ def fit(
     References:
         Bui (2017), S23, S69; van der Wilk (2018), items 5 and 47.
     """
-    method = PowerEP() if method is None else method
     check_model(model, blocks)
     data = prepare(X, y, power=power, blocks=blocks, rows=rows, missing=missing)
     model = as_dtype(model, data)
@@ -226,27 +225,28 @@ class _Run:
         self, model: AbstractModel, maps: Any, jitter: float
     ) -> tuple[AbstractModel, Minimum, float]:
         """One stage; run again from its best point where the jitter had to be raised."""
+        objective = Objective(
+            model,
+            self.data,
+            maps=maps,
+            densities=self.densities,
+            method=self.method,
+            jitter=jitter,
+        )
+        x = np.zeros(objective.size)
         for _ in range(4):
-            objective = Objective(
-                model,
-                self.data,
-                maps=maps,
-                densities=self.densities,
-                method=self.method,
-                jitter=jitter,
-            )
-            minimum = self._search(objective)
-            model = objective.model(minimum.x)
-            raised, jitter = objective.jitter != jitter, objective.jitter
-            if minimum.interrupted or not raised:
+            before = objective.jitter
+            minimum = self._search(objective, x)
+            x = minimum.x
+            if minimum.interrupted or objective.jitter == before:
                 break
-        return model, minimum, jitter
+        return objective.model(x), minimum, objective.jitter
 
-    def _search(self, objective: Objective) -> Minimum:
+    def _search(self, objective: Objective, x: np.ndarray) -> Minimum:
         try:
             return minimise(
                 objective,
-                np.zeros(objective.size),
+                x,
                 reach=objective.reach,
                 max_iterations=self.max_iterations,
                 tolerance=self.tolerance,

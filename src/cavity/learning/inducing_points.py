@@ -13,6 +13,8 @@ from cavity.numerics.types import Array
 
 # Rows that the greedy choice looks at; more add little and cost memory.
 CANDIDATES = 10_000
+# Share of the largest variance below which a conditional variance is rounding error.
+EXHAUSTED = 1e-10
 CHOICES = ("greedy", "kmeans", "random")
 
 
@@ -54,7 +56,10 @@ def select_inducing(
     if len(distinct) > CANDIDATES:
         kept = random.choice(len(distinct), max(CANDIDATES, M), replace=False)
         distinct = distinct[np.sort(kept)]
-    return distinct[_pivots(kernel, distinct, M)]
+    pivots = _pivots(kernel, distinct, M)
+    others = np.setdiff1d(np.arange(len(distinct)), pivots)
+    more = random.choice(others, M - len(pivots), replace=False)
+    return distinct[np.concatenate([pivots, more])]
 
 
 @eqx.filter_jit
@@ -68,21 +73,27 @@ def _diagonal(kernel: AbstractKernel, X: Any) -> Array:
 
 
 def _pivots(kernel: AbstractKernel, X: np.ndarray, M: int) -> np.ndarray:
-    """The first M pivots of a pivoted Cholesky factorisation of the covariance of X."""
+    """The first pivots of a pivoted Cholesky factorisation of the covariance of X.
+
+    M of them, or fewer where the rest of the rows have no variance left.
+    """
     padding = np.repeat(X[:1], padded_size(len(X)) - len(X), axis=0)
     inputs = np.concatenate([X, padding]).astype(jnp.zeros(()).dtype)
     kernel = jax.tree.map(jnp.asarray, kernel)
     left = np.array(_diagonal(kernel, inputs), dtype=float)[: len(X)]  # conditional variances
+    least = EXHAUSTED * np.max(left)
     rows = np.zeros((M, len(X)))
     pivots = np.zeros(M, dtype=int)
     for m in range(M):
         pivot = pivots[m] = int(np.argmax(left))
+        if not left[pivot] > least:
+            return pivots[:m]
         column = np.asarray(_column(kernel, inputs, inputs[pivot]), dtype=float)
         column = column[: len(X)]
         column = column - rows[:m, pivot] @ rows[:m]
-        rows[m] = column / np.sqrt(max(left[pivot], 1e-300))
-        left = np.maximum(left - rows[m] ** 2, 0.0)
-        left[pivots[: m + 1]] = -1.0  # each row at most once
+        rows[m] = column / np.sqrt(left[pivot])
+        left = left - rows[m] ** 2
+        left[pivots[: m + 1]] = 0.0  # each row at most once
     return pivots
 
 

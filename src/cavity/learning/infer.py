@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -74,11 +75,40 @@ def _controller() -> Any:
     return threadpoolctl.ThreadpoolController()
 
 
+class _OneThread:
+    """The limit on BLAS threads: one for the whole process, so its users are counted."""
+
+    def __init__(self) -> None:
+        self.lock, self.users, self.limiter = threading.Lock(), 0, None
+
+    def enter(self) -> None:
+        with self.lock:
+            if self.users == 0:
+                self.limiter = _controller().limit(limits=1, user_api="blas")
+            self.users += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0 and self.limiter is not None:
+                self.limiter.restore_original_limits()
+
+
+_ONE_THREAD = _OneThread()
+
+
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """One BLAS thread inside: LAPACK's threads spin against JAX's and cost up to 700 times."""
-    with _controller().limit(limits=1, user_api="blas"):
+    """One BLAS thread inside: LAPACK's threads spin against JAX's and cost up to 700 times.
+
+    Several threads may be inside at once: the first one in sets the limit, the last one out
+    restores what was there.
+    """
+    _ONE_THREAD.enter()
+    try:
         yield
+    finally:
+        _ONE_THREAD.leave()
 
 
 def infer(
@@ -87,7 +117,7 @@ def infer(
     y: Any,
     *,
     power: Any = 0.5,
-    method: PowerEP | None = None,
+    method: PowerEP = PowerEP(),
     jitter: float = 1e-8,
     blocks: Any = None,
     rows: Mapping[str, Any] | None = None,
@@ -104,7 +134,7 @@ def infer(
         X: inputs, (N, D).
         y: outputs, (N,) or (N, P).
         power: a number in [0, 1], or one per row.
-        method: `PowerEP()` by default.
+        method: how sites are found.
         jitter: share of the mean prior variance added to the diagonal of the covariance of
             the inducing variables; raised ten-fold at a time where a factorisation fails. A full
             GP starts without any.
@@ -124,7 +154,6 @@ def infer(
     References:
         Bui (2017), S21 to S27; Turner's slides, S7 and S10.
     """
-    method = PowerEP() if method is None else method
     check_model(model, blocks)
     data = prepare(X, y, power=power, blocks=blocks, rows=rows, missing=missing)
     return infer_from(as_dtype(model, data), data, method, first_jitter(model, jitter))
@@ -244,6 +273,12 @@ def culprit(model: AbstractModel, data: Data) -> str:
         return (
             f"the data reach {huge:.1e}, too large to square; change their units (for example, "
             "divide by their standard deviation)"
+        )
+    tiny = float(np.max(np.abs(np.asarray(data.rows.y))))
+    if 0.0 < tiny < 1e-100:
+        return (
+            f"the outputs reach only {tiny:.1e}, too small to square; change their units (for "
+            "example, divide by their standard deviation)"
         )
     zero = [
         name

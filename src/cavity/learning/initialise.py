@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel
@@ -22,7 +21,7 @@ FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
 RATIOS = 10.0 ** np.arange(1.0, -6.5, -0.5)
 # The least noise to start from, as a share of the outputs' variance: learning may only take a
 # parameter so far from its start, and noise near the rounding error helps nobody.
-LEAST_NOISE = 1e-3
+LEAST_NOISE = 0.1
 
 
 def starting_model(model: GP, scales: Scales) -> GP:
@@ -63,13 +62,14 @@ def screen(
         prior = _prior(kernel, OutputMean(model.mean, y.shape[1]), inputs)
         K, mean = (np.asarray(a)[: len(kept)] for a in prior)
         residual = y[kept] - mean
-        evidence, scale = _evidences(K[:, : len(kept)], residual, noise)
+        unit = float(np.mean(np.diagonal(K)))
+        evidence, scale = _evidences(K[:, : len(kept)] / unit, residual, noise)
         first = int(np.argmax(evidence))
         if evidence[first] > best:
             best = evidence[first]
             least = LEAST_NOISE * float(np.nanmean(residual**2))
             variance = max(scale[first] * RATIOS[first], least) if noise is None else None
-            chosen = _with_scale(model, kernel, float(scale[first]), variance, X.shape[1])
+            chosen = _with_scale(model, kernel, scale[first] / unit, variance, X.shape[1])
     return chosen
 
 
@@ -81,7 +81,7 @@ def _prior(kernel: AbstractKernel, mean: OutputMean, X: Any) -> tuple[Array, Arr
 def _evidences(
     K: np.ndarray, residual: np.ndarray, noise: float | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Log evidence of $\mathcal N(\mathbf 0, s (\mathbf K + r \mathbf I))$ at each ratio r, and s.
+    r"""Log evidence of $\mathcal N(0, s (\mathbf K + r \mathbf I))$ at each ratio r, and s.
 
     The scale s is the best one, $\tfrac1N \mathbf y^\top (\mathbf K + r \mathbf I)^{-1} \mathbf
     y$, or makes the noise s r what it is known to be. -inf where there is no answer.

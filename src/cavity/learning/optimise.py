@@ -70,6 +70,7 @@ class _Search:
     callback: Callable[[Progress], None] | None
     best: float = np.inf
     x: np.ndarray | None = None
+    slope: np.ndarray | None = None
     evaluations: int = 0
     reason: str = ""
     history: list[float] = dataclasses.field(default_factory=list)
@@ -84,7 +85,7 @@ class _Search:
                 raise StartFailed
             return abs(self.best) * 1e3 + 1e10, np.zeros_like(point)
         if value < self.best:
-            self.best, self.x = value, point.copy()
+            self.best, self.x, self.slope = value, point.copy(), gradient
         return value, gradient
 
     def after(self, _: np.ndarray) -> None:
@@ -100,6 +101,13 @@ class _Search:
         if len(recent) > WINDOW and recent[0] - recent[-1] < self.tolerance * WINDOW:
             self.reason = f"the objective fell by less than {self.tolerance:g} nats per iteration"
             raise StopIteration
+
+    def level(self, reach: np.ndarray) -> bool:
+        """Whether the objective is as good as level at the best point, but for the bounds."""
+        assert self.x is not None and self.slope is not None
+        outward = (np.abs(self.x) >= reach) & (self.slope * self.x < 0.0)
+        steepest = np.max(np.abs(np.where(outward, 0.0, self.slope)))
+        return bool(steepest < self.tolerance * WINDOW)
 
     def minimum(self, message: str, *, converged: bool, interrupted: bool = False) -> Minimum:
         """The best point so far."""
@@ -125,7 +133,7 @@ def minimise(
     Args:
         fn: value and gradient.
         x: where to start.
-        reach: how far each coordinate may move from its start; infinite for no bound.
+        reach: how far each coordinate may be from 0; infinite for no bound.
         max_iterations: iterations at the most.
         tolerance: the search ends when the value fell by less than this per iteration, on
             average over the last ten.
@@ -146,7 +154,7 @@ def minimise(
             x,
             jac=True,
             method="L-BFGS-B",
-            bounds=np.column_stack([x - reach, x + reach]),
+            bounds=np.column_stack([-reach, reach]),
             callback=search.after,
             options={
                 "maxiter": max_iterations,
@@ -161,14 +169,13 @@ def minimise(
             raise
         message = "interrupted; this is the best so far"
         return search.minimum(message, converged=False, interrupted=True)
-    converged = bool(search.reason) or found.status == 0
-    return search.minimum(search.reason or _reason(found, max_iterations), converged=converged)
-
-
-def _reason(found: object, max_iterations: int) -> str:
-    status = getattr(found, "status", 2)
-    if status == 0:
-        return "the gradient vanished, or no step lowers the objective further"
-    if status == 1:
-        return f"stopped at the limit of {max_iterations} iterations; allow more for a better fit"
-    return "the line search found no lower point; the objective may be rough at this jitter"
+    if search.reason:
+        return search.minimum(search.reason, converged=True)
+    if found.status == 1:
+        message = f"stopped at the limit of {max_iterations} iterations; allow more for a better fit"
+        return search.minimum(message, converged=False)
+    if found.status == 0 or search.level(reach):
+        message = "the gradient vanished, or no step lowers the objective further"
+        return search.minimum(message, converged=True)
+    message = "the line search found no lower point; the objective may be rough at this jitter"
+    return search.minimum(message, converged=False)

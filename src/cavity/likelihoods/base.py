@@ -4,6 +4,7 @@ import abc
 
 import equinox as eqx
 
+from cavity.numerics.summary import table
 from cavity.numerics.types import Array, Float
 
 
@@ -34,6 +35,9 @@ class AbstractLikelihood(eqx.Module):
         declared as in kernels. A likelihood that is Gaussian in f can offer `precision`, and
         is then an exact factor.
     """
+
+    def __str__(self) -> str:
+        return table(self)
 
     @abc.abstractmethod
     def log_prob(

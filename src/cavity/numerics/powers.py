@@ -30,22 +30,23 @@ def log1p_ratio(power: Power, x: Array) -> Array:
 
 
 def log_determinant_ratio(power: Power, S: Float[Array, "B B"]) -> Float[Array, ""]:
-    r"""$\log |I + a S| / a$ for symmetric S, which is its trace at $a = 0$."""
+    r"""$\log |I + a S| / a$, at $a = 0$ the trace of S; NaN for a negative determinant."""
     if is_exactly(power, 0.0):
         return jnp.trace(S)
     eye = jnp.eye(S.shape[-1], dtype=S.dtype)
 
-    def direct(a: Array) -> Array:
-        L = jnp.linalg.cholesky(eye + a * S)
-        return 2.0 * jnp.sum(jnp.log(jnp.diagonal(L))) / a
+    def direct(a: Power, S: Array) -> Array:
+        sign, log_det = jnp.linalg.slogdet(eye + a * S)
+        return jnp.where(sign > 0.0, log_det, jnp.nan) / a
 
     if is_exactly(power, 1.0):
-        return direct(jnp.ones((), S.dtype))
-    # tr S - a tr S²/2 + a² tr S³/3 where a S is small
-    small = power * jnp.sqrt(jnp.sum(S * S)) < 1e-5
+        return direct(1.0, S)
+    # tr S - a tr S²/2 + a² tr S³/3 where the next term is below the rounding of the determinant
+    small = power * jnp.sqrt(jnp.sum(S * S)) < (4.0 * jnp.finfo(S.dtype).eps) ** 0.25
     SS = S @ S
-    series = jnp.trace(S) - power * jnp.trace(SS) / 2.0 + power**2 * jnp.sum(SS * S) / 3.0
-    return jnp.where(small, series, direct(jnp.where(small, 1.0, power)))
+    series = jnp.trace(S) - power * jnp.trace(SS) / 2.0 + power**2 * jnp.sum(SS * S.T) / 3.0
+    masked = direct(jnp.where(small, 1.0, power), jnp.where(small, 0.0, S))
+    return jnp.where(small, series, masked)
 
 
 def frozen(tree: Any) -> Any:

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 
 CHUNK = 2048
 WHOLE = 8192
+# Small tables are padded to this: compiling once costs more than all that is computed in vain.
+SMALLEST = 64
 
 
 def repeating_size(n: int) -> int:
@@ -26,7 +28,7 @@ def padded_size(n: int, row_size: int = 1) -> int:
         n: rows, at least 1.
         row_size: values in a row (the rows of a block).
     """
-    size = max(repeating_size(n), 8) if row_size == 1 else repeating_size(n)
+    size = max(repeating_size(n), SMALLEST) if row_size == 1 else repeating_size(n)
     chunk = chunk_size(size, row_size)
     return -(-size // chunk) * chunk
 

@@ -1,0 +1,216 @@
+"""`cavity fit` and `cavity show`."""
+
+import contextlib
+import signal
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from cavity.interfaces import cli_fit
+from cavity.interfaces.estimators import GPRegressor
+from cavity.interfaces.fitted import Fitted
+from tests.cli.conftest import people, run
+
+IDENTITY = ["command", "version", "seconds", "warnings", "model"]
+SETTINGS = ["task", "likelihood", "kernel", "method", "power", "n_inducing"]
+DATA = ["n_rows", "inputs", "targets", "classes"]
+ENDING = ["converged", "message", "log_evidence", "iterations", "evaluations", "jitter", "sites"]
+KEYS = [*IDENTITY, *SETTINGS, *DATA, *ENDING, "parameters", "test"]
+METRICS = ["rmse", "mae", "nlpd", "smse", "smll", "crps"]
+METRICS += ["coverage_50", "coverage_90", "coverage_95"]
+
+
+def fit(table, *options, target="weight", out="m.cavity"):
+    return run("fit", table, "--target", target, "--out", out, "--max-iterations", 3, *options)
+
+
+def test_json_has_exactly_the_promised_keys(here, tables):
+    done = fit(
+        *(tables / "train.csv", "--ignore", "spare", "--ignore", "noise", "--json"),
+        *("--test", tables / "test.parquet", "--inducing", "auto"),
+    )
+    record = done.json
+    assert done.code == 0
+    assert sorted(record) == sorted(KEYS)
+    assert record["command"] == "fit"
+    assert record["model"] == "m.cavity"
+    assert (record["task"], record["likelihood"]) == ("regression", "gaussian")
+    assert (record["kernel"], record["method"], record["power"]) == ("rbf", "power_ep", 0.5)
+    assert record["n_inducing"] is None
+    assert record["n_rows"] == 30
+    assert record["inputs"] == ["height", "smoker", "colour"]
+    assert record["targets"] == ["weight"]
+    assert record["classes"] is None
+    assert sorted(record["sites"]) == ["finished_by", "residual", "skipped", "sweeps"]
+    assert sorted(record["test"]) == sorted(METRICS)
+    assert len(record["parameters"]["kernel.lengthscale"]) == 5
+    assert isinstance(record["parameters"]["likelihood.variance"], float)
+    assert isinstance(record["log_evidence"], float)
+
+
+def test_not_converged_is_done_with_a_warning(here, tables):
+    done = fit(tables / "train.csv", "--ignore", "colour", "--json")
+    assert done.code == 0
+    assert done.json["converged"] is False
+    assert done.json["test"] is None
+    assert "not converged" in done.err
+    assert any("not converged" in warning for warning in done.json["warnings"])
+
+
+def test_text_says_what_was_learned_and_where_it_is(here, tables):
+    done = fit(tables / "train.csv", "--ignore", "spare", "--ignore", "noise")
+    assert done.code == 0
+    for part in ("30 rows, 3 inputs", "kernel.lengthscale[colour=red]", "written to m.cavity"):
+        assert part in done.out
+    assert (here / "m.cavity").exists()
+
+
+def test_is_the_estimator_on_the_same_numbers(tables, model):
+    fitted, table = Fitted.load(model), people()
+    colours = [table["colour"] == c for c in ("blue", "green", "red")]
+    X = np.column_stack([table["height"], table["smoker"], *colours]).astype(float)
+    gp = GPRegressor(random_state=0, max_iterations=5)
+    with pytest.warns(ConvergenceWarning):
+        gp.fit(X, table["weight"].to_numpy())
+    mean, std = gp.predict(X, return_std=True)
+    out = fitted.predictive(X)
+    np.testing.assert_array_equal(out.mean[:, 0], mean)
+    np.testing.assert_array_equal(out.std[:, 0], std)
+    assert fitted.record["log_evidence"] == gp.log_evidence_
+
+
+def test_saved_and_loaded_predicts_bit_for_bit_the_same(here, tables):
+    """The model in memory and the one on disk; what fit reports on a test table and evaluate."""
+    done = fit(
+        *(tables / "train.csv", "--ignore", "spare", "--ignore", "noise", "--json"),
+        *("--test", tables / "test.csv"),
+    )
+    again = run("evaluate", "m.cavity", tables / "test.csv", "--json")
+    assert again.json["metrics"] == done.json["test"]
+
+
+def test_show_repeats_the_record(model, tables):
+    shown = run("show", model, "--json").json
+    assert sorted(shown) == sorted(KEYS)
+    assert shown["command"] == "show"
+    assert shown["inputs"] == ["height", "smoker", "colour"]
+    assert shown["parameters"]["kernel.variance"] > 0
+    assert "log evidence" in run("show", model).out
+
+
+def test_same_seed_same_model(here, tables):
+    options = (tables / "train.csv", "--inducing", 6, "--seed", 5, "--restarts", 1, "--json")
+    first, second = fit(*options).json, fit(*options, out="n.cavity").json
+    for key in ("log_evidence", "parameters", "evaluations"):
+        assert first[key] == second[key]
+    assert (here / "m.cavity").exists()
+    assert first["n_inducing"] == 6
+
+
+def test_several_targets_have_parameters_in_their_own_units(two_targets):
+    values = run("show", two_targets, "--json").json["parameters"]
+    weight, spare = values["likelihood.variance"]
+    assert weight > 1e3 * spare
+    assert len(values["mean.value"]) == 2
+    assert abs(values["mean.value"][0] - 70) < 30
+    assert abs(values["mean.value"][1]) < 0.1
+
+
+def test_known_noise_takes_the_place_of_a_learned_one(here, tables):
+    done = fit(tables / "train.csv", "--noise-column", "noise", "--ignore", "spare", "--json")
+    assert done.code == 0
+    assert "noise" not in done.json["inputs"]
+    predicted = run("predict", "m.cavity", tables / "test.csv", "--out", "p.csv")
+    assert predicted.code == 0
+    latent = pl.read_csv("p.csv")["std"].to_numpy() ** 2 - people(12, 4)["noise"].to_numpy()
+    assert np.all(latent > 0)
+
+
+def test_kernels_name_columns(here, tables):
+    kernel = "rbf[height] + 2*linear[colour=red,smoker] * matern32[0]"
+    done = fit(tables / "train.csv", "--kernel", kernel, "--json")
+    assert done.code == 0
+    assert done.json["kernel"] == "rbf[height] + 2 * linear[colour=red,smoker] * matern32[height]"
+    done = fit(tables / "train.csv", "--kernel", "rbf[smoker,colour]", "--json")
+    features = "smoker,colour=blue,colour=green,colour=red"
+    assert done.json["kernel"] == f"rbf[{features}]"
+
+
+@pytest.mark.parametrize("mean", ["zero", "linear"])
+def test_means(here, tables, mean):
+    done = fit(tables / "train.csv", "--mean", mean, "--ignore", "colour", "--json")
+    assert done.code == 0
+    assert any(name.startswith("mean.") for name in done.json["parameters"]) == (mean == "linear")
+
+
+def test_rows_with_missing_cells_are_left_out_on_request(here):
+    table = people().with_columns(height=pl.Series([None, None, *people()["height"][2:]]))
+    table.write_csv("gaps.csv")
+    refused = fit("gaps.csv", "--json")
+    assert refused.code == 1
+    assert "row 1" in refused.json["error"]["message"]
+    done = fit("gaps.csv", "--drop-missing", "--json")
+    assert done.code == 0
+    assert done.json["n_rows"] == 28
+    assert any("2 of 30 rows" in warning for warning in done.json["warnings"])
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_hardly_any_rows(here, rows):
+    people(rows).drop("colour").write_csv("tiny.csv")
+    assert fit("tiny.csv", "--json").json["n_rows"] == rows
+
+
+def test_more_inducing_points_than_rows(here, tables):
+    assert fit(tables / "train.csv", "--inducing", 500, "--json").json["n_inducing"] == 30
+
+
+def test_a_truth_value_can_be_regressed_on_request(here, tables):
+    refused = fit(tables / "train.csv", "--json", target="smoker")
+    assert refused.code == 1
+    assert "--task regression" in refused.json["error"]["message"]
+    assert fit(tables / "train.csv", "--task", "regression", target="smoker").code == 0
+
+
+# ------------------------------------------------------------------------- interruption
+
+
+def interrupt_at(monkeypatch, iteration):
+    """Lets Ctrl-C be pressed in the middle of an iteration."""
+
+    @contextlib.contextmanager
+    def progress():
+        def show(step):
+            if step.iteration == iteration:
+                signal.raise_signal(signal.SIGINT)
+
+        yield show
+
+    monkeypatch.setattr(cli_fit, "progress", progress)
+
+
+def test_interrupted_fit_writes_its_best_model(here, tables, monkeypatch):
+    interrupt_at(monkeypatch, 2)
+    done = run(
+        *("fit", tables / "train.csv", "--target", "weight", "--out", "m.cavity", "--json"),
+        *("--ignore", "colour"),
+    )
+    assert done.code == 130
+    assert done.json["iterations"] == 2
+    assert done.json["converged"] is False
+    assert "best model so far" in done.err
+    assert run("show", "m.cavity", "--json").json["iterations"] == 2
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_interrupted_before_there_is_a_model(here, tables, monkeypatch):
+    def fit_model(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_fit, "fit_model", fit_model)
+    done = fit(tables / "train.csv", "--json")
+    assert (done.code, done.out) == (130, "")
+    assert "interrupted" in done.err
+    assert not (here / "m.cavity").exists()

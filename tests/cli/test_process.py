@@ -1,0 +1,98 @@
+"""The command in a process of its own: start-up, standard streams, signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cavity.interfaces.fitted import Fitted
+from tests.cli.conftest import people
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """That of the tests, with a cache folder of its own."""
+    return os.environ | {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+
+
+def cavity(*arguments, **options):
+    command = [sys.executable, "-m", "cavity", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+
+
+def test_version(environment):
+    done = cavity("--version", env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("cavity ")
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["fit", "--help"], ["fit"]])
+def test_quick_answers_import_nothing_slow(arguments, environment):
+    code = (
+        "import atexit, sys\n"
+        "from cavity.interfaces.cli import main\n"
+        "slow = {'jax', 'numpy', 'sklearn', 'polars', 'matplotlib', 'scipy'}\n"
+        "atexit.register(lambda: sys.stderr.write(f'SLOW {slow & set(sys.modules)}'))\n"
+        f"sys.argv = ['cavity', *{arguments}]\n"
+        "main()"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.stderr.endswith("SLOW set()")
+    assert done.returncode == (2 if arguments == ["fit"] else 0)
+
+
+def test_one_object_on_standard_output_and_a_cache(model, tables, environment):
+    done = cavity("evaluate", model, tables / "test.csv", "--json", env=environment)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["command"] == "evaluate"
+    assert done.stderr == ""
+    assert os.listdir(os.path.join(environment["XDG_CACHE_HOME"], "cavity"))
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(model, tables, environment, tmp_path):
+    (tmp_path / "file").write_text("")
+    environment = environment | {"XDG_CACHE_HOME": str(tmp_path / "file")}
+    done = cavity("show", model, "--json", env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_exit_codes_of_a_process(environment, tmp_path):
+    assert cavity("show", tmp_path / "none", env=environment).returncode == 1
+    assert cavity("show", env=environment).returncode == 2
+
+
+def test_a_killed_save_leaves_the_old_model(model, environment, tmp_path):
+    path = tmp_path / "m.cavity"
+    path.write_bytes(model.read_bytes())
+    code = (
+        "import os, sys\n"
+        "from cavity.interfaces.fitted import Fitted\n"
+        "fitted = Fitted.load(sys.argv[1])\n"
+        "os.fsync = lambda _: os.kill(os.getpid(), 9)\n"
+        "fitted.save(sys.argv[1])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], env=environment)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_bytes() == model.read_bytes()
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_long_fit(environment, tmp_path):
+    people(1200).write_csv(tmp_path / "t.csv")
+    command = [sys.executable, "-m", "cavity", "fit", "t.csv", "--target", "weight"]
+    command += ["--out", "m.cavity", "--inducing", "full", "--json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes)
+    assert "may take" in process.stderr.readline()
+    time.sleep(2.0)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 130, err
+    assert json.loads(out)["converged"] is False
+    assert "best model so far" in err
+    assert Fitted.load(tmp_path / "m.cavity").record["n_rows"] == 1200

@@ -1,0 +1,135 @@
+"""`cavity predict`, `evaluate` and `report`."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cavity.interfaces.fitted import Fitted
+from cavity.interfaces.schema import encode
+from cavity.interfaces.tables import read_table
+from tests.cli.conftest import people, run
+from tests.cli.test_fit import METRICS
+
+
+def predict(model, table, *options, out="p.csv"):
+    return run("predict", model, table, "--out", out, *options)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_one_row_per_row_in_order(here, model, tables, ending):
+    done = predict(model, tables / f"test.{ending}", "--json", out=f"p.{ending}")
+    assert done.code == 0
+    keys = "command version seconds warnings model table out n_rows columns"
+    assert sorted(done.json) == sorted(keys.split())
+    assert done.json["n_rows"] == 12
+    assert done.json["columns"] == ["mean", "std"]
+    written = pl.read_csv("p.csv") if ending == "csv" else pl.read_parquet("p.parquet")
+    assert written.columns == ["mean", "std"]
+    fitted = Fitted.load(model)
+    out = fitted.predictive(encode(people(12, 4), fitted.schema).X)
+    np.testing.assert_array_equal(written["mean"], out.mean[:, 0])
+    np.testing.assert_array_equal(written["std"], out.std[:, 0])
+
+
+def test_quantiles_and_density(here, model, tables):
+    done = predict(model, tables / "test.csv", "--quantiles", "0.05, .5,0.95", "--density")
+    assert done.code == 0
+    written = pl.read_csv("p.csv")
+    names = ["mean", "std", "quantile_0.05", "quantile_0.5", "quantile_0.95", "log_density"]
+    assert written.columns == names
+    np.testing.assert_allclose(written["quantile_0.5"], written["mean"], rtol=1e-12)
+    width = (written["quantile_0.95"] - written["quantile_0.05"]) / written["std"]
+    np.testing.assert_allclose(width, 2 * 1.6448536269514722, rtol=1e-10)
+    z = (people(12, 4)["weight"] - written["mean"]) / written["std"]
+    density = -0.5 * (np.log(2 * np.pi) + z**2) - np.log(written["std"].to_numpy())
+    np.testing.assert_allclose(written["log_density"], density, rtol=1e-10)
+
+
+def test_several_targets_name_their_columns(here, two_targets, tables):
+    done = predict(two_targets, tables / "test.csv", "--quantiles", "0.1", "--density", "--json")
+    each = ("mean", "std", "quantile_0.1", "log_density")
+    names = [f"{part}_{target}" for target in ("weight", "spare") for part in each]
+    assert done.json["columns"] == names
+    written = pl.read_csv("p.csv")
+    assert written.columns == names
+    assert 40 < written["mean_weight"].mean() < 100
+    assert abs(written["mean_spare"]).max() < 1e-2
+
+
+def test_the_target_need_not_be_there_nor_the_order_the_same(here, model, tables):
+    table = people(12, 4)
+    table.select("extra_" + pl.col("height").cast(pl.String), "colour", "smoker", "height").rename(
+        {"literal": "extra"}
+    ).write_csv("new.csv")
+    assert predict(model, "new.csv").code == 0
+    predict(model, tables / "test.csv", out="q.csv")
+    assert pl.read_csv("p.csv").equals(pl.read_csv("q.csv"))
+    refused = predict(model, "new.csv", "--density", "--json")
+    assert refused.code == 1
+    assert "weight" in refused.json["error"]["message"]
+
+
+def test_incomplete_rows_have_blank_outputs(here, model):
+    table = people(12, 4)
+    table = table.with_columns(height=pl.Series([None, *table["height"][1:]]))
+    table.write_csv("gaps.csv")
+    assert predict(model, "gaps.csv").code == 1
+    done = predict(model, "gaps.csv", "--drop-missing", "--json")
+    assert done.code == 0
+    assert done.json["n_rows"] == 12
+    assert len(done.json["warnings"]) == 1
+    lines = (here / "p.csv").read_text().splitlines()
+    assert len(lines) == 13
+    assert lines[1] == ","
+    assert all(pl.read_csv("p.csv")["std"][1:] > 0)
+
+
+def test_an_unseen_category_is_a_warning(here, model):
+    people(12, 4).with_columns(colour=pl.lit("mauve")).write_csv("new.csv")
+    done = predict(model, "new.csv", "--json")
+    assert done.code == 0
+    assert "mauve" in done.json["warnings"][0]
+    assert "mauve" in done.err
+
+
+def test_evaluate(model, tables):
+    done = run("evaluate", model, tables / "test.csv", "--json")
+    assert done.code == 0
+    keys = "command version seconds warnings model table n_rows metrics"
+    assert sorted(done.json) == sorted(keys.split())
+    assert sorted(done.json["metrics"]) == sorted(METRICS)
+    assert done.json["n_rows"] == 12
+    text = run("evaluate", model, tables / "test.parquet").out
+    assert all(name in text for name in METRICS)
+
+
+def test_evaluate_means_over_several_targets(two_targets, tables):
+    metrics = run("evaluate", two_targets, tables / "test.csv", "--json").json["metrics"]
+    each = metrics.pop("per_target")
+    assert sorted(each) == ["spare", "weight"]
+    assert sorted(metrics) == sorted(METRICS)
+    for name, value in metrics.items():
+        assert value == pytest.approx((each["weight"][name] + each["spare"][name]) / 2)
+
+
+def test_undefined_measures_are_null(here, model):
+    people(1, 4).write_csv("row.csv")
+    assert run("evaluate", model, "row.csv", "--json").json["metrics"]["smse"] is None
+
+
+def test_report(here, model, tables):
+    done = run("report", model, tables / "test.csv", "--out", "r.html", "--json")
+    assert done.code == 0, done.err
+    keys = "command version seconds warnings model table out figures"
+    assert sorted(done.json) == sorted(keys.split())
+    assert len(done.json["figures"]) > 2
+    page = (here / "r.html").read_text()
+    assert "weight" in page
+    assert "</html>" in page
+
+
+def test_predictions_do_not_need_the_training_table(here, model, tables):
+    """The model file alone, at another place, is enough."""
+    (here / "moved.cavity").write_bytes(model.read_bytes())
+    read_table(tables / "train.csv")
+    assert predict("moved.cavity", tables / "test.csv").code == 0
