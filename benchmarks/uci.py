@@ -4,6 +4,7 @@ python -m benchmarks.uci [--sets boston,concrete] [--splits 5] [--inducing 50,10
 """
 
 import argparse
+import itertools
 import time
 
 import numpy as np
@@ -64,12 +65,11 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--inducing", default="50,100")
     options = parser.parse_args()
-    for name in options.sets.split(","):
-        for M in map(int, options.inducing.split(",")):
-            for split in range(options.splits):
-                for power in POWERS:
-                    if not TABLE.has(set=name, M=M, power=power, split=split):
-                        measure(name, M, power, split)
+    counts = [int(M) for M in options.inducing.split(",")]
+    sets = options.sets.split(",")
+    for name, M, split, power in itertools.product(sets, counts, range(options.splits), POWERS):
+        if not TABLE.has(set=name, M=M, power=power, split=split):
+            measure(name, M, power, split)
     print(summary())
 
 

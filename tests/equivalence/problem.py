@@ -14,7 +14,7 @@ from cavity.learning.infer import as_dtype, lay_out, settle
 from cavity.parameters import bijections, from_real, to_real
 from tests.oracle import dense
 
-# 17 rows are padded to 18, so every test that uses these also has a padding row.
+# 17 rows are padded, so every test that uses these also has padding.
 ROWS, INDUCING, INPUTS = 17, 5, 2
 JITTER = 1e-8
 POWERS = (0.0, 0.25, 0.5, 1.0)

@@ -11,6 +11,7 @@ from cavity.inference.energy import beliefs, empty_sites, energy
 from cavity.inference.graph import Projection
 from cavity.inference.sites import BlockSites, ScalarSites
 from cavity.inference.sweep import sweep
+from cavity.numerics.rows import padded_size
 from tests.equivalence.problem import BLOCKS, ROWS, SWEEPS, laid_out, problem
 from tests.oracle import dense
 from tests.tolerances import assert_close
@@ -39,7 +40,7 @@ def closed_form(p, power):
 
 
 def _padded(shift, precision):
-    pad = [(0, 1), (0, 0)]
+    pad = [(0, padded_size(ROWS) - ROWS), (0, 0)]
     parts = (np.pad(a[:, None], pad) for a in (shift, precision))
     return ((ScalarSites(*map(jnp.asarray, parts)),),)
 

@@ -117,7 +117,7 @@ def _check_kernel(given: str) -> None:
     names = [*map(str, range(count)), *sorted(columns - set(map(str, range(count))))]
     try:
         parse(given, len(names), names)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise usage("--kernel", str(error)) from None
 
 

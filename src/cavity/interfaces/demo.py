@@ -86,6 +86,8 @@ def cross_validate(
         gp = GPRegressor(random_state=0, **settings)
         with warnings.catch_warnings(record=True) as caught:
             gp.fit(X[train], y[train])
+        if gp.interrupted_:
+            raise KeyboardInterrupt
         for warning in caught:
             session.warn(f"{candidate['name']}: {warning.message}")
         mean[test] = gp.predict(X[test])

@@ -9,12 +9,12 @@ import jax
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from cavity.interfaces.build import Settings, build, build_method, one_of, whole
 from cavity.interfaces.predictions import predict_outputs
-from cavity.learning.data import check_noise, check_power
+from cavity.learning.data import prepare
 from cavity.learning.fit import FitResult, fit
 from cavity.learning.inducing_points import cluster_blocks
 from cavity.learning.infer import one_blas_thread
@@ -139,17 +139,18 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             ValueError: for unusable data or settings.
         """
         X, y = self._validated(X, y)
-        with jax.enable_x64(True):
-            noise = self._checked(len(X), noise_variance)
+        rows = None if noise_variance is None else {"noise_variance": np.asarray(noise_variance)}
+        self._check_settings(X, y, rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs = y[:, None] if y.ndim == 1 else y
         scale = self._relative_spread(outputs)
-        if noise is not None and np.ptp(scale) > 0:
+        if rows is not None and np.ptp(scale) > 0:
             raise ValueError(
                 "known noise variances with several outputs need outputs of one scale: set "
                 "standardise=False, or fit each output alone"
             )
         with jax.enable_x64(True), one_blas_thread():
+            noise = None if rows is None else rows["noise_variance"]
             model, maps = build(self._settings(seed), X, outputs / scale, noise)
             result = fit(
                 model,
@@ -159,7 +160,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
                 method=build_method(self.method),
                 jitter=self.jitter,
                 blocks=self._blocks(X, seed),
-                rows=None if noise is None else {"noise_variance": noise},
+                rows=rows,
                 missing=self.missing,
                 bijections=maps,
                 n_restarts=self.n_restarts,
@@ -304,14 +305,12 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         y = check_array(
             y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
         )
-        check_consistent_length(X, y)
-        if np.all(np.isnan(y)):
-            raise ValueError("every output is missing; at least one must be observed")
         return X, y
 
-    def _checked(self, rows, noise_variance):
-        """The settings that are numbers, checked before any work; known noise as an array."""
-        check_power(self.power, rows)
+    def _check_settings(self, X, y, rows):
+        """Refuses impossible numbers before any work."""
+        with jax.enable_x64(True):
+            prepare(X, y, power=self.power, rows=rows, missing=self.missing)
         build_method(self.method)
         whole("n_restarts", self.n_restarts, 0)
         whole("max_iterations", self.max_iterations, 0)
@@ -323,7 +322,6 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         ):
             if not isinstance(value, Real) or not 0.0 <= value <= most:
                 raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
-        return check_noise({"noise_variance": noise_variance}, rows)
 
     def _settings(self, seed):
         names = getattr(self, "feature_names_in_", None)
@@ -341,15 +339,17 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         )
 
     def _relative_spread(self, outputs):
+        """The spread of each output over their geometric mean; 1 for a constant one."""
         count = outputs.shape[1]
         if count == 1 or not self.standardise:
             return np.ones(count)
-        spread = np.nanstd(outputs, axis=0)
-        spread = np.where(spread > 1e-12 * np.nanmax(np.abs(outputs), axis=0), spread, np.nan)
-        if np.all(np.isnan(spread)):
+        seen = [column[~np.isnan(column)] for column in outputs.T]
+        spread = np.array([np.std(y) if len(y) else 0.0 for y in seen])
+        varies = spread > [1e-12 * np.max(np.abs(y), initial=0.0) for y in seen]
+        if not np.any(varies):
             return np.ones(count)
-        typical = np.exp(np.nanmean(np.log(spread)))
-        return np.where(np.isnan(spread), 1.0, spread / typical)
+        typical = np.exp(np.mean(np.log(spread[varies])))
+        return np.where(varies, spread / typical, 1.0)
 
     def _blocks(self, X, seed):
         if self.block_size is None:

@@ -18,7 +18,8 @@ else:
     Figure = Any
 
 BANDS = (0.025, 0.25, 0.75, 0.975)
-MOST_DATA = 1_000  # points of a fit, and ticks of a rug
+MOST_DATA = 1_000  # points of a fit
+MOST_TICKS = 250  # of a rug
 _LEVELS = np.append(np.linspace(0.05, 0.95, 19), 0.99)
 
 
@@ -237,11 +238,13 @@ def along_inputs(
         for axes in grid[: len(chosen) : width]:
             axes.set_ylabel(plots.label(target, 24))
 
+    rows = max(len(cut.data) for cut, _, _ in chosen)
+    thin = f" ({MOST_TICKS} of {rows:,} rows, chosen at random)" if rows > MOST_TICKS else ""
     listed = ", ".join(cut.column.name for cut, _, _ in chosen)
     swing = max(float(np.ptp(mean)) for _, mean, _ in chosen)
     reach = max(float(np.ptp(quantiles[0])) for _, _, quantiles in chosen)
-    which = f"The {len(chosen)} of {len(columns)} columns that move the prediction most are shown"
-    order = f"{which}, the strongest first." if len(columns) > 1 else ""
+    order = "The columns that move the prediction most come first"
+    order += f"; {len(chosen)} of {len(columns)} are shown." if len(chosen) < len(columns) else "."
     if swing < 1e-3 * reach:
         order = "No column moves the prediction noticeably."
     return Picture(
@@ -250,8 +253,8 @@ def along_inputs(
         f"Predictions of {target} along each of: {listed}.",
         "The predictive mean (line) with the intervals that hold 50 % and 95 % of new values, "
         "noise included, as one column changes and the others stay at their median or most "
-        "frequent value. Ticks at the bottom are the data. All panels share one vertical scale. "
-        + order,
+        f"frequent value. Ticks at the bottom are the data{thin}. All panels share one vertical "
+        "scale. " + order,
         plots.picture(draw, width=max(8.4 * width / 3, 4.0), height=0.4 + 2.3 * height),
     )
 
@@ -261,7 +264,7 @@ def _draw_slice(axes: Any, cut: Slice, mean: np.ndarray, quantiles: np.ndarray, 
         plots.draw_levels(axes, cut.levels, mean, quantiles, name)
         return
     plots.draw_bands(axes, cut.places, mean, quantiles, name)
-    plots.draw_rug(axes, cut.data[thinned(len(cut.data), MOST_DATA // 4)])
+    plots.draw_rug(axes, cut.data[thinned(len(cut.data), MOST_TICKS)])
 
 
 def fit(

@@ -19,15 +19,16 @@ def squared_distance(
 ) -> Float[Array, "N M"]:
     r"""Squared scaled distances $\sum_d (x_d - z_d)^2 / \ell_d^2$ by one matrix product.
 
-    Both inputs are centred on the mean of Z first: without that, an offset of 1e6 in the
-    inputs costs all but four digits.
+    Both inputs are centred on the mean of X first: without that, an offset of 1e6 in the
+    inputs costs all but four digits. X is what a model holds, its data or inducing points, so
+    that a distant row among new inputs Z costs the others nothing.
 
     Raises:
         ValueError: if the inputs differ in their number of columns, or if the number of
             lengthscales is neither one nor that number.
     """
     check_columns(X, Z, lengthscale=lengthscale)
-    centre = jnp.mean(Z, axis=0)
+    centre = jnp.mean(X, axis=0)
     X, Z = (X - centre) / lengthscale, (Z - centre) / lengthscale
     # |x - z|² = |x|² + |z|² - 2 xᵀz
     r2 = jnp.sum(X**2, axis=1)[:, None] + jnp.sum(Z**2, axis=1)[None, :] - 2.0 * X @ Z.T
@@ -235,7 +236,7 @@ class Periodic(AbstractKernel):
 
     def cross(self, X: Float[Array, "N D"], Z: Float[Array, "M D"]) -> Float[Array, "N M"]:
         check_columns(X, Z, lengthscale=self.lengthscale, period=self.period)
-        centre = jnp.mean(Z, axis=0)
+        centre = jnp.mean(X, axis=0)
         # 2 sin²((a - b)/2) = 1 - cos a cos b - sin a sin b: half a squared distance of features
         r2 = squared_distance(self._circle(X - centre), self._circle(Z - centre), jnp.ones(()))
         return self.variance * jnp.exp(-0.5 * r2)
@@ -294,7 +295,7 @@ class SpectralMixture(AbstractKernel):
 
     def cross(self, X: Float[Array, "N D"], Z: Float[Array, "M D"]) -> Float[Array, "N M"]:
         check_columns(X, Z, frequencies=self.frequencies, bandwidths=self.bandwidths)
-        centre = jnp.mean(Z, axis=0)
+        centre = jnp.mean(X, axis=0)
 
         def component(weight: Array, frequency: Array, bandwidth: Array) -> Array:
             r2 = squared_distance(X, Z, 1.0 / (2.0 * jnp.pi * bandwidth))

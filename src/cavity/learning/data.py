@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.rows import Rows
-from cavity.numerics.checks import as_floats, check_columns, check_finite
+from cavity.numerics.checks import as_floats, check_columns, check_finite, check_magnitude
 from cavity.numerics.rows import chunk_size, padded_size, repeating_size
 from cavity.numerics.types import Array
 
@@ -58,6 +58,8 @@ def prepare(
     check_finite("X", inputs)
     single = outputs.ndim == 1
     columns, presence = _outputs(outputs, inputs.shape[0], missing)
+    check_magnitude("X", inputs)
+    check_magnitude("y", columns)
     noise = check_noise(rows, inputs.shape[0])
     powers = check_power(power, inputs.shape[0])
     each = powers if isinstance(powers, np.ndarray) else None

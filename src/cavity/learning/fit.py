@@ -233,14 +233,18 @@ class _Run:
             method=self.method,
             jitter=jitter,
         )
-        x = np.zeros(objective.size)
-        for _ in range(4):
-            before = objective.jitter
-            minimum = self._search(objective, x)
-            x = minimum.x
-            if minimum.interrupted or objective.jitter == before:
+        minimum = self._search(objective, np.zeros(objective.size))
+        for _ in range(3):
+            if minimum.interrupted or objective.jitter == jitter:
                 break
-        return objective.model(x), minimum, objective.jitter
+            jitter, before = objective.jitter, minimum
+            minimum = self._search(objective, before.x)
+            changes: dict[str, Any] = {"evaluations": before.evaluations + minimum.evaluations}
+            stuck = not minimum.interrupted and minimum.iterations < self.max_iterations
+            if before.converged and stuck and not minimum.converged:
+                changes |= {"converged": True, "message": before.message}
+            minimum = dataclasses.replace(minimum, **changes)
+        return objective.model(minimum.x), minimum, objective.jitter
 
     def _search(self, objective: Objective, x: np.ndarray) -> Minimum:
         try:

@@ -274,12 +274,6 @@ def culprit(model: AbstractModel, data: Data) -> str:
             f"the data reach {huge:.1e}, too large to square; change their units (for example, "
             "divide by their standard deviation)"
         )
-    tiny = float(np.max(np.abs(np.asarray(data.rows.y))))
-    if 0.0 < tiny < 1e-100:
-        return (
-            f"the outputs reach only {tiny:.1e}, too small to square; change their units (for "
-            "example, divide by their standard deviation)"
-        )
     zero = [
         name
         for name, value in named(model).items()

@@ -104,7 +104,8 @@ class _Search:
 
     def level(self, reach: np.ndarray) -> bool:
         """Whether the objective is as good as level at the best point, but for the bounds."""
-        assert self.x is not None and self.slope is not None
+        assert self.x is not None
+        assert self.slope is not None
         outward = (np.abs(self.x) >= reach) & (self.slope * self.x < 0.0)
         steepest = np.max(np.abs(np.where(outward, 0.0, self.slope)))
         return bool(steepest < self.tolerance * WINDOW)
@@ -172,10 +173,10 @@ def minimise(
     if search.reason:
         return search.minimum(search.reason, converged=True)
     if found.status == 1:
-        message = f"stopped at the limit of {max_iterations} iterations; allow more for a better fit"
+        message = f"stopped at the limit of {max_iterations} iterations: allow more"
         return search.minimum(message, converged=False)
     if found.status == 0 or search.level(reach):
         message = "the gradient vanished, or no step lowers the objective further"
         return search.minimum(message, converged=True)
-    message = "the line search found no lower point; the objective may be rough at this jitter"
+    message = "the line search found no lower point: the noise may be too near the jitter"
     return search.minimum(message, converged=False)

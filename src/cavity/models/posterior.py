@@ -16,6 +16,7 @@ from cavity.likelihoods.base import AbstractPredictive
 from cavity.models.base import AbstractModel
 from cavity.models.views import InducingView, OutputMean
 from cavity.numerics.checks import as_floats, check_columns, check_finite
+from cavity.numerics.linalg import jittered
 from cavity.numerics.rows import padded_size
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 
@@ -252,7 +253,8 @@ class FullPosterior(AbstractPosterior):
 
     def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
         half = self.root @ self.model.kernel.cross(self.inputs, X)
-        cov = self.model.kernel.cross(X, X) - jnp.swapaxes(half, -1, -2) @ half
+        prior = jittered(self.model.kernel.cross(X, X), 0.0, self.model.kernel.diag(X))
+        cov = prior - jnp.swapaxes(half, -1, -2) @ half
         return jnp.broadcast_to(cov, (self.outputs, *cov.shape[1:]))
 
 

@@ -53,6 +53,20 @@ def check_finite(name: str, array: Array) -> None:
         )
 
 
+def check_magnitude(name: str, array: Array) -> None:
+    """Raises ValueError where the largest entry has no square at this precision."""
+    if isinstance(array, jax.core.Tracer):
+        return
+    largest = float(np.max(np.abs(np.asarray(array)), initial=0.0))
+    limit = float(np.finfo(array.dtype).max) ** (1 / 3)
+    if largest > limit or 0.0 < largest < 1.0 / limit:
+        extreme = "large" if largest > limit else "small"
+        raise ValueError(
+            f"the largest entry of {name} is {largest:.1e}, too {extreme} to compute with; change "
+            "its units (for example, divide by the standard deviation)"
+        )
+
+
 def check_columns(name: str, array: Array, columns: int | None = None) -> None:
     """Raises ValueError unless the array is a matrix with rows (and that many columns)."""
     if array.ndim != 2:

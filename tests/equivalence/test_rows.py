@@ -1,0 +1,147 @@
+"""Chunks, padding and presence: how rows are worked on changes no number."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import cavity
+from cavity.inference.energy import Graph, energy
+from cavity.inference.rows import Rows
+from cavity.learning.data import prepare
+from cavity.learning.infer import as_dtype, infer_from, lay_out, settle
+from cavity.numerics.rows import padded_size
+from cavity.parameters import bijections, from_real, to_real
+from tests.equivalence.problem import BLOCKS, EACH_ROW, ROWS, SWEEPS, known_noise, problem
+from tests.tolerances import assert_close
+
+
+@eqx.filter_jit
+def energy_and_gradient(model, data, method):
+    maps, real = bijections(model), to_real(model, bijections(model))
+
+    def loss(real):
+        graph = lay_out(from_real(real, model, maps), data, method, jnp.asarray(1e-8))
+        sites, _ = settle(graph, data, method, None)
+        return energy(graph, sites)
+
+    return jax.value_and_grad(loss)(real)
+
+
+CASES = {
+    "exact": (cavity.PowerEP(), {"power": 0.5, "rows": {"noise_variance": known_noise()}}),
+    "exact, a power per row": (cavity.PowerEP(), {"power": EACH_ROW}),
+    "swept": (SWEEPS, {"power": 0.5, "rows": {"noise_variance": known_noise()}}),
+    "blocks": (cavity.PowerEP(), {"power": 0.5, "blocks": BLOCKS}),
+}
+
+
+@pytest.mark.parametrize(("method", "options"), CASES.values(), ids=CASES)
+def test_chunks_change_nothing(method, options):
+    """Energy, gradient and posterior, a few rows (or blocks) at a time or all at once."""
+    p = problem()
+    data = prepare(p.X, p.y, **options)
+    count = data.rows.y.shape[0]
+    small = dataclasses.replace(data, chunk=count // 4)
+    assert small.chunk < data.chunk == count
+    model = as_dtype(p.model, data)
+    (value, gradient), (again, other) = (
+        energy_and_gradient(model, d, method) for d in (data, small)
+    )
+    assert_close(again, value, "factorised")
+    assert_close(other, gradient, "fixed_point")
+    one, two = (
+        infer_from(model, d, method, 1e-8).posterior.marginals(p.S) for d in (data, small)
+    )
+    assert_close(two.mean, one.mean, "factorised", scale=1.0)
+    assert_close(two.var, one.var, "factorised", scale=1.0)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_many_rows_are_their_statistics(power):
+    """More rows than fit one chunk: 9000 repeats of 9 rows, known in closed form.
+
+    Repeats of a row are one row with their mean and less noise, up to constants.
+    """
+    p = problem()
+    n, copies = 9, 1000
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(copies, n))
+    X = np.tile(p.X[:n], (copies, 1))
+    assert padded_size(n * copies) > 8192
+    # at power 0 the bound of repeats is that of their means with noise over copies
+    many = cavity.infer(p.model, X, y.ravel(), power=0.0)
+    few = p.but(X=p.X[:n], y=y.mean(axis=0), noise=p.noise / copies).infer(0.0)
+    spread = -0.5 * np.sum((y - y.mean(axis=0)) ** 2) / p.noise
+    constant = -0.5 * n * ((copies - 1) * np.log(2 * np.pi * p.noise) + np.log(copies))
+    assert_close(many.log_evidence, few.log_evidence + spread + constant, "factorised")
+    assert_close(many.posterior.marginals(p.S).mean, few.posterior.marginals(p.S).mean, "fixed_point")
+    # at other powers, rows of power 0 beside them
+    mixed = cavity.infer(p.model, X, y.ravel(), power=np.full(n * copies, power))
+    whole = cavity.infer(p.model, X, y.ravel(), power=power)
+    assert_close(mixed.log_evidence, whole.log_evidence)
+
+
+def padded(rows, more):
+    """The same rows with more padding, its values arbitrary."""
+
+    def extend(name, value):
+        if value is None:
+            return None
+        filler = {"presence": 0.0, "x": 7.0, "y": -3.0, "noise": 0.2, "power": 0.9}[name]
+        extra = jnp.full((more, *value.shape[1:]), filler, value.dtype)
+        return jnp.concatenate([value, extra])
+
+    fields = {f.name: getattr(rows, f.name) for f in dataclasses.fields(Rows)}
+    return Rows(**{name: extend(name, value) for name, value in fields.items()})
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["sparse", "full"])
+@pytest.mark.parametrize(("method", "options"), CASES.values(), ids=CASES)
+def test_padding_changes_nothing(method, options, full):
+    """Whatever stands in padding rows, and however many there are: energy and gradient."""
+    if full and "blocks" in options:
+        pytest.skip("a full GP has no blocks")
+    p = problem()
+    p = p.but(Z=None) if full else p
+    data = prepare(p.X, p.y, **options)
+    more = dataclasses.replace(data, rows=padded(data.rows, 6), chunk=data.chunk + 6)
+    model = as_dtype(p.model, data)
+    (value, gradient), (again, other) = (
+        energy_and_gradient(model, d, method) for d in (data, more)
+    )
+    assert_close(again, value, "factorised")
+    assert_close(other, gradient, "fixed_point")
+
+
+@pytest.mark.parametrize("method", [cavity.PowerEP(), SWEEPS], ids=["exact", "swept"])
+def test_presence_picks_rows(method):
+    """A minibatch by presence: rows of presence 0 count neither in the energy nor in beliefs."""
+    p = problem()
+    data = prepare(p.X, p.y, power=0.5)
+    model = as_dtype(p.model, data)
+    batch = np.random.default_rng(1).permutation(ROWS)[:7]
+    presence = jnp.zeros_like(data.rows.presence).at[batch].set(1.0)
+    picked = eqx.tree_at(lambda d: d.rows.presence, data, presence)
+    part = infer_from(model, picked, method, 1e-8)
+    alone = p.but(X=p.X[batch], y=p.y[batch]).infer(0.5)
+    assert_close(part.log_evidence, alone.log_evidence, "factorised")
+    for a, b in zip(part.posterior.marginals(p.S), alone.posterior.marginals(p.S), strict=True):
+        assert_close(a, b, "factorised", scale=1.0)
+
+
+def test_two_factors_on_one_variable_are_one():
+    """Messages add: half the rows exact and half swept is the same model."""
+    p = problem()
+    halves = [(cavity.PowerEP(), slice(0, 9)), (SWEEPS, slice(9, None))]
+    graphs = []
+    for method, rows in halves:
+        data = prepare(p.X[rows], p.y[rows], power=0.5)
+        graphs.append(lay_out(as_dtype(p.model, data), data, method, jnp.asarray(1e-8)))
+    both = Graph(graphs[0].variables, (graphs[0].factors[0], graphs[1].factors[0]))
+    sites, record = settle(both, data, SWEEPS, None)
+    assert record.converged
+    assert_close(-energy(both, sites), p.oracle(0.5), "factorised")
