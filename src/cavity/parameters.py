@@ -223,8 +223,33 @@ def bijections(model: Model) -> Model:
 
 
 def units(model: Model) -> Model:
-    """The shadow tree of `Units`, one per float array."""
-    return describe(model, lambda field, _: _metadata(field).get("units", Units()))
+    """The shadow tree of `Units`, one per float array.
+
+    Below a field marked `dimensionless`, as the second factor of a product of kernels is, the
+    units of the output do not count.
+    """
+    tree = describe(model, lambda field, _: _metadata(field).get("units", Units()))
+    return _without_output(tree, dimensionless=False)
+
+
+def _without_output(node: Any, *, dimensionless: bool) -> Any:
+    if isinstance(node, Units):
+        return dataclasses.replace(node, output=0) if dimensionless else node
+    if isinstance(node, tuple | list):
+        return type(node)(_without_output(n, dimensionless=dimensionless) for n in node)
+    if not isinstance(node, eqx.Module):
+        return node
+    for field in dataclasses.fields(node):
+        inside = dimensionless or field.metadata.get("dimensionless", False)
+        child = getattr(node, field.name)
+        if inside and isinstance(child, Units | eqx.Module | tuple | list):
+            new = _without_output(child, dimensionless=True)
+        elif isinstance(child, eqx.Module):
+            new = _without_output(child, dimensionless=False)
+        else:
+            continue
+        node = eqx.tree_at(lambda m, name=field.name: getattr(m, name), node, new)
+    return node
 
 
 def _metadata(field: dataclasses.Field | None) -> Any:
@@ -255,7 +280,7 @@ def to_real(model: Any, bijection_tree: Any) -> Float[Array, " parameters"]:
     """
     values, maps, _ = _leaves(model, bijection_tree, _is_bijection)
     parts = [
-        jnp.ravel(b.to_real(v))
+        jnp.ravel(b.to_real(jnp.asarray(v)))
         for v, b in zip(values, maps, strict=True)
         if _is_bijection(b) and b.free
     ]

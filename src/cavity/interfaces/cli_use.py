@@ -94,7 +94,9 @@ def prediction_columns(
 
 def evaluate(session: Session, model: str, table: str, *, drop_missing: bool = False) -> Outcome:
     """Compares predictions with the targets of a table."""
-    fitted, encoded = _model_and_table(session, model, table, drop_missing=drop_missing)
+    fitted = Fitted.load(model)
+    encoded = encode(read_table(table), fitted.schema, drop_missing=drop_missing)
+    report_warnings(session, table, encoded)
     metrics = fitted.metrics(encoded)
     record = {"model": model, "table": table, "n_rows": len(encoded.X), "metrics": metrics}
     head = f"{len(encoded.X)} rows of {table}, {', '.join(fitted.targets)}:"
@@ -111,7 +113,11 @@ def report(
     trouble = why_not_writable(Path(out))
     if trouble:
         raise DataError(trouble, kind="io")
-    fitted, encoded = _model_and_table(session, model, table, drop_missing=drop_missing)
+    fitted = Fitted.load(model)
+    data = read_table(table)
+    judged = all(target in data.columns for target in fitted.targets)
+    encoded = encode(data, fitted.schema, drop_missing=drop_missing, need_targets=judged)
+    report_warnings(session, table, encoded)
     figures = list(write_report(out, fitted, encoded))
     record = {"model": model, "table": table, "out": out, "figures": figures}
     return Outcome(record, f"report with {len(figures)} figures written to {out}")
@@ -122,12 +128,3 @@ def show(session: Session, model: str) -> Outcome:
     fitted = Fitted.load(model)
     record: dict[str, Any] = fitted.record | {"model": model}
     return Outcome(record, describe_fit(fitted))
-
-
-def _model_and_table(
-    session: Session, model: str, table: str, *, drop_missing: bool
-) -> tuple[Fitted, Encoded]:
-    fitted = Fitted.load(model)
-    encoded = encode(read_table(table), fitted.schema, drop_missing=drop_missing)
-    report_warnings(session, table, encoded)
-    return fitted, encoded

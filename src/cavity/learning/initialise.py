@@ -19,6 +19,10 @@ from cavity.parameters import Units, describe
 SCREENED = 256
 FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
 RATIOS = 10.0 ** np.arange(1.0, -6.5, -0.5)
+# Nats by which an evidence must be larger than another to count as larger.
+TIE = 1e-3
+# Share of the outputs below which what the mean leaves is rounding error.
+ROUNDING = 1e-12
 # The least noise to start from, as a share of the outputs' variance: learning may only take a
 # parameter so far from its start, and noise near the rounding error helps nobody.
 LEAST_NOISE = 0.1
@@ -62,15 +66,21 @@ def screen(
         prior = _prior(kernel, OutputMean(model.mean, y.shape[1]), inputs)
         K, mean = (np.asarray(a)[: len(kept)] for a in prior)
         residual = y[kept] - mean
+        if _largest(residual) <= ROUNDING * _largest(y[kept]):
+            return model
         unit = float(np.mean(np.diagonal(K)))
         evidence, scale = _evidences(K[:, : len(kept)] / unit, residual, noise)
-        first = int(np.argmax(evidence))
-        if evidence[first] > best:
+        first = int(np.argmax(evidence > np.max(evidence) - TIE))
+        if evidence[first] > best + TIE:
             best = evidence[first]
             least = LEAST_NOISE * float(np.nanmean(residual**2))
             variance = max(scale[first] * RATIOS[first], least) if noise is None else None
             chosen = _with_scale(model, kernel, scale[first] / unit, variance, X.shape[1])
     return chosen
+
+
+def _largest(values: np.ndarray) -> float:
+    return float(np.max(np.abs(np.nan_to_num(values))))
 
 
 @eqx.filter_jit
@@ -90,7 +100,7 @@ def _evidences(
     count = present.sum()
     volume, quadratic = np.zeros(len(RATIOS)), np.zeros(len(RATIOS))
     patterns, which = np.unique(present, axis=1, return_inverse=True)
-    if not np.all(np.isfinite(K)) or count == 0:
+    if not np.all(np.isfinite(K)):
         return np.full(len(RATIOS), -np.inf), np.ones(len(RATIOS))
     for number, rows in enumerate(patterns.T):
         outputs = residual[rows][:, which.ravel() == number]

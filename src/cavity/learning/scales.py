@@ -77,39 +77,27 @@ def in_data_units(module: Any, scales: Scales) -> Any:
     with the centres. A value that does not depend on the input axis, such as one lengthscale for
     all columns, becomes one value per column.
     """
-    return _moved(module, scales, output=True)
+    return _moved(module, units(module), scales)
 
 
-def _moved(node: Any, scales: Scales, *, output: bool) -> Any:
-    if isinstance(node, Active):
-        inner = _moved(node.kernel, scales.columns(node.dims), output=output)
-        return eqx.tree_at(lambda a: a.kernel, node, inner)
+def _moved(node: Any, measured: Any, scales: Scales) -> Any:
+    """The node with its arrays moved; `measured` is the same node of the tree of units."""
+    if isinstance(measured, Units):
+        return _scaled(node, measured, scales)
     if not isinstance(node, eqx.Module):
         return node
-    names, values = [], []
+    inner = scales.columns(node.dims) if isinstance(node, Active) else scales
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)
-        if field.metadata.get("static", False) or value is None:
-            continue
-        if isinstance(value, eqx.Module):
-            dimensionless = field.metadata.get("dimensionless", False)
-            new = _moved(value, scales, output=output and not dimensionless)
-        elif eqx.is_inexact_array(value):
-            new = _scaled(value, field.metadata.get("units", Units()), scales, output=output)
-        else:
-            continue
-        names.append(field.name)
-        values.append(new)
-    if not names:
-        return node
-    return eqx.tree_at(lambda m: [getattr(m, name) for name in names], node, values)
+        if isinstance(value, eqx.Module) or eqx.is_inexact_array(value):
+            new = _moved(value, getattr(measured, field.name), inner)
+            node = eqx.tree_at(lambda m, name=field.name: getattr(m, name), node, new)
+    return node
 
 
-def _scaled(value: Any, unit: Units, scales: Scales, *, output: bool) -> np.ndarray:
+def _scaled(value: Any, unit: Units, scales: Scales) -> np.ndarray:
     factor = scales.x_unit**unit.input if unit.input else np.ones(())
-    if output:
-        factor = factor * scales.y_spread**unit.output
-    moved = np.asarray(value, np.float64) * factor
+    moved = np.asarray(value, np.float64) * factor * scales.y_spread**unit.output
     return np.asarray(moved + scales.x_centre if unit.location else moved)
 
 

@@ -31,7 +31,7 @@ def as_floats(name: str, value: Any) -> Any:
             f"{name} is float64, but JAX is in 32-bit mode and would lose half its digits: work "
             "inside `with jax.enable_x64(True):`, or pass float32 on purpose"
         )
-    if array.dtype.kind != "f":
+    if array.dtype.kind != "f" or (array.dtype == np.float64 and not _wide()):
         array = array.astype(np.float64 if _wide() else np.float32)
     return array
 

@@ -1,0 +1,59 @@
+"""Prior densities against scipy, and their sum over a model."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import cavity
+from cavity import priors
+from tests.tolerances import assert_close
+
+CASES = [
+    (priors.Normal(0.5, 2.0), stats.norm(0.5, 2.0)),
+    (priors.LogNormal(3.0, 0.7), stats.lognorm(0.7, scale=3.0)),
+    (priors.HalfNormal(1.7), stats.halfnorm(scale=1.7)),
+    (priors.Gamma(2.5, 0.8), stats.gamma(2.5, scale=1 / 0.8)),
+    (priors.InverseGamma(3.0, 2.0), stats.invgamma(3.0, scale=2.0)),
+]
+
+
+@pytest.mark.parametrize(("prior", "reference"), CASES, ids=str)
+def test_densities(prior, reference):
+    """Those of scipy.stats, in these parameters; they integrate to one."""
+    x = np.array([1e-3, 0.1, 1.0, 2.7, 30.0])
+    assert_close(prior.log_prob(jnp.asarray(x)), reference.logpdf(x), scale=0.0)
+    start = -40.0 if isinstance(prior, priors.Normal) else 1e-9
+    mass, _ = integrate.quad(lambda v: np.exp(float(prior.log_prob(jnp.asarray(v)))), start, 200)
+    assert mass == pytest.approx(1.0, abs=1e-5)
+
+
+def test_half_normal_has_no_negative_values():
+    assert priors.HalfNormal().log_prob(jnp.asarray(-0.1)) == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: priors.Normal(0.0, 0.0), "std"),
+        (lambda: priors.LogNormal(-1.0), "median"),
+        (lambda: priors.HalfNormal(0.0), "scale"),
+        (lambda: priors.Gamma(-1.0, 1.0), "shape"),
+        (lambda: priors.InverseGamma(1.0, 0.0), "scale"),
+    ],
+)
+def test_impossible_parameters_are_refused(make, name):
+    with pytest.raises(ValueError, match=f"{name} of a prior must be positive"):
+        make()
+
+
+def test_log_prior_sums_over_all_values():
+    kernel = cavity.kernels.RBF(2.0, [0.5, 3.0])
+    model = cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1))
+    tree = priors.flat(model)
+    assert float(priors.log_prior(model, tree)) == 0.0
+    length, noise = priors.Gamma(2.0, 1.0), priors.LogNormal(0.1, 1.0)
+    tree = eqx.tree_at(lambda m: (m.kernel.lengthscale, m.likelihood.variance), tree, (length, noise))
+    expected = stats.gamma(2.0).logpdf([0.5, 3.0]).sum() + stats.lognorm(1.0, scale=0.1).logpdf(0.1)
+    assert_close(priors.log_prior(model, tree), expected)
