@@ -54,6 +54,10 @@ def test_log_prior_sums_over_all_values():
     tree = priors.flat(model)
     assert float(priors.log_prior(model, tree)) == 0.0
     length, noise = priors.Gamma(2.0, 1.0), priors.LogNormal(0.1, 1.0)
-    tree = eqx.tree_at(lambda m: (m.kernel.lengthscale, m.likelihood.variance), tree, (length, noise))
-    expected = stats.gamma(2.0).logpdf([0.5, 3.0]).sum() + stats.lognorm(1.0, scale=0.1).logpdf(0.1)
+    tree = eqx.tree_at(
+        lambda m: (m.kernel.lengthscale, m.likelihood.variance), tree, (length, noise)
+    )
+    expected = stats.gamma(2.0).logpdf([0.5, 3.0]).sum() + stats.lognorm(1.0, scale=0.1).logpdf(
+        0.1
+    )
     assert_close(priors.log_prior(model, tree), expected)

@@ -240,6 +240,8 @@ def _without_output(node: Any, *, dimensionless: bool) -> Any:
     if not isinstance(node, eqx.Module):
         return node
     for field in dataclasses.fields(node):
+        if field.metadata.get("static", False):
+            continue
         inside = dimensionless or field.metadata.get("dimensionless", False)
         child = getattr(node, field.name)
         if inside and isinstance(child, Units | eqx.Module | tuple | list):

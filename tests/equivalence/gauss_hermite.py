@@ -7,7 +7,6 @@ from jax.scipy.special import log_ndtr, logsumexp
 from cavity.likelihoods import AbstractLikelihood, NormalPredictive
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive
-from cavity.parameters import positive
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 WEIGHTS = WEIGHTS / np.sqrt(2.0 * np.pi)

@@ -125,9 +125,7 @@ class Problem:
         S = self.S if S is None else S
         K = self.Kff, self.k(S, self.X), self.k(S, S)
         noise = self.known_or_noise
-        return dense.exact_posterior(
-            *K, self.y, noise, self.mean_at(self.X), self.mean_at(S)
-        )
+        return dense.exact_posterior(*K, self.y, noise, self.mean_at(self.X), self.mean_at(S))
 
     @property
     def D(self):

@@ -59,9 +59,7 @@ def test_bui_05_power_one_is_fitc():
     """bui 5, turner 3, vanderwilk T28: objective and posterior of FITC, written on their own."""
     p = problem()
     result = p.infer(1.0)
-    assert_close(
-        result.log_evidence, dense.fitc_log_evidence(*p.train, **p.options), "factorised"
-    )
+    assert_close(result.log_evidence, dense.fitc_log_evidence(*p.train, **p.options), "factorised")
     m, V = dense.fitc_inducing_posterior(*p.train, **p.options)
     mean, cov = p.oracle_predict(m, V)
     assert_close(result.posterior.joint(p.S).mean, mean, "factorised", scale=1.0)
@@ -129,7 +127,9 @@ def test_bui_13_blocks_of_one_row_are_rows(power):
         assert_close(one, other, "factorised", scale=1.0)
 
 
-@pytest.mark.parametrize(("power", "blocks"), [(0.0, None), (0.3, None), (1.0, None), (0.3, BLOCKS)])
+@pytest.mark.parametrize(
+    ("power", "blocks"), [(0.0, None), (0.3, None), (1.0, None), (0.3, BLOCKS)]
+)
 def test_bui_14_turner_08_inducing_inputs_at_the_inputs_are_exact(power, blocks):
     """bui 14, turner 8, vanderwilk T10: evidence and posterior, every power (D = 0).
 

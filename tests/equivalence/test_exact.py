@@ -162,9 +162,7 @@ def test_vanderwilk_t07_evidence_is_the_mean_likelihood_of_prior_samples(small, 
     kernel = cavity.kernels.RBF(1.3, 0.8)
     K = np.asarray(kernel.cross(X, X))
     f = rng.standard_normal((200_000, len(y))) @ np.linalg.cholesky(K).T
-    likelihood = np.prod(
-        np.exp(-0.5 * (y - f) ** 2 / noise) / np.sqrt(2 * np.pi * noise), axis=1
-    )
+    likelihood = np.prod(np.exp(-0.5 * (y - f) ** 2 / noise) / np.sqrt(2 * np.pi * noise), axis=1)
     error = likelihood.std() / np.sqrt(len(f))
     evidence = np.exp(cavity.infer(full(kernel, noise), X, y).log_evidence)
     assert abs(likelihood.mean() - evidence) < 3 * error

@@ -35,6 +35,7 @@ CASES = {
     "power 1": {"power": 1.0},
     "a power per row": {"power": EACH_ROW},
     "known noise": {"power": 0.5, "rows": KNOWN},
+    "several outputs": {"power": 0.5, "y": OUTPUTS},
     "missing outputs": {"power": 0.5, "y": SOME, "missing": "skip"},
     "missing rows, noise per output": {
         "power": 0.25,
@@ -46,8 +47,9 @@ CASES = {
     "blocks, power 0.5": {"power": 0.5, "blocks": BLOCKS, "rows": KNOWN},
     "blocks, power 1": {"power": 1.0, "blocks": BLOCKS},
     "blocks, a power each": {"power": EACH_BLOCK, "blocks": BLOCKS},
+    "blocks, several outputs": {"power": 0.5, "blocks": BLOCKS, "y": OUTPUTS},
     "blocks, missing outputs": {"power": 0.5, "blocks": BLOCKS, "y": SOME, "missing": "skip"},
-    "full": {"power": 0.5, "full": True},
+    "full, several outputs": {"power": 0.5, "full": True, "y": OUTPUTS},
     "full, missing outputs, known noise": {
         "power": 1.0,
         "full": True,
@@ -59,7 +61,14 @@ CASES = {
 
 
 # Gradients of blocks take seconds to compile; these say nothing that the others do not.
-SLOW = {"blocks, power 0", "blocks, power 0.5", "blocks, power 1", "known noise", "full"}
+SLOW = {
+    "blocks, power 0",
+    "blocks, power 0.5",
+    "blocks, power 1",
+    "blocks, several outputs",
+    "known noise",
+    "full, several outputs",
+}
 
 
 def posed(case):

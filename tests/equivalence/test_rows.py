@@ -53,9 +53,7 @@ def test_chunks_change_nothing(method, options):
     )
     assert_close(again, value, "factorised")
     assert_close(other, gradient, "fixed_point")
-    one, two = (
-        infer_from(model, d, method, 1e-8).posterior.marginals(p.S) for d in (data, small)
-    )
+    one, two = (infer_from(model, d, method, 1e-8).posterior.marginals(p.S) for d in (data, small))
     assert_close(two.mean, one.mean, "factorised", scale=1.0)
     assert_close(two.var, one.var, "factorised", scale=1.0)
 
@@ -78,7 +76,9 @@ def test_many_rows_are_their_statistics(power):
     spread = -0.5 * np.sum((y - y.mean(axis=0)) ** 2) / p.noise
     constant = -0.5 * n * ((copies - 1) * np.log(2 * np.pi * p.noise) + np.log(copies))
     assert_close(many.log_evidence, few.log_evidence + spread + constant, "factorised")
-    assert_close(many.posterior.marginals(p.S).mean, few.posterior.marginals(p.S).mean, "fixed_point")
+    assert_close(
+        many.posterior.marginals(p.S).mean, few.posterior.marginals(p.S).mean, "fixed_point"
+    )
     # at other powers, rows of power 0 beside them
     mixed = cavity.infer(p.model, X, y.ravel(), power=np.full(n * copies, power))
     whole = cavity.infer(p.model, X, y.ravel(), power=power)
@@ -131,6 +131,23 @@ def test_presence_picks_rows(method):
     assert_close(part.log_evidence, alone.log_evidence, "factorised")
     for a, b in zip(part.posterior.marginals(p.S), alone.posterior.marginals(p.S), strict=True):
         assert_close(a, b, "factorised", scale=1.0)
+
+
+def test_two_factors_may_share_precisions_differently():
+    """One has outputs with holes, whose precisions differ; the other shares them."""
+    p = problem()
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(ROWS, 3))
+    y[np.arange(9), rng.integers(3, size=9)] = np.nan
+    graphs = []
+    for rows in (slice(0, 9), slice(9, None)):
+        data = prepare(p.X[rows], y[rows], power=0.5, missing="skip")
+        model = as_dtype(p.model, data)
+        graphs.append(lay_out(model, data, cavity.PowerEP(), jnp.asarray(1e-8)))
+    for order in (graphs, graphs[::-1]):
+        both = Graph(graphs[0].variables, tuple(g.factors[0] for g in order))
+        whole = cavity.infer(p.model, p.X, y, power=0.5, missing="skip").log_evidence
+        assert_close(-energy(both, (None, None)), whole, "factorised")
 
 
 def test_two_factors_on_one_variable_are_one():

@@ -240,7 +240,7 @@ def test_turner_09_moments_match_at_inducing_inputs_only(state):
     n, power = 3, 1.0
     tau, nu = tau.copy(), nu.copy()
     tau[n] = nu[n] = 0.0
-    m, V, W = moments(p, tau, nu)
+    m, V, _ = moments(p, tau, nu)
     S = np.concatenate([p.S, p.Z, p.X[n : n + 1]])
     q_mean, q_cov = p.oracle_predict(m, V, np.concatenate([S, p.X[n : n + 1]]))
     slope = (p.y[n] - q_mean[-1]) / (q_cov[-1, -1] + p.noise)

@@ -145,5 +145,5 @@ def test_a_pair_can_register_its_own_covariance():
 
 
 def test_points_have_the_units_of_the_inputs():
-    assert units(Points(X)).Z == Units(input=1, location=True)
+    assert Units(input=1, location=True) == units(Points(X)).Z
     assert Points(X).size == 7

@@ -120,7 +120,9 @@ def test_a_block_of_independent_rows_is_its_rows(seed, power):
     assert_close(jnp.diagonal(var[0, 0]), variances[:, 0], "factorised")
     removal = scalar.removal(m[:, None], v[:, None], power)
     assert_close(block.removal(m[None, None], diag, power)[0, 0], jnp.sum(removal), "factorised")
-    found = block.matched(m[None, None], diag, slope[None, None], jnp.diag(bend)[None, None], power)
+    found = block.matched(
+        m[None, None], diag, slope[None, None], jnp.diag(bend)[None, None], power
+    )
     sites = scalar.matched(m[:, None], v[:, None], slope[:, None], bend[:, None], power)
     assert_close(jnp.diagonal(found.precision[0, 0]), sites.precision[:, 0], "factorised")
     assert_close(found.shift[0, 0], sites.shift[:, 0], "factorised", scale=1.0)

@@ -42,8 +42,11 @@ def test_other_values_are_refused(value):
 
 @pytest.mark.x32
 def test_float64_is_refused_in_32_bit_mode():
-    with pytest.raises(TypeError, match=r"jax\.enable_x64"):
-        as_floats("y", np.ones(3))
+    import pandas as pd
+
+    for value in (np.ones(3), pd.Series(np.ones(3)), pd.DataFrame({"a": np.ones(3)})):
+        with pytest.raises(TypeError, match=r"y is float64, .* jax\.enable_x64"):
+            as_floats("y", value)
 
 
 @pytest.mark.x32

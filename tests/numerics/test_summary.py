@@ -28,9 +28,7 @@ def test_print_is_a_table_with_values_domains_and_priors():
     m = model(M=6)
     maps = parameters.bijections(m)
     maps = eqx.tree_at(lambda b: b.likelihood.variance, maps, parameters.FIXED)
-    maps = eqx.tree_at(
-        lambda b: b.kernel.first.variance, maps, parameters.Positive(0.1, 10.0)
-    )
+    maps = eqx.tree_at(lambda b: b.kernel.first.variance, maps, parameters.Positive(0.1, 10.0))
     densities = eqx.tree_at(
         lambda p: p.kernel.first.lengthscale, priors.flat(m), priors.LogNormal(1.0, 0.5)
     )

@@ -12,8 +12,8 @@ from cavity.inference.methods import PowerEP
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.formula import parse
 from cavity.learning.inducing_points import CHOICES, select_inducing
-from cavity.learning.initialise import screen, starting_model
-from cavity.learning.scales import Scales, measure
+from cavity.learning.initialise import screen, starting_kernel
+from cavity.learning.scales import Scales, in_data_units, measure
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Constant, Linear, Zero
@@ -100,7 +100,8 @@ def build(
         model = _started(settings, model, X, y, noise)
     inducing, learned = given, settings.learn_inducing
     if count is not None:
-        Z = select_inducing(model.kernel, X, count, choice=settings.inducing, seed=settings.seed)
+        choice: Any = {"choice": settings.inducing, "seed": settings.seed}
+        Z: Any = select_inducing(model.kernel, X, count, **choice)
         inducing = Points(Z)
         learned = learned and not (len(Z) <= count and len(Z) == len(np.unique(X, axis=0)))
     model = eqx.tree_at(lambda m: m.inducing, model, inducing, is_leaf=lambda x: x is None)
@@ -118,16 +119,17 @@ def _started(
     """The model with starting values from the data for all that was asked for by name."""
     present = ~np.isnan(y)
     scales = measure(X, np.where(present, y, 0.0), present.astype(float))
-    started = starting_model(_centred(settings, model, scales), scales)
-    own = model.likelihood if isinstance(settings.likelihood, AbstractLikelihood) else None
-    likelihood = started.likelihood if own is None else own
-    model = eqx.tree_at(lambda m: (m.mean, m.likelihood), model, (started.mean, likelihood))
-    if not isinstance(settings.kernel, str):
+    model = _centred(settings, model, scales)
+    given = settings.likelihood is model.likelihood
+    if not given:
+        likelihood = in_data_units(model.likelihood, scales)
+        model = eqx.tree_at(lambda m: m.likelihood, model, likelihood)
+    if settings.kernel is model.kernel:
         return model
-    model = eqx.tree_at(lambda m: m.kernel, model, started.kernel)
-    if not isinstance(likelihood, Gaussian):
+    model = eqx.tree_at(lambda m: m.kernel, model, starting_kernel(model.kernel, scales))
+    if not isinstance(model.likelihood, Gaussian):
         return model
-    known = likelihood.variance if noise is None and own is not None else noise
+    known = model.likelihood.variance if noise is None and given else noise
     level = None if known is None else float(np.mean(known))
     return screen(model, X, y, noise=level, seed=settings.seed)
 
@@ -161,9 +163,9 @@ def _mean(settings: Settings, X: np.ndarray, outputs: int) -> AbstractMean:
         return Zero()
     if kind == "constant":
         return Constant(np.zeros(outputs) if outputs > 1 else 0.0)
-    shape = (X.shape[1], outputs) if outputs > 1 else (X.shape[1],)
+    shape = X.shape[1:] if outputs == 1 else (X.shape[1], outputs)
     centre = X.mean(axis=0) if settings.standardise else np.zeros(X.shape[1])
-    return Linear(np.zeros(shape), np.zeros(shape[1:]), centre)
+    return Linear(np.zeros(shape), np.zeros(outputs if outputs > 1 else ()), centre)
 
 
 def _centred(settings: Settings, model: GP, scales: Scales) -> GP:
@@ -204,9 +206,9 @@ def _check_inducing(
     return None, None
 
 
-def _points(given: Any, columns: int) -> np.ndarray:
+def _points(given: Any, columns: int) -> Any:
     try:
-        Z = np.array(given, dtype=float)
+        Z: Any = np.array(given, dtype=float)
     except (TypeError, ValueError):
         Z = np.zeros(0)
     if Z.ndim != 2 or Z.shape[1] != columns or not len(Z) or not np.all(np.isfinite(Z)):

@@ -54,7 +54,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         missing: "error", or "skip" to leave out outputs that are NaN.
         standardise: start from the location and spread of the data; otherwise from unit values.
         n_restarts: further runs from perturbed starting values; the best is kept.
-        max_iterations: iterations of one run at the most.
+        max_iterations: iterations of one run at the most; 0 keeps the starting values.
         tolerance: a run ends when the objective falls by less than this many nats per iteration.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or generator for everything random.
@@ -190,14 +190,15 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         Raises:
             ValueError: for unusable inputs, or when both std and cov are asked for.
         """
+        _not_both(return_std, return_cov)
+        X = self._inputs(X)
         if return_cov:
-            mean, cov = self.predict_latent(X, return_cov=True, return_std=return_std)
+            mean, cov = self._joint(X)
             index = np.arange(len(cov))
             cov[index, index] = self._single(self._outputs(X, noise_variance).std ** 2)
             return mean, cov
-        X = self._inputs(X)
         if self.posterior_.known_noise and noise_variance is None and not return_std:
-            return self.predict_latent(X)
+            return self._marginals(X)[0]
         out = self._outputs(X, noise_variance)
         mean, std = self._single(out.mean), self._single(out.std)
         return (mean, std) if return_std else mean
@@ -216,17 +217,12 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         Raises:
             ValueError: for unusable inputs, or when both std and cov are asked for.
         """
-        if return_std and return_cov:
-            raise ValueError("ask for either return_std or return_cov, not both")
+        _not_both(return_std, return_cov)
         X = self._inputs(X)
-        with jax.enable_x64(True), one_blas_thread():
-            if not return_cov:
-                mean, var = map(np.asarray, self.posterior_.marginals(X))
-                std = np.sqrt(var) * self._scale
-                return (mean * self._scale, std) if return_std else mean * self._scale
-            mean, cov = map(np.asarray, self.posterior_.joint(X))
-            cov = cov if self.posterior_.single else np.moveaxis(cov, 0, -1)
-            return mean * self._scale, cov * self._scale**2
+        if return_cov:
+            return self._joint(X)
+        mean, std = self._marginals(X)
+        return (mean, std) if return_std else mean
 
     def predict_quantiles(self, X, q, noise_variance=None):
         """Quantiles of the predictive distribution of y.
@@ -245,7 +241,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         levels = np.atleast_1d(np.asarray(q, dtype=float))
         if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
             raise ValueError(f"quantiles are asked for by probabilities in (0, 1), given {q}")
-        return self._single(self._outputs(X, noise_variance).quantiles(levels))
+        return self._single(self._outputs(self._inputs(X), noise_variance).quantiles(levels))
 
     def log_predictive_density(self, X, y, noise_variance=None):
         """Log predictive density of each row's outputs, in nats.
@@ -261,8 +257,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         Raises:
             ValueError: for unusable inputs, or outputs of another shape than in fit.
         """
-        out = self._outputs(X, noise_variance)
-        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        out = self._outputs(self._inputs(X), noise_variance)
+        float64: Any = np.float64
+        y = check_array(y, dtype=float64, ensure_2d=False, input_name="y")
         shape = self._single(out.mean).shape
         if y.shape != shape:
             raise ValueError(f"y must have shape {shape}, as in fit, given {y.shape}")
@@ -284,28 +281,26 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             ValueError: for unusable inputs.
         """
         whole("n_samples", n_samples, 1)
-        total = self._single(self._outputs(X, noise_variance).std) / self._scale
+        X = self._inputs(X)
         random = check_random_state(random_state)
         with jax.enable_x64(True), one_blas_thread():
             key = jax.random.key(random.randint(2**31 - 1))
-            draws = np.asarray(self.posterior_.sample(self._inputs(X), n_samples, key=key))
-            latent = np.asarray(self.posterior_.marginals(self._inputs(X)).var)
-        noise = np.sqrt(np.maximum(total**2 - latent, 0.0))
-        draws = draws + random.standard_normal(draws.shape) * noise
-        return np.moveaxis(draws * self._scale, 0, -1)
+            draws = np.asarray(self.posterior_.sample(X, n_samples, key=key)) * self._scale
+        total = self._single(self._outputs(X, noise_variance).std)
+        noise = np.sqrt(np.maximum(total**2 - self._marginals(X)[1] ** 2, 0.0))
+        return np.moveaxis(draws + random.standard_normal(draws.shape) * noise, 0, -1)
 
     # ------------------------------------------------------------------------- inside
 
-    def _validated(self, X, y):
+    def _validated(self, X, y) -> tuple[Any, Any]:
         one_of("missing", self.missing, ("error", "skip"))
         if self.missing == "error":
-            X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+            both: Any = {"multi_output": True, "y_numeric": True}
+            X, y = validate_data(self, X, y, dtype=np.float64, order="C", **both)
             return X, np.asarray(y, dtype=np.float64)
-        X = validate_data(self, X, dtype=np.float64)
-        y = check_array(
-            y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
-        )
-        return X, y
+        X = validate_data(self, X, dtype=np.float64, order="C")
+        allowed: Any = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+        return X, check_array(y, ensure_2d=False, input_name="y", **allowed)
 
     def _check_settings(self, X, y, rows):
         """Refuses impossible numbers before any work."""
@@ -374,14 +369,31 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def _scale(self):
         return self.output_scale_[0] if self.posterior_.single else self.output_scale_
 
-    def _inputs(self, X):
+    def _inputs(self, X) -> Any:
         check_is_fitted(self, "posterior_")
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        return validate_data(self, X, dtype=np.float64, order="C", reset=False)
+
+    def _marginals(self, X):
+        """Means and standard deviations of f."""
+        with jax.enable_x64(True), one_blas_thread():
+            mean, var = map(np.asarray, self.posterior_.marginals(X))
+        return mean * self._scale, np.sqrt(var) * self._scale
+
+    def _joint(self, X):
+        """Means of f, and covariances with the axis of the outputs last."""
+        with jax.enable_x64(True), one_blas_thread():
+            mean, cov = map(np.asarray, self.posterior_.joint(X))
+        cov = cov if self.posterior_.single else np.moveaxis(cov, 0, -1)
+        return mean * self._scale, cov * self._scale**2
 
     def _outputs(self, X, noise_variance):
-        X = self._inputs(X)
         return predict_outputs(self.posterior_, self.output_scale_, X, noise_variance)
 
     def _single(self, values):
         """Values (n, P, ...) without the axis of the outputs where y was a vector."""
         return values[:, 0] if self.posterior_.single else values
+
+
+def _not_both(return_std, return_cov):
+    if return_std and return_cov:
+        raise ValueError("ask for either return_std or return_cov, not both")

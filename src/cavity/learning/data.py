@@ -9,7 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.rows import Rows
-from cavity.numerics.checks import as_floats, check_columns, check_finite, check_magnitude
+from cavity.numerics.checks import (
+    as_floats,
+    check_columns,
+    check_finite,
+    check_magnitude,
+    check_noise,
+)
 from cavity.numerics.rows import chunk_size, padded_size, repeating_size
 from cavity.numerics.types import Array
 
@@ -96,30 +102,6 @@ def _outputs(y: Array, n: int, missing: str) -> tuple[np.ndarray, np.ndarray]:
     shared = bool(np.all(absent == absent[:, :1]))
     present = 1.0 - (absent[:, :1] if shared else absent).astype(columns.dtype)
     return np.where(absent, 0.0, columns), present
-
-
-def check_noise(rows: Mapping[str, Any] | None, n: int) -> np.ndarray | None:
-    """The known noise variance of each row, None where there is none.
-
-    Raises:
-        ValueError: unless positive and finite, or for other side data.
-    """
-    given = dict(rows or {})
-    noise = given.pop("noise_variance", None)
-    if given:
-        raise ValueError(
-            f"rows has unknown side data {sorted(given)}; known for this model: noise_variance"
-        )
-    if noise is None:
-        return None
-    values = np.asarray(as_floats("noise_variance", noise))
-    if values.shape != (n,):
-        raise ValueError(
-            f"noise_variance must have one value per row, ({n},), given shape {values.shape}"
-        )
-    if not np.all(np.isfinite(values) & (values > 0)):
-        raise ValueError("noise_variance must be positive and finite in every row")
-    return values
 
 
 def check_power(power: Any, n: int) -> float | np.ndarray:

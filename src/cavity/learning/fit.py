@@ -251,7 +251,7 @@ class _Run:
             return minimise(
                 objective,
                 x,
-                reach=objective.reach,
+                bounds=objective.bounds,
                 max_iterations=self.max_iterations,
                 tolerance=self.tolerance,
                 callback=self.callback,

@@ -109,11 +109,11 @@ def _kmeans(X: np.ndarray, M: int, seed: int) -> np.ndarray:
 
 
 def cluster_blocks(X: Any, size: int, *, seed: int = 0) -> np.ndarray:
-    """Labels of blocks of neighbouring rows, about `size` rows each and at most twice that.
+    """Labels of blocks of neighbouring rows, at most `size` rows each and at least about half.
 
     Args:
         X: inputs, (N, D).
-        size: rows of a block.
+        size: rows of a block at the most.
         seed: of the clustering.
 
     Raises:

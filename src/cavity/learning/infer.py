@@ -4,7 +4,8 @@ import contextlib
 import dataclasses
 import functools
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import equinox as eqx
@@ -79,19 +80,33 @@ class _OneThread:
     """The limit on BLAS threads: one for the whole process, so its users are counted."""
 
     def __init__(self) -> None:
-        self.lock, self.users, self.limiter = threading.Lock(), 0, None
+        self.lock, self.users, self.restore = threading.Lock(), 0, _nothing
 
     def enter(self) -> None:
         with self.lock:
             if self.users == 0:
-                self.limiter = _controller().limit(limits=1, user_api="blas")
+                limiter = _aside(lambda: _controller().limit(limits=1, user_api="blas"))
+                self.restore = limiter.restore_original_limits
             self.users += 1
 
     def leave(self) -> None:
         with self.lock:
             self.users -= 1
-            if self.users == 0 and self.limiter is not None:
-                self.limiter.restore_original_limits()
+            if self.users == 0:
+                _aside(self.restore)
+
+
+def _nothing() -> None:
+    """What there is to restore at first."""
+
+
+def _aside(work: Callable[[], Any]) -> Any:
+    """What a function gives in a thread of its own.
+
+    The thread that sets a limit owns it while it lives, and nobody else can restore it.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
 
 
 _ONE_THREAD = _OneThread()

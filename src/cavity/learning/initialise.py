@@ -25,18 +25,16 @@ TIE = 1e-3
 ROUNDING = 1e-12
 # The least noise to start from, as a share of the outputs' variance: learning may only take a
 # parameter so far from its start, and noise near the rounding error helps nobody.
-LEAST_NOISE = 0.1
+LEAST_NOISE = 1e-3
 
 
-def starting_model(model: GP, scales: Scales) -> GP:
-    """A model in standardised units, with its parameters moved to the units of the data.
+def starting_kernel(kernel: AbstractKernel, scales: Scales) -> AbstractKernel:
+    """A kernel in standardised units, with its parameters moved to the units of the data.
 
     A typical distance between inputs counts as one unit: the spreads of the columns that a
     kernel sees times the square root of their number.
     """
-    kernel = in_data_units(model.kernel, dataclasses.replace(scales, distances=True))
-    likelihood = in_data_units(model.likelihood, scales)
-    return eqx.tree_at(lambda m: (m.kernel, m.likelihood), model, (kernel, likelihood))
+    return in_data_units(kernel, dataclasses.replace(scales, distances=True))
 
 
 def screen(

@@ -11,15 +11,12 @@ from cavity.inference.energy import Sites, empty_sites, energy
 from cavity.inference.methods import PowerEP
 from cavity.learning.data import Data
 from cavity.learning.infer import lay_out, settle
-from cavity.learning.optimise import REACH
-from cavity.learning.scales import coordinate_scales
+from cavity.learning.scales import coordinate_bounds, coordinate_scales
 from cavity.models.base import AbstractModel
 from cavity.numerics.linalg import escalate
 from cavity.numerics.types import Array, Scalar
 from cavity.parameters import (
-    Positive,
     bijections,
-    free_parts,
     from_real,
     to_real,
 )
@@ -56,7 +53,7 @@ class Objective:
         self.method = PowerEP() if method is None else method
         self.origin = to_real(start, self.maps)
         self.scale = np.asarray(coordinate_scales(start, self.maps, data.rows), np.float64)
-        self.reach = _reach(start, self.maps)
+        self.bounds = coordinate_bounds(start, self.maps, data.rows)
         self.empty = _no_sites(start, data, self.method)
         self.sites = self.empty
         self.finite_value = True  # of the last evaluation, whatever its gradient
@@ -114,14 +111,6 @@ def _no_sites(model: AbstractModel, data: Data, method: PowerEP) -> Sites | None
     if all(store is None for store in shapes):
         return None
     return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-
-
-def _reach(model: AbstractModel, maps: Any) -> np.ndarray:
-    parts = [
-        np.full(np.size(value), REACH if isinstance(b, Positive) else np.inf)
-        for value, b in free_parts(model, maps)
-    ]
-    return np.concatenate([*parts, np.zeros(0)])
 
 
 @eqx.filter_jit

@@ -8,8 +8,6 @@ import numpy as np
 
 # Iterations over which the mean decrease is judged.
 WINDOW = 10
-# Logarithms of parameters stay this close to where they start: a factor of 6e7 either way.
-REACH = 18.0
 
 
 class StartFailed(RuntimeError):
@@ -102,12 +100,12 @@ class _Search:
             self.reason = f"the objective fell by less than {self.tolerance:g} nats per iteration"
             raise StopIteration
 
-    def level(self, reach: np.ndarray) -> bool:
-        """Whether the objective is as good as level at the best point, but for the bounds."""
+    def level(self, bounds: np.ndarray) -> bool:
+        """Whether the objective is as good as level at the best point, within the bounds."""
         assert self.x is not None
         assert self.slope is not None
-        outward = (np.abs(self.x) >= reach) & (self.slope * self.x < 0.0)
-        steepest = np.max(np.abs(np.where(outward, 0.0, self.slope)))
+        free = np.where(self.slope > 0.0, self.x > bounds[:, 0], self.x < bounds[:, 1])
+        steepest = np.max(np.abs(np.where(free, self.slope, 0.0)))
         return bool(steepest < self.tolerance * WINDOW)
 
     def minimum(self, message: str, *, converged: bool, interrupted: bool = False) -> Minimum:
@@ -121,7 +119,7 @@ def minimise(
     fn: Callable[[np.ndarray], tuple[float, np.ndarray]],
     x: np.ndarray,
     *,
-    reach: np.ndarray,
+    bounds: np.ndarray,
     max_iterations: int,
     tolerance: float,
     callback: Callable[[Progress], None] | None = None,
@@ -134,8 +132,8 @@ def minimise(
     Args:
         fn: value and gradient.
         x: where to start.
-        reach: how far each coordinate may be from 0; infinite for no bound.
-        max_iterations: iterations at the most.
+        bounds: of the coordinates, (parameters, 2); infinite for none.
+        max_iterations: iterations at the most; 0 to stay at `x`.
         tolerance: the search ends when the value fell by less than this per iteration, on
             average over the last ten.
         callback: called after each iteration.
@@ -147,15 +145,16 @@ def minimise(
 
     search = _Search(fn, max_iterations, tolerance, callback)
     try:
-        if x.size == 0:
+        if x.size == 0 or max_iterations == 0:
             search.evaluate(x)
-            return search.minimum("nothing to learn", converged=True)
+            message = "nothing to learn" if x.size == 0 else "nothing learned, as asked for"
+            return search.minimum(message, converged=True)
         found = optimize.minimize(
             search.evaluate,
             x,
             jac=True,
             method="L-BFGS-B",
-            bounds=np.column_stack([-reach, reach]),
+            bounds=bounds,
             callback=search.after,
             options={
                 "maxiter": max_iterations,
@@ -175,7 +174,7 @@ def minimise(
     if found.status == 1:
         message = f"stopped at the limit of {max_iterations} iterations: allow more"
         return search.minimum(message, converged=False)
-    if found.status == 0 or search.level(reach):
+    if found.status == 0 or search.level(bounds):
         message = "the gradient vanished, or no step lowers the objective further"
         return search.minimum(message, converged=True)
     message = "the line search found no lower point: the noise may be too near the jitter"

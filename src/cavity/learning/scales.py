@@ -14,7 +14,11 @@ import numpy as np
 
 from cavity.inference.rows import Rows
 from cavity.kernels.base import Active
-from cavity.parameters import Real, Units, free_parts, units
+from cavity.parameters import Positive, Real, Units, free_parts, units
+
+# Logarithms of parameters stay this close to where they start: a factor of 6e7 either way.
+REACH = 18.0
+LEAST_VARIANCE = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,10 +107,7 @@ def _scaled(value: Any, unit: Units, scales: Scales) -> np.ndarray:
 
 def coordinate_scales(model: Any, maps: Any, rows: Rows) -> np.ndarray:
     """Step sizes of the free coordinates: 1 on logarithmic scales, data units elsewhere."""
-    x = np.asarray(rows.x, np.float64).reshape(-1, rows.x.shape[-1])
-    y = np.asarray(rows.y, np.float64).reshape(-1, rows.y.shape[-1])
-    presence = np.asarray(rows.presence, np.float64).reshape(y.shape[0], -1)
-    scales = measure(x, y, presence)
+    scales = _of_rows(rows)
     parts = []
     for value, b, unit in free_parts(model, maps, units(model)):
         shape = np.shape(value)
@@ -118,3 +119,30 @@ def coordinate_scales(model: Any, maps: Any, rows: Rows) -> np.ndarray:
             spread = np.exp(np.mean(np.log(spread)))
         parts.append(np.ravel(np.broadcast_to(spread * scales.y_spread**unit.output, shape)))
     return np.concatenate([*parts, np.zeros(0)])
+
+
+def coordinate_bounds(model: Any, maps: Any, rows: Rows) -> np.ndarray:
+    """Bounds of the free coordinates about their start at 0, (parameters, 2).
+
+    Logarithms of positive parameters stay within `REACH`, and those of variances do not fall
+    below that of `LEAST_VARIANCE` times the outputs' variance: noise that small is lost in the
+    rounding errors of a covariance matrix.
+    """
+    least = np.log(LEAST_VARIANCE) + 2.0 * np.log(_of_rows(rows).y_spread)
+    parts = []
+    for value, b, unit in free_parts(model, maps, units(model)):
+        start = np.ravel(np.asarray(value, np.float64))
+        reach = np.full(start.size, REACH if isinstance(b, Positive) else np.inf)
+        lower = -reach
+        if b == Positive() and unit == Units(output=2):
+            lower = np.clip(least - np.log(start), lower, 0.0)
+        parts.append(np.column_stack([lower, reach]))
+    return np.concatenate([*parts, np.zeros((0, 2))])
+
+
+def _of_rows(rows: Rows) -> Scales:
+    x = np.asarray(rows.x, np.float64).reshape(-1, rows.x.shape[-1])
+    y = np.asarray(rows.y, np.float64).reshape(-1, rows.y.shape[-1])
+    presence = np.asarray(rows.presence, np.float64).reshape(y.shape[0], -1)
+    seen = presence.max(axis=1) > 0.0  # padding is not data
+    return measure(x[seen], y[seen], presence[seen])

@@ -15,7 +15,7 @@ from cavity.inference.rows import Rows
 from cavity.likelihoods.base import AbstractPredictive
 from cavity.models.base import AbstractModel
 from cavity.models.views import InducingView, OutputMean
-from cavity.numerics.checks import as_floats, check_columns, check_finite
+from cavity.numerics.checks import as_floats, check_columns, check_finite, check_noise
 from cavity.numerics.linalg import jittered
 from cavity.numerics.rows import padded_size
 from cavity.numerics.types import Array, Float, PRNGKeyArray
@@ -67,7 +67,7 @@ class AbstractPosterior(eqx.Module):
     def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
         """Covariances of f between the rows of X, per output."""
 
-    def marginals(self, X: Float[Array, "n D"]) -> Marginals:
+    def marginals(self, X: Any) -> Marginals:
         """Means and variances of the latent function f.
 
         Args:
@@ -82,7 +82,7 @@ class AbstractPosterior(eqx.Module):
         mean, var = self._in_chunks(_moments, self._inputs(X))
         return Marginals(self._shape(mean), self._shape(var))
 
-    def joint(self, X: Float[Array, "n D"]) -> Joint:
+    def joint(self, X: Any) -> Joint:
         """Mean and covariance of f over the rows of X, n x n.
 
         Returns:
@@ -96,7 +96,7 @@ class AbstractPosterior(eqx.Module):
         cov = _covariance(self, X)
         return Joint(self._shape(mean), cov[0] if self.single else cov)
 
-    def sample(self, X: Float[Array, "n D"], n: int = 1, *, key: PRNGKeyArray) -> Array:
+    def sample(self, X: Any, n: int = 1, *, key: PRNGKeyArray) -> Array:
         """Joint samples of f at the rows of X.
 
         Args:
@@ -117,9 +117,7 @@ class AbstractPosterior(eqx.Module):
         draws = mean + jnp.einsum("pij,spj->sip", roots, noise)
         return draws[..., 0] if self.single else draws
 
-    def predict(
-        self, X: Float[Array, "n D"], *, rows: Mapping[str, Any] | None = None
-    ) -> AbstractPredictive:
+    def predict(self, X: Any, *, rows: Mapping[str, Any] | None = None) -> AbstractPredictive:
         """The predictive distribution of outputs y at new inputs, noise included.
 
         Args:
@@ -131,22 +129,15 @@ class AbstractPosterior(eqx.Module):
             A distribution with `mean`, `var`, `log_density(y)` and `quantile(p)`.
 
         Raises:
-            ValueError: if X is unusable, or noise variances are missing.
+            ValueError: if X is unusable, or noise variances are missing or unusable.
         """
         mean, var = self.marginals(X)
-        noise = None if rows is None else rows.get("noise_variance")
+        noise = check_noise(rows, mean.shape[0])
         if noise is None and self.known_noise:
             raise ValueError(
                 "the model was fitted with a known noise variance per row, so predicting y needs "
                 'them too: pass rows={"noise_variance": ...}, or use marginals(X) for the function'
             )
-        if noise is not None:
-            noise = as_floats("noise_variance", noise)
-            if noise.shape != mean.shape[:1]:
-                raise ValueError(
-                    f"noise_variance must have one value per row, ({mean.shape[0]},), "
-                    f"given shape {noise.shape}"
-                )
         if self.single:
             out = self.model.likelihood.predictive(mean[:, None], var[:, None], noise)
             return jax.tree.map(lambda x: x[:, 0], out)
@@ -159,23 +150,31 @@ class AbstractPosterior(eqx.Module):
         return X
 
     def _shape(self, x: Float[Array, "n P"]) -> Array:
-        return x[:, 0] if self.single else x
+        # not jnp.asarray, which compiles for every shape
+        return jax.device_put(x[:, 0] if self.single else x)
 
     def _in_chunks(self, fn: Callable, X: Float[Array, "n D"]) -> Any:
         if isinstance(X, Tracer):
             return fn(self, X)
-        n = X.shape[0]
+        inputs = np.asarray(X)
+        n = inputs.shape[0]
         chunk = max(1 << max((BUDGET // max(self.size, 1)).bit_length() - 1, 0), 64)
         size = min(chunk, padded_size(n))
         parts = []
         for start in range(0, n, size):
-            part = np.asarray(X[start : start + size])
+            part = inputs[start : start + size]
             rows = part.shape[0]
             padded = np.concatenate([part, np.repeat(part[:1], size - rows, axis=0)])
-            parts.append(jax.tree.map(lambda x, rows=rows: x[:rows], fn(self, padded)))
+            parts.append(jax.tree.map(lambda x, rows=rows: _first(x, rows), fn(self, padded)))
         if len(parts) == 1:
             return parts[0]
-        return jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+        known = isinstance(parts[0][0], np.ndarray)
+        return jax.tree.map(lambda *x: (np if known else jnp).concatenate(x), *parts)
+
+
+def _first(x: Array, rows: int) -> Array:
+    """The first rows; of known values in numpy, because JAX compiles a slice of every length."""
+    return x[:rows] if isinstance(x, Tracer) else np.asarray(x)[:rows]
 
 
 @eqx.filter_jit

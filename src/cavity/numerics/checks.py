@@ -1,5 +1,6 @@
 """Checks of arrays that come from outside, with messages that say what to do."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -25,8 +26,8 @@ def as_floats(name: str, value: Any) -> Any:
             f"{name} must hold numbers, given values of type {array.dtype}; encode text and "
             "dates as numbers first"
         )
-    was_float64 = isinstance(value, np.ndarray) and array.dtype == np.float64
-    if was_float64 and not _wide():
+    plain = isinstance(value, list | tuple | int | float)  # made float64 here, not by the caller
+    if array.dtype == np.float64 and not plain and not _wide():
         raise TypeError(
             f"{name} is float64, but JAX is in 32-bit mode and would lose half its digits: work "
             "inside `with jax.enable_x64(True):`, or pass float32 on purpose"
@@ -53,10 +54,8 @@ def check_finite(name: str, array: Array) -> None:
         )
 
 
-def check_magnitude(name: str, array: Array) -> None:
+def check_magnitude(name: str, array: Any) -> None:
     """Raises ValueError where the largest entry has no square at this precision."""
-    if isinstance(array, jax.core.Tracer):
-        return
     largest = float(np.max(np.abs(np.asarray(array)), initial=0.0))
     limit = float(np.finfo(array.dtype).max) ** (1 / 3)
     if largest > limit or 0.0 < largest < 1.0 / limit:
@@ -80,3 +79,27 @@ def check_columns(name: str, array: Array, columns: int | None = None) -> None:
         raise ValueError(
             f"{name} has {array.shape[1]} columns, the model was fitted with {columns}"
         )
+
+
+def check_noise(rows: Mapping[str, Any] | None, n: int) -> np.ndarray | None:
+    """The known noise variance of each row, None where there is none.
+
+    Raises:
+        ValueError: unless positive and finite, or for other side data.
+    """
+    given = dict(rows or {})
+    noise = given.pop("noise_variance", None)
+    if given:
+        raise ValueError(
+            f"rows has unknown side data {sorted(given)}; known for this model: noise_variance"
+        )
+    if noise is None:
+        return None
+    values = np.asarray(as_floats("noise_variance", noise))
+    if values.shape != (n,):
+        raise ValueError(
+            f"noise_variance must have one value per row, ({n},), given shape {values.shape}"
+        )
+    if not np.all(np.isfinite(values) & (values > 0)):
+        raise ValueError("noise_variance must be positive and finite in every row")
+    return values

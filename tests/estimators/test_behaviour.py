@@ -1,0 +1,439 @@
+"""What each setting and each method of the regressor does."""
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+from sklearn.metrics import r2_score
+
+import cavity
+from cavity import kernels, likelihoods, means
+from cavity.interfaces import build
+from tests.estimators.problem import problem, wave
+
+pytestmark = pytest.mark.x32
+
+SPARSE = {"n_inducing": 10, "random_state": 0}
+SETTINGS = pytest.mark.parametrize("setting", [{}, SPARSE], ids=["full", "sparse"])
+NEW = problem(seed=9, rows=25)[0]
+
+
+def test_defaults_are_good():
+    X, y = problem()
+    model = cavity.GPRegressor().fit(X, y)
+    assert model.fit(X, y) is model
+    test_X, test_y = problem(seed=1)
+    assert model.score(test_X, test_y) > 0.95
+    assert model.score(X, y) == pytest.approx(r2_score(y, model.predict(X)))
+    assert model.converged_
+    assert not model.interrupted_
+    assert model.n_iter_ <= model.n_evaluations_
+    assert model.inducing_ is None
+    assert model.jitter_ == 0.0
+    assert model.sites_.finished_by == "exact"
+    assert model.n_features_in_ == 2
+    assert model.message_
+
+
+# ------------------------------------------------------------------------------ methods
+
+
+@SETTINGS
+def test_the_ways_to_predict_agree(setting):
+    X, y = problem()
+    model = cavity.GPRegressor(**setting).fit(X, y)
+    noise = float(model.likelihood_.variance)
+    mean, std = model.predict(NEW, return_std=True)
+    same, cov = model.predict(NEW, return_cov=True)
+    latent, latent_std = model.predict_latent(NEW, return_std=True)
+    _, latent_cov = model.predict_latent(NEW, return_cov=True)
+    for other in (same, latent, model.predict(NEW), model.predict_latent(NEW)):
+        np.testing.assert_allclose(other, mean, rtol=1e-12)
+    assert mean.shape == std.shape == (25,)
+    assert cov.shape == latent_cov.shape == (25, 25)
+    np.testing.assert_allclose(std**2, latent_std**2 + noise, rtol=1e-10)
+    np.testing.assert_array_equal(np.diagonal(cov), std**2)
+    np.testing.assert_allclose(np.diagonal(latent_cov), latent_std**2, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(cov - latent_cov, noise * np.eye(25), atol=1e-8)
+    assert np.linalg.eigvalsh(cov)[0] > 0.0
+
+
+@SETTINGS
+def test_quantiles_are_normal_and_in_order(setting):
+    X, y = problem()
+    model = cavity.GPRegressor(**setting).fit(X, y)
+    mean, std = model.predict(NEW, return_std=True)
+    levels = [0.05, 0.5, 0.8413447460685429]
+    found = model.predict_quantiles(NEW, levels)
+    assert found.shape == (25, 3)
+    assert np.all(np.diff(found, axis=1) > 0)
+    np.testing.assert_allclose(found[:, 1], mean, rtol=1e-10)
+    np.testing.assert_allclose(found[:, 2], mean + std, rtol=1e-8)
+    np.testing.assert_array_equal(model.predict_quantiles(NEW, 0.5)[:, 0], found[:, 1])
+
+
+def test_log_predictive_density_integrates_to_one():
+    X, y = problem()
+    model = cavity.GPRegressor(**SPARSE).fit(X, y)
+    mean, std = model.predict(NEW[:1], return_std=True)
+    grid = np.linspace(mean[0] - 10 * std[0], mean[0] + 10 * std[0], 2001)
+    density = np.exp(model.log_predictive_density(np.repeat(NEW[:1], 2001, axis=0), grid))
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
+
+
+@SETTINGS
+def test_samples_follow_the_predictive_distribution(setting):
+    X, y = problem()
+    model = cavity.GPRegressor(**setting).fit(X, y)
+    mean, cov = model.predict(NEW[:4], return_cov=True)
+    draws = model.sample_y(NEW[:4], 20_000, random_state=1)
+    assert draws.shape == (4, 20_000)
+    spread = np.sqrt(np.diagonal(cov))
+    assert np.all(np.abs(draws.mean(axis=1) - mean) < 0.05 * spread)
+    np.testing.assert_allclose(np.cov(draws), cov, atol=0.05 * np.max(cov))
+    np.testing.assert_array_equal(draws, model.sample_y(NEW[:4], 20_000, random_state=1))
+    assert not np.array_equal(draws, model.sample_y(NEW[:4], 20_000, random_state=2))
+    assert model.sample_y(NEW[:4]).shape == (4, 1)
+
+
+def test_intervals_cover_what_they_promise():
+    covered = {0.5: [], 0.9: []}
+    for seed in range(4):
+        X, y = problem(seed)
+        test_X, test_y = problem(seed + 100, rows=400)
+        model = cavity.GPRegressor().fit(X, y)
+        for level, found in covered.items():
+            q = model.predict_quantiles(test_X, [0.5 - level / 2, 0.5 + level / 2])
+            found.append(np.mean((q[:, 0] <= test_y) & (test_y <= q[:, 1])))
+    assert 0.4 < np.mean(covered[0.5]) < 0.6
+    assert 0.83 < np.mean(covered[0.9]) < 0.96
+
+
+# ---------------------------------------------------------------------- several outputs
+
+
+def outputs(scales=(1.0, 1.0)):
+    X, y = problem()
+    return X, np.column_stack([y * scales[0], np.cos(X[:, 0]) * scales[1]])
+
+
+@SETTINGS
+def test_shapes_with_several_outputs(setting):
+    X, Y = outputs()
+    model = cavity.GPRegressor(**setting).fit(X, Y)
+    mean, std = model.predict(NEW, return_std=True)
+    _, cov = model.predict(NEW, return_cov=True)
+    assert mean.shape == std.shape == model.predict_latent(NEW).shape == (25, 2)
+    assert cov.shape == model.predict_latent(NEW, return_cov=True)[1].shape == (25, 25, 2)
+    for p in range(2):
+        np.testing.assert_allclose(np.diagonal(cov[..., p]), std[:, p] ** 2, rtol=1e-12)
+    quantiles = model.predict_quantiles(NEW, [0.1, 0.5, 0.9])
+    assert quantiles.shape == (25, 2, 3)
+    np.testing.assert_allclose(quantiles[..., 1], mean, rtol=1e-10)
+    assert model.sample_y(NEW, 7).shape == (25, 2, 7)
+    density = model.log_predictive_density(NEW, mean)
+    normal = -np.log(std) - 0.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(density, normal.sum(axis=1), rtol=1e-10)
+
+
+@SETTINGS
+def test_outputs_of_different_scales_share_a_kernel(setting):
+    """Changing the unit of one output changes its predictions by that factor, no others."""
+    X, Y = outputs()
+    factors = np.array([1e-3, 40.0])
+    plain = cavity.GPRegressor(**setting).fit(X, Y)
+    scaled = cavity.GPRegressor(**setting).fit(X, Y * factors)
+    mean, std = plain.predict(NEW, return_std=True)
+    scaled_mean, scaled_std = scaled.predict(NEW, return_std=True)
+    np.testing.assert_allclose(scaled_mean / factors, mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(scaled_std / factors, std, rtol=1e-4)
+    shift = -len(Y) * np.sum(np.log(factors))
+    assert scaled.log_evidence_ == pytest.approx(plain.log_evidence_ + shift, abs=1e-4)
+    density = scaled.log_predictive_density(NEW, scaled_mean)
+    shift = -np.sum(np.log(factors))
+    np.testing.assert_allclose(
+        density, plain.log_predictive_density(NEW, mean) + shift, rtol=1e-4
+    )
+
+
+def test_a_matrix_with_one_column_stays_a_matrix():
+    X, y = problem()
+    matrix = cavity.GPRegressor().fit(X, y[:, None])
+    vector = cavity.GPRegressor().fit(X, y)
+    assert matrix.predict(NEW).shape == (25, 1)
+    np.testing.assert_allclose(matrix.predict(NEW)[:, 0], vector.predict(NEW), rtol=1e-10)
+    assert matrix.log_evidence_ == pytest.approx(vector.log_evidence_, rel=1e-10)
+
+
+@SETTINGS
+def test_missing_outputs_are_left_out(setting):
+    X, y = problem()
+    absent = np.arange(60) % 5 == 0
+    holes = np.where(absent, np.nan, y)
+    model = cavity.GPRegressor(missing="skip", **setting).fit(X, holes)
+    without = cavity.GPRegressor(**setting).fit(X[~absent], y[~absent])
+    np.testing.assert_allclose(model.predict(NEW), without.predict(NEW), atol=0.02)
+    assert model.log_evidence_ == pytest.approx(without.log_evidence_, abs=0.1)
+
+
+def test_each_output_may_miss_its_own_rows():
+    X, Y = outputs((1.0, 100.0))
+    holes = Y.copy()
+    holes[:20, 0] = np.nan
+    holes[40:, 1] = np.nan
+    model = cavity.GPRegressor(missing="skip").fit(X, holes)
+    error = model.predict(X) - Y
+    assert np.all(np.std(error, axis=0) < 0.3 * np.std(Y, axis=0))
+    _, std = model.predict_latent(X, return_std=True)
+    assert np.mean(std[:20, 0]) > 1.2 * np.mean(std[20:, 0])
+
+
+# ------------------------------------------------------------------------------ settings
+
+
+def test_known_noise_takes_the_place_of_a_learned_one():
+    X, y = problem()
+    noise = np.where(np.arange(60) < 30, 1e-4, 4.0)
+    model = cavity.GPRegressor().fit(X, y, noise_variance=noise)
+    trusted = np.abs(model.predict(X) - y)
+    assert np.mean(trusted[:30]) < 0.3 * np.mean(trusted[30:])
+    latent = model.predict_latent(NEW, return_std=True)[1]
+    std = model.predict(NEW, return_std=True, noise_variance=np.full(25, 0.5))[1]
+    np.testing.assert_allclose(std**2, latent**2 + 0.5, rtol=1e-10)
+    assert model.sample_y(NEW, 3, noise_variance=np.full(25, 0.5)).shape == (25, 3)
+    assert model.predict(NEW).shape == (25,)
+    with pytest.raises(ValueError, match="known noise variance per row"):
+        model.predict(NEW, return_std=True)
+
+
+def test_the_number_of_inducing_points():
+    X, y = problem()
+    distinct = np.concatenate([X[:20]] * 3)
+    for count, expected in ((1, 1), (10, 10), (20, 20), (59, 20), (1000, 20)):
+        model = cavity.GPRegressor(n_inducing=count).fit(distinct, y)
+        assert model.inducing_.size == expected
+    assert cavity.GPRegressor(n_inducing=None).fit(X, y).inducing_ is None
+
+
+def test_all_rows_as_inducing_points_give_the_full_gp():
+    X, y = problem()
+    full = cavity.GPRegressor().fit(X, y)
+    sparse = cavity.GPRegressor(n_inducing=60).fit(X, y)
+    assert sparse.log_evidence_ == pytest.approx(full.log_evidence_, abs=1e-2)
+    np.testing.assert_allclose(sparse.predict(NEW), full.predict(NEW), atol=1e-3)
+    np.testing.assert_array_equal(sparse.inducing_.Z, np.unique(X, axis=0))
+
+
+def test_auto_is_the_full_gp_up_to_a_number_of_rows(monkeypatch):
+    X, y = problem()
+    monkeypatch.setattr(build, "FULL_ROWS", 59)
+    monkeypatch.setattr(build, "AUTO_INDUCING", 12)
+    assert cavity.GPRegressor().fit(X, y).inducing_.size == 12
+    assert cavity.GPRegressor().fit(X[:59], y[:59]).inducing_ is None
+    assert cavity.GPRegressor(n_inducing=None).fit(X, y).inducing_ is None
+
+
+@pytest.mark.parametrize("choice", ["greedy", "kmeans", "random"])
+def test_inducing_points_move_unless_they_are_held(choice):
+    X, y = problem()
+    setting = {"n_inducing": 6, "inducing": choice, "random_state": 0}
+    held = cavity.GPRegressor(learn_inducing=False, **setting).fit(X, y)
+    moved = cavity.GPRegressor(**setting).fit(X, y)
+    assert np.max(np.abs(moved.inducing_.Z - held.inducing_.Z)) > 1e-3
+    assert moved.log_evidence_ > held.log_evidence_ - 1e-3
+    if choice != "kmeans":
+        assert all(np.any(np.all(z == X, axis=1)) for z in held.inducing_.Z)
+
+
+def test_inducing_points_may_be_given():
+    X, y = problem()
+    Z = np.array([[0.0, 0.0], [1.0, 1.0], [-1.0, 1.0]])
+    for given in (Z, Z.tolist(), cavity.inducing.Points(Z)):
+        model = cavity.GPRegressor(inducing=given, learn_inducing=False).fit(X, y)
+        np.testing.assert_array_equal(model.inducing_.Z, Z)
+    assert not np.array_equal(cavity.GPRegressor(inducing=Z).fit(X, y).inducing_.Z, Z)
+
+
+@pytest.mark.parametrize("power", [0, 0.0, 0.3, 1, np.float64(1.0)])
+def test_powers(power):
+    X, y = problem()
+    model = cavity.GPRegressor(power=power, n_inducing=10).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.jitter_ == 1e-8
+
+
+def test_the_evidence_rises_with_the_power():
+    """At fixed parameters, here those of power 0; power 0 bounds the exact evidence."""
+    X, y = problem()
+    setting = {"inducing": X[:8], "learn_inducing": False, "max_iterations": 0}
+    exact = cavity.GPRegressor().fit(X, y)
+    setting |= {"kernel": exact.kernel_, "likelihood": exact.likelihood_, "mean": exact.mean_}
+    found = [
+        cavity.GPRegressor(power=power, **setting).fit(X, y).log_evidence_
+        for power in (0.0, 0.3, 0.7, 1.0)
+    ]
+    assert np.all(np.diff(found) > 0.0)
+    assert found[0] < exact.log_evidence_
+
+
+def test_one_power_for_each_row():
+    X, y = problem()
+    setting = {"inducing": X[:8], "learn_inducing": False}
+    mixed = cavity.GPRegressor(power=np.linspace(0.0, 1.0, 60), **setting).fit(X, y)
+    even = cavity.GPRegressor(power=np.full(60, 0.5), **setting).fit(X, y)
+    half = cavity.GPRegressor(power=0.5, **setting).fit(X, y)
+    assert even.log_evidence_ == pytest.approx(half.log_evidence_, abs=1e-6)
+    assert mixed.log_evidence_ != pytest.approx(half.log_evidence_, abs=1e-3)
+
+
+def test_blocks_come_closer_to_the_exact_evidence():
+    """At equal parameters PITC keeps more of the covariance than FITC; one block keeps all."""
+    X, y = problem()
+    exact = cavity.GPRegressor().fit(X, y)
+    setting = {"inducing": X[:4], "learn_inducing": False, "power": 1.0, "max_iterations": 0}
+    setting |= {"kernel": exact.kernel_, "likelihood": exact.likelihood_, "mean": exact.mean_}
+    blocks = [cavity.GPRegressor(block_size=size, **setting).fit(X, y) for size in (1, 60)]
+    gap = [abs(model.log_evidence_ - exact.log_evidence_) for model in blocks]
+    assert gap[1] < 1e-5 < gap[0]
+    learned = cavity.GPRegressor(block_size=10, n_inducing=8, power=1.0).fit(X, y)
+    assert learned.score(X, y) > 0.95
+
+
+def test_means():
+    X, y = problem()
+    y = y + 3.0 * X[:, 1] + 50.0
+    models = {
+        mean: cavity.GPRegressor(mean=mean).fit(X, y) for mean in ("zero", "constant", "linear")
+    }
+    assert isinstance(models["zero"].mean_, means.Zero)
+    assert models["constant"].mean_.value.shape == ()
+    assert models["linear"].mean_.weights[1] == pytest.approx(3.5, abs=0.5)
+    for model in models.values():
+        assert model.score(X, y) > 0.99
+    given = cavity.GPRegressor(mean=means.Constant(7.0)).fit(X, y)
+    assert float(given.mean_.value) != 7.0
+    assert given.log_evidence_ == pytest.approx(models["constant"].log_evidence_, abs=0.1)
+
+
+def test_objects_are_taken_as_they_are():
+    X, y = problem()
+    kernel = kernels.RBF(2.0, [0.7, 3.0]) + kernels.Constant(0.5)
+    setting = {"kernel": kernel, "likelihood": likelihoods.Gaussian(0.05), "max_iterations": 0}
+    model = cavity.GPRegressor(mean=means.Constant(0.25), **setting).fit(X, y)
+    assert eqx.tree_equal(model.kernel_, kernel, rtol=1e-12)
+    assert float(model.likelihood_.variance) == pytest.approx(0.05, rel=1e-12)
+    assert float(model.mean_.value) == 0.25
+    assert model.converged_
+    assert model.message_ == "nothing learned, as asked for"
+    learned = cavity.GPRegressor(kernel=kernel).fit(X, y)
+    assert learned.log_evidence_ > model.log_evidence_
+    np.testing.assert_array_equal(kernel.first.lengthscale, [0.7, 3.0])
+
+
+def test_noise_has_the_units_of_the_data_beside_a_kernel_object():
+    """A named likelihood starts from the data also where the kernel is given."""
+    X, y = problem()
+    model = cavity.GPRegressor(kernel=kernels.RBF(1e18, [1.0, 1.0])).fit(X, y * 1e9)
+    assert model.score(X, y * 1e9) > 0.95
+    assert 1e15 < float(model.likelihood_.variance) < 1e17
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "matern12",
+        "matern32 + white",
+        "rbf * periodic[0]",
+        "rational_quadratic",
+        "2.0 * rbf[0] + linear[1] + constant",
+        "polynomial",
+        "neural_network",
+        "arccosine",
+        "spectral_mixture2",
+    ],
+)
+def test_kernels_as_text(kernel):
+    X, y = problem()
+    model = cavity.GPRegressor(kernel=kernel).fit(X, y)
+    assert model.score(X, y) > (0.4 if kernel == "polynomial" else 0.9)
+    assert np.isfinite(model.log_evidence_)
+
+
+def test_without_standardising_values_start_at_one():
+    X, y = problem()
+    model = cavity.GPRegressor(standardise=False, max_iterations=0).fit(X + 5.0, y)
+    np.testing.assert_array_equal(model.kernel_.lengthscale, [1.0, 1.0])
+    assert float(model.kernel_.variance) == 1.0
+    assert float(model.likelihood_.variance) == pytest.approx(0.1, rel=1e-12)
+    assert float(model.mean_.value) == 0.0
+    learned = cavity.GPRegressor(standardise=False).fit(X, y)
+    assert learned.log_evidence_ == pytest.approx(
+        cavity.GPRegressor().fit(X, y).log_evidence_, abs=0.1
+    )
+
+
+def test_restarts_never_make_it_worse():
+    X, y = wave(noise=1.0)
+    start = {"kernel": kernels.RBF(1.0, 8.0), "random_state": 0}
+    once = cavity.GPRegressor(**start).fit(X, y)
+    more = cavity.GPRegressor(n_restarts=5, **start).fit(X, y)
+    assert more.log_evidence_ >= once.log_evidence_ - 1e-6
+    assert more.n_evaluations_ > once.n_evaluations_
+
+
+def test_jitter_is_used_and_reported():
+    X, y = problem()
+    model = cavity.GPRegressor(n_inducing=10, jitter=1e-5).fit(X, y)
+    assert model.jitter_ == 1e-5
+    assert cavity.GPRegressor(jitter=1e-5).fit(X, y).jitter_ == 0.0
+
+
+def test_stopping_early_is_said_aloud():
+    X, y = problem()
+    with pytest.warns(match="not converged: stopped at the limit of 3 iterations"):
+        model = cavity.GPRegressor(max_iterations=3).fit(X, y)
+    assert not model.converged_
+    assert model.n_iter_ == 3
+    assert model.score(X, y) > 0.5
+
+
+def test_progress_is_reported_and_an_interrupt_keeps_the_best():
+    X, y = problem()
+    seen = []
+
+    def interrupt(progress):
+        seen.append(progress)
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+
+    model = cavity.GPRegressor().fit(X, y, callback=interrupt)
+    assert [p.iteration for p in seen] == [1, 2, 3, 4]
+    assert model.interrupted_
+    assert not model.converged_
+    assert "interrupted" in model.message_
+    assert model.log_evidence_ == pytest.approx(-seen[-1].objective, abs=1e-6)
+    assert model.score(X, y) > 0.5
+
+
+def test_second_fits_of_a_similar_shape_compile_nothing(compilations):
+    X, y = problem(rows=63)
+    for setting in ({}, SPARSE):
+        cavity.GPRegressor(**setting).fit(X, y).predict(X, return_std=True)
+        before = len(compilations)
+        for rows in (63, 60, 50):
+            cavity.GPRegressor(**setting).fit(X[:rows] * 7.0, y[:rows] * 3.0)
+        assert len(compilations) == before
+
+
+@pytest.fixture
+def compilations():
+    """Grows by one with every program that is compiled."""
+    found = []
+
+    def note(event, _seconds, **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            found.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield found
+    jax.monitoring.unregister_event_duration_listener(note)

@@ -1,0 +1,92 @@
+"""The minimiser: the best point, whatever happens."""
+
+import numpy as np
+import pytest
+
+from cavity.learning.optimise import StartFailed, minimise
+
+FAR = np.array([[-np.inf, np.inf]] * 2)
+OPTIONS = {"bounds": FAR, "max_iterations": 200, "tolerance": 1e-10}
+
+
+def banana(x):
+    a, b = 1 - x[0], x[1] - x[0] ** 2
+    return a**2 + 100 * b**2, np.array([-2 * a - 400 * b * x[0], 200 * b])
+
+
+def test_finds_a_minimum():
+    found = minimise(banana, np.array([-1.0, 1.0]), **OPTIONS)
+    assert found.converged
+    np.testing.assert_allclose(found.x, [1.0, 1.0], atol=1e-4)
+    assert found.objective == banana(found.x)[0]
+    assert found.history[-1] == found.objective
+    assert found.iterations == len(found.history)
+    assert found.evaluations >= found.iterations
+
+
+def test_steps_back_from_where_the_objective_is_not_finite():
+    def walled(x):
+        value, gradient = banana(x)
+        return (np.nan, gradient) if x[0] > 0.5 else (value, gradient)
+
+    found = minimise(walled, np.array([-1.0, 1.0]), **OPTIONS)
+    assert np.isfinite(found.objective)
+    assert found.x[0] <= 0.5
+    assert found.objective < banana(np.array([-1.0, 1.0]))[0]
+
+
+def test_a_start_that_is_not_finite_is_refused():
+    with pytest.raises(StartFailed):
+        minimise(lambda x: (np.nan, x), np.zeros(2), **OPTIONS)
+    with pytest.raises(StartFailed):
+        minimise(lambda x: (0.0, np.array([np.nan, 0.0])), np.zeros(2), **OPTIONS)
+
+
+def test_bounds_hold():
+    bounds = np.array([[-1.5, 0.3], [-np.inf, np.inf]])
+    found = minimise(banana, np.array([-1.0, 1.0]), **OPTIONS | {"bounds": bounds})
+    np.testing.assert_allclose(found.x, [0.3, 0.09], atol=1e-4)
+
+
+def test_ends_when_little_is_gained():
+    found = minimise(banana, np.array([-1.0, 1.0]), **OPTIONS | {"tolerance": 10.0})
+    assert found.converged
+    assert found.iterations <= 15
+    assert "fell by less than 10 nats per iteration" in found.message
+
+
+def test_ends_at_the_limit():
+    found = minimise(banana, np.array([-1.0, 1.0]), **OPTIONS | {"max_iterations": 2})
+    assert not found.converged
+    assert found.iterations == 2
+    assert "limit of 2 iterations" in found.message
+
+
+@pytest.mark.parametrize("where", ["callback", "function"])
+def test_an_interrupt_keeps_the_best(where):
+    calls = []
+
+    def stop(*_):
+        calls.append(None)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+
+    def fn(x):
+        if where == "function":
+            stop()
+        return banana(x)
+
+    callback = stop if where == "callback" else None
+    found = minimise(fn, np.array([-1.0, 1.0]), **OPTIONS, callback=callback)
+    assert found.interrupted
+    assert not found.converged
+    assert found.objective < banana(np.array([-1.0, 1.0]))[0]
+    assert found.objective == banana(found.x)[0]
+
+
+def test_an_interrupt_before_anything_is_known_is_passed_on():
+    def fn(x):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        minimise(fn, np.zeros(2), **OPTIONS)

@@ -1,0 +1,98 @@
+"""Scales of the data, and parameters in their units."""
+
+import numpy as np
+import pytest
+
+import cavity
+from cavity.learning.data import prepare
+from cavity.learning.scales import Scales, coordinate_scales, in_data_units, measure
+from cavity.parameters import bijections
+from tests.tolerances import assert_close
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 2)) * [10.0, 0.1] + [5.0, -3.0]
+Y = 4.0 * RNG.normal(size=(30, 2)) + [1.0, -2.0]
+
+
+def test_measure():
+    scales = measure(X, Y)
+    assert_close(scales.x_centre, X.mean(axis=0))
+    assert_close(scales.x_spread, X.std(axis=0))
+    assert_close(scales.y_centre, Y.mean(axis=0))
+    assert_close(scales.y_spread, np.sqrt(np.mean((Y - Y.mean(axis=0)) ** 2)))
+
+
+def test_measure_leaves_absent_outputs_out():
+    presence = np.ones_like(Y)
+    presence[::3, 0] = 0.0
+    spoiled = np.where(presence == 0.0, 1e6, Y)
+    scales = measure(X, spoiled, presence)
+    kept = Y[presence[:, 0] > 0, 0]
+    assert_close(scales.y_centre, [kept.mean(), Y[:, 1].mean()])
+    deviations = np.concatenate([kept - kept.mean(), Y[:, 1] - Y[:, 1].mean()])
+    assert_close(scales.y_spread, np.sqrt(np.mean(deviations**2)))
+
+
+@pytest.mark.parametrize("constant", [0.0, 1e6, 1e-9])
+def test_constant_columns_have_a_usable_spread(constant):
+    scales = measure(np.full((5, 1), constant), np.full((5, 1), constant))
+    assert scales.x_spread[0] == 1.0
+    assert scales.y_spread == (constant or 1.0)
+
+
+def test_parameters_move_to_the_units_of_the_data():
+    """Lengths with the columns, variances with the square of the outputs, places with both."""
+    scales = Scales(np.array([5.0, -3.0]), np.array([10.0, 0.1]), np.array([1.0]), 4.0)
+    model = cavity.GP(
+        cavity.kernels.RBF(2.0, 0.5) + cavity.kernels.Matern32(1.0, 3.0).on(1),
+        cavity.likelihoods.Gaussian(0.1),
+        cavity.inducing.Points(np.array([[1.0, -1.0]])),
+        cavity.means.Linear([0.5, 0.5], 0.25),
+    )
+    moved = in_data_units(model, scales)
+    assert_close(moved.kernel.first.variance, 32.0)
+    assert_close(moved.kernel.first.lengthscale, [5.0, 0.05])
+    assert_close(moved.kernel.second.kernel.lengthscale, 0.3)
+    assert_close(moved.likelihood.variance, 1.6)
+    assert_close(moved.inducing.Z, [[15.0, -3.1]])
+    assert_close(moved.mean.weights, [0.2, 20.0])
+    assert_close(moved.mean.bias, 1.0)
+
+
+def test_a_product_has_the_units_of_the_output_once():
+    scales = Scales(np.zeros(1), np.ones(1), np.zeros(1), 4.0)
+    moved = in_data_units(cavity.kernels.RBF(2.0) * cavity.kernels.Periodic(3.0), scales)
+    assert_close(moved.first.variance, 32.0)
+    assert_close(moved.second.variance, 3.0)
+
+
+def test_the_moved_model_is_the_same_model():
+    """The evidence of standardised data, less the change of units."""
+    y = Y[:, 0]
+    scales = measure(X, y[:, None])
+    model = cavity.GP(
+        cavity.kernels.RBF(1.2, [0.7, 1.3]) * cavity.kernels.RationalQuadratic(1.0, 2.0, 1.5),
+        cavity.likelihoods.Gaussian(0.1),
+        cavity.inducing.Points(RNG.normal(size=(5, 2))),
+    )
+    standard = (X - scales.x_centre) / scales.x_spread
+    here = cavity.infer(model, standard, y / scales.y_spread).log_evidence
+    there = cavity.infer(in_data_units(model, scales), X, y).log_evidence
+    assert_close(there + 30 * np.log(scales.y_spread), here, "factorised")
+
+
+@pytest.mark.parametrize("n", [5, 30])
+def test_steps_are_those_of_the_data_without_padding(n):
+    """1 for logarithms; the spread of its column for a place; padding rows are no data."""
+    model = cavity.GP(
+        cavity.kernels.RBF(1.0, [1.0, 1.0]),
+        cavity.likelihoods.Gaussian(0.1),
+        cavity.inducing.Points(X[:2]),
+        cavity.means.Constant(0.0),
+    )
+    data = prepare(X[:n], Y[:n])
+    scales = coordinate_scales(model, bijections(model), data.rows)
+    x, y = X[:n].std(axis=0), measure(X[:n], Y[:n]).y_spread
+    assert_close(scales, [1, 1, 1, 1, *x, *x, y])
+    blocks = prepare(X[:n], Y[:n], blocks=np.arange(n) // 4)
+    assert_close(coordinate_scales(model, bijections(model), blocks.rows), scales)
