@@ -19,7 +19,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("prior", "reference"), CASES, ids=str)
+@pytest.mark.parametrize(("prior", "reference"), CASES, ids=[str(prior) for prior, _ in CASES])
 def test_densities(prior, reference):
     """Those of scipy.stats, in these parameters; they integrate to one."""
     x = np.array([1e-3, 0.1, 1.0, 2.7, 30.0])

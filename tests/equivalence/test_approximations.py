@@ -84,7 +84,7 @@ def test_vanderwilk_t13_marginals_of_training_inputs():
 def test_vanderwilk_t14_special_posteriors():
     """vanderwilk T14: no sites give the prior, certain ones h; DTC is proper, SoR has rank M."""
     p = problem(jitter=0.0)
-    graph, _ = laid_out(p.model, p.X, p.y, SWEEPS, power=0.0)
+    graph, _ = laid_out(p.model, p.X, p.y, SWEEPS, power=0.0, jitter=0.0)
     (prior,), (factor,) = beliefs(graph, empty_sites(graph)), graph.factors
     mean, var = prior.marginal(factor.edges[0].view.project(factor.rows))
     assert np.all(np.asarray(mean) == 0.0)

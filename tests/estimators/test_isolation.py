@@ -1,4 +1,4 @@
-"""What an estimator leaves alone: JAX's settings, BLAS threads, the caller's arrays, other fits."""
+"""What an estimator leaves alone: JAX's settings, BLAS threads, arrays, other fits."""
 
 import os
 import pickle

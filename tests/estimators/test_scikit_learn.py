@@ -25,7 +25,8 @@ def test_own_checks(estimator, check):
     try:
         check(estimator)
     except SkipTest as reason:
-        assert "SCIPY_ARRAY_API" in str(reason)
+        if "SCIPY_ARRAY_API" not in str(reason):
+            pytest.fail(f"left out: {reason}")
         raise
 
 
@@ -86,9 +87,9 @@ def test_data_frames(library):
     fitted = cavity.GPRegressor().fit(table, library.Series(y))
     assert list(fitted.feature_names_in_) == ["height", "weight"]
     np.testing.assert_array_equal(fitted.predict(table), expected)
-    with pytest.raises(ValueError, match="[Ff]eature names"):
+    with pytest.raises(ValueError, match=r"(?i)feature names"):
         fitted.predict(table[["weight", "height"]])
-    with pytest.raises(ValueError, match="[Ff]eature names"):
+    with pytest.raises(ValueError, match=r"(?i)feature names"):
         fitted.predict(table.rename({"height": "size"}, **_columns(library)))
 
 

@@ -135,15 +135,15 @@ def test_unknown_side_data_is_refused(posed, posterior):
         posterior.predict(posed.S, rows={"noise": np.ones(6)})
 
 
-@pytest.mark.parametrize("noise", [1e-12, 1e-6])
+@pytest.mark.parametrize(("noise", "variance"), [(1e-12, 1.3), (1e-10, 1e4)])
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_no_variance_is_ever_negative(posed, noise, power):
+def test_no_variance_is_ever_negative(posed, noise, variance, power):
     """Tiny noise, twice as many inducing points as rows, rows on top of each other."""
     X = np.concatenate([posed.X, posed.X[:5]])
     y = np.concatenate([posed.y, posed.y[:5]])
     rng = np.random.default_rng(0)
     Z = None if posed.Z is None else np.concatenate([X, X + 1e-9 * rng.normal(size=X.shape)])
-    p = posed.but(X=X, y=y, Z=Z, noise=noise, lengthscale=3.0)
+    p = posed.but(X=X, y=y, Z=Z, noise=noise, variance=variance, lengthscale=10.0)
     found = p.infer(power).posterior
     for S in (X, posed.S, X + 1e-7, np.repeat(posed.S[:1], 4, axis=0)):
         assert np.all(found.marginals(S).var >= 0.0)

@@ -97,7 +97,8 @@ def build(
     model = GP(kernel, likelihood, None, _mean(settings, X, y.shape[1]))
     given, count = _check_inducing(settings, *X.shape)
     if settings.standardise:
-        model = _started(settings, model, X, y, noise)
+        points = count if given is None else given.size
+        model = _started(settings, model, X, y, noise, points)
     inducing, learned = given, settings.learn_inducing
     if count is not None:
         choice: Any = {"choice": settings.inducing, "seed": settings.seed}
@@ -114,24 +115,29 @@ def build(
 
 
 def _started(
-    settings: Settings, model: GP, X: np.ndarray, y: np.ndarray, noise: np.ndarray | None
+    settings: Settings,
+    model: GP,
+    X: np.ndarray,
+    y: np.ndarray,
+    noise: np.ndarray | None,
+    points: int | None,
 ) -> GP:
     """The model with starting values from the data for all that was asked for by name."""
     present = ~np.isnan(y)
     scales = measure(X, np.where(present, y, 0.0), present.astype(float))
     model = _centred(settings, model, scales)
-    given = settings.likelihood is model.likelihood
+    given = isinstance(settings.likelihood, AbstractLikelihood)
     if not given:
         likelihood = in_data_units(model.likelihood, scales)
         model = eqx.tree_at(lambda m: m.likelihood, model, likelihood)
-    if settings.kernel is model.kernel:
+    if isinstance(settings.kernel, AbstractKernel):
         return model
     model = eqx.tree_at(lambda m: m.kernel, model, starting_kernel(model.kernel, scales))
     if not isinstance(model.likelihood, Gaussian):
         return model
     known = model.likelihood.variance if noise is None and given else noise
     level = None if known is None else float(np.mean(known))
-    return screen(model, X, y, noise=level, seed=settings.seed)
+    return screen(model, X, y, points=points, noise=level, seed=settings.seed)
 
 
 def _frozen(maps: Any) -> Any:
@@ -171,7 +177,7 @@ def _mean(settings: Settings, X: np.ndarray, outputs: int) -> AbstractMean:
 def _centred(settings: Settings, model: GP, scales: Scales) -> GP:
     """The model with its mean started at the means of the outputs, unless it was given."""
     mean = model.mean
-    if settings.mean is mean or isinstance(mean, Zero):
+    if isinstance(settings.mean, AbstractMean) or isinstance(mean, Zero):
         return model
     height = scales.y_centre if len(scales.y_centre) > 1 else scales.y_centre[0]
     where = (lambda m: m.mean.value) if isinstance(mean, Constant) else (lambda m: m.mean.bias)

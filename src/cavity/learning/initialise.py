@@ -17,10 +17,12 @@ from cavity.parameters import Units, describe
 # Rows on which starting values are compared, the factors tried for lengthscales, and the ratios
 # of noise to prior variance.
 SCREENED = 256
-FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
+FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001)
 RATIOS = 10.0 ** np.arange(1.0, -6.5, -0.5)
 # Nats by which an evidence must be larger than another to count as larger.
 TIE = 1e-3
+# Share of the largest eigenvalue of a covariance below which the others are rounding errors.
+RANK = 1e-10
 # Share of the outputs below which what the mean leaves is rounding error.
 ROUNDING = 1e-12
 # The least noise to start from, as a share of the outputs' variance: learning may only take a
@@ -38,36 +40,51 @@ def starting_kernel(kernel: AbstractKernel, scales: Scales) -> AbstractKernel:
 
 
 def screen(
-    model: GP, X: np.ndarray, y: np.ndarray, *, noise: float | None = None, seed: int = 0
+    model: GP,
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    points: int | None = None,
+    noise: float | None = None,
+    seed: int = 0,
 ) -> GP:
     r"""The model with the best of a few lengthscales, and the variances that go with it.
 
-    They are compared by the exact evidence of a random subset of the rows, which finds the
-    right order of magnitude where the evidence has several maxima. Of equals the first counts,
-    and more noise comes first: short lengthscales can imitate noise, and must not.
+    They are compared by the evidence of a random subset of the rows, which finds the right order
+    of magnitude where the evidence has several maxima: the exact evidence of a full GP, the
+    variational bound where there are inducing points, since they cannot follow a function of
+    short lengthscales. Of equals the first counts, and more noise comes first: short
+    lengthscales can imitate noise, and must not.
 
     Args:
         model: the model in the units of the data, with Gaussian noise; its inducing variables
             play no part.
         X: inputs, (N, D).
         y: outputs, (N, P), NaN where missing.
+        points: the number of inducing points that are to come; None for a full GP.
         noise: the noise variance where it is known and stays as it is.
         seed: of the subset.
+
+    References:
+        van der Wilk (2018), item 47; Titsias (2009) for the bound.
     """
     random = np.random.default_rng(seed)
     kept = np.sort(random.choice(len(X), min(SCREENED, len(X)), replace=False))
-    padding = np.repeat(X[kept[:1]], padded_size(len(kept)) - len(kept), axis=0)
-    inputs = np.concatenate([X[kept], padding])
+    count = len(X) if points is None else min(points, len(X))
+    others = X[:0] if count == len(X) else X[random.choice(len(X), count, replace=False)]
+    inputs = _padded(np.concatenate([X[kept], others]))
     best, chosen = -np.inf, model
     for factor in FACTORS:
         kernel = _stretched(model.kernel, factor)
         prior = _prior(kernel, OutputMean(model.mean, y.shape[1]), inputs)
-        K, mean = (np.asarray(a)[: len(kept)] for a in prior)
-        residual = y[kept] - mean
+        K, mean = (np.asarray(a)[: len(kept) + len(others)] for a in prior)
+        residual = y[kept] - mean[: len(kept)]
         if _largest(residual) <= ROUNDING * _largest(y[kept]):
             return model
+        K = K[:, : len(K)]
         unit = float(np.mean(np.diagonal(K)))
-        evidence, scale = _evidences(K[:, : len(kept)] / unit, residual, noise)
+        seen, lost = _explained(K / unit, len(kept))
+        evidence, scale = _evidences(seen, lost, residual, noise)
         first = int(np.argmax(evidence > np.max(evidence) - TIE))
         if evidence[first] > best + TIE:
             best = evidence[first]
@@ -75,6 +92,24 @@ def screen(
             variance = max(scale[first] * RATIOS[first], least) if noise is None else None
             chosen = _with_scale(model, kernel, scale[first] / unit, variance, X.shape[1])
     return chosen
+
+
+def _padded(X: np.ndarray) -> np.ndarray:
+    return np.concatenate([X, np.repeat(X[:1], padded_size(len(X)) - len(X), axis=0)])
+
+
+def _explained(K: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """What the later rows explain of the covariance of the first n, and the variances they miss.
+
+    Everything where there are no later rows.
+    """
+    if len(K) == n or not np.all(np.isfinite(K)):
+        return K[:n, :n], np.zeros(n)
+    values, vectors = np.linalg.eigh(K[n:, n:])
+    clear = values > RANK * values[-1]
+    A = (vectors[:, clear] / np.sqrt(values[clear])).T @ K[n:, :n]
+    seen = A.T @ A
+    return seen, np.maximum(np.diagonal(K)[:n] - np.diagonal(seen), 0.0)
 
 
 def _largest(values: np.ndarray) -> float:
@@ -87,12 +122,13 @@ def _prior(kernel: AbstractKernel, mean: OutputMean, X: Any) -> tuple[Array, Arr
 
 
 def _evidences(
-    K: np.ndarray, residual: np.ndarray, noise: float | None
+    K: np.ndarray, lost: np.ndarray, residual: np.ndarray, noise: float | None
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Log evidence of $\mathcal N(0, s (\mathbf K + r \mathbf I))$ at each ratio r, and s.
 
-    The scale s is the best one, $\tfrac1N \mathbf y^\top (\mathbf K + r \mathbf I)^{-1} \mathbf
-    y$, or makes the noise s r what it is known to be. -inf where there is no answer.
+    With half of the lost variances over the noise variance taken off, as in the variational
+    bound. The scale s is the best one, $\tfrac1N \mathbf y^\top (\mathbf K + r \mathbf I)^{-1}
+    \mathbf y$, or makes the noise s r what it is known to be. -inf where there is no answer.
     """
     present = ~np.isnan(residual)
     count = present.sum()
@@ -104,7 +140,7 @@ def _evidences(
         outputs = residual[rows][:, which.ravel() == number]
         values, vectors = np.linalg.eigh(K[rows][:, rows])
         total = np.maximum(values, 0.0) + RATIOS[:, None]
-        volume += outputs.shape[1] * np.log(total).sum(axis=1)
+        volume += outputs.shape[1] * (np.log(total).sum(axis=1) + lost[rows].sum() / RATIOS)
         quadratic += (((vectors.T @ outputs) ** 2).sum(axis=1) / total).sum(axis=1)
     scale = quadratic / count if noise is None else noise / RATIOS
     usable = (scale > 0.0) & np.isfinite(scale)

@@ -184,7 +184,10 @@ def _moments(posterior: AbstractPosterior, X: Array) -> tuple[Array, Array]:
 
 @eqx.filter_jit
 def _covariance(posterior: AbstractPosterior, X: Array) -> Array:
-    return posterior.covariance(X)
+    _, var = posterior.moments(X)
+    index = jnp.arange(X.shape[0])
+    # a difference of two matrices may leave a negative variance; the marginals' never are
+    return posterior.covariance(X).at[:, index, index].set(var.T)
 
 
 @eqx.filter_jit

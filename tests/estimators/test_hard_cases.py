@@ -1,0 +1,119 @@
+"""Legitimate data that are hard on arithmetic: finite, sensible results and not one warning."""
+
+import numpy as np
+import pytest
+
+import cavity
+from tests.estimators.problem import problem, wave
+
+pytestmark = pytest.mark.x32
+
+X, Y = wave()
+R = np.random.default_rng(3)
+WIDE = R.normal(size=(40, 200))
+OUTLIER = np.where(np.arange(40) == 7, 1e4, Y)
+
+# inputs, outputs, and the least R² on the training rows (None: nothing can be explained)
+CASES = {
+    "a constant column": (np.column_stack([X, np.full(40, 3.3)]), Y, 0.9),
+    "only constant columns": (np.full((40, 2), 3.3), Y, None),
+    "constant outputs": (X, np.full(40, 5.0), None),
+    "constant outputs of no exact mean": (X, np.full(40, 0.1), None),
+    "outputs all zero": (X, np.zeros(40), None),
+    "duplicated rows": (np.repeat(X[:20], 2, axis=0), np.repeat(Y[:20], 2), 0.9),
+    "duplicated rows that disagree": (
+        np.repeat(X[:20], 2, axis=0),
+        Y + np.repeat(Y, 2)[:40],
+        None,
+    ),
+    "all rows identical": (np.ones((40, 2)), np.ones(40), None),
+    "all rows identical but not the outputs": (np.ones((40, 2)), R.normal(size=40), None),
+    "one row": (X[:1], Y[:1], None),
+    "two rows": (X[:2], Y[:2], None),
+    "two equal rows": (X[[0, 0]], Y[[0, 0]], None),
+    "two equal rows that disagree": (X[[0, 0]], Y[:2], None),
+    "tiny outputs": (X, Y * 1e-9, 0.9),
+    "huge outputs": (X, Y * 1e9, 0.9),
+    "tiny inputs": (X * 1e-9, Y, 0.9),
+    "huge inputs": (X * 1e9, Y, 0.9),
+    "inputs far from zero": (X + 1e6, Y, 0.9),
+    "columns of very different scales": (problem()[0] * [1e-6, 1e6], problem()[1], 0.9),
+    "outputs far from zero": (X, Y + 1e6 * np.std(Y), 0.9),
+    "200 columns": (np.column_stack([X, WIDE[:, 1:]]), Y, None),
+    "200 columns that matter": (WIDE, WIDE @ np.ones(200), 0.5),
+    "a huge outlier": (X, OUTLIER, None),
+    "a distant row": (np.where(np.arange(40)[:, None] == 7, 1e4, X), Y, 0.9),
+    "whole numbers": (np.arange(40)[:, None], np.sin(np.arange(40) / 5) + 0.1 * WIDE[:, 0], 0.9),
+    "whole outputs": (X, np.round(5 * Y).astype(int), 0.9),
+    "booleans": (WIDE[:, :3] > 0, WIDE[:, 0] * 1.0, 0.4),
+    "pure noise": (X, WIDE[:, 0], None),
+    "a straight line": (X, 3 * X[:, 0] + 0.01 * WIDE[:, 0], 0.99),
+    "no noise": (X, np.sin(2 * X[:, 0]), 0.999),
+    "a step": (X, np.sign(X[:, 0]), 0.9),
+    "a constant output beside another": (X, np.column_stack([Y, np.full(40, 0.1)]), None),
+}
+SETTINGS = {
+    "full": {},
+    "sparse": {"n_inducing": 10},
+    "more points than rows": {"n_inducing": 100},
+}
+
+
+def check(model, X, y, least):
+    """Finite predictions with positive deviations, near the data where they can be."""
+    X = np.asarray(X, dtype=float)
+    new = np.concatenate([X, X[:1] * 1.5 + 1.0, X[:1] * 0.0])
+    mean, std = model.predict(new, return_std=True)
+    same, cov = model.predict(new, return_cov=True)
+    latent = model.predict_latent(new, return_std=True)[1]
+    quantiles = model.predict_quantiles(new, [0.01, 0.99])
+    density = model.log_predictive_density(X, y)
+    samples = model.sample_y(new, 2)
+    for values in (mean, std, cov, latent, quantiles, density, samples):
+        assert np.all(np.isfinite(values))
+    assert np.all(std > 0.0)
+    assert np.all(latent >= 0.0)
+    np.testing.assert_allclose(same, mean, rtol=1e-9, atol=1e-9 * np.max(np.abs(y)))
+    largest = np.max(np.abs(np.asarray(y, float) - np.mean(y, axis=0)), axis=0)
+    assert np.all(np.abs(mean - np.mean(y, axis=0)) <= 3.0 * largest + 1e-6 * np.max(np.abs(y)))
+    assert np.isfinite(model.log_evidence_)
+    assert model.converged_
+    assert model.message_
+    if least is not None:
+        assert model.score(X, y) > least
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize(("inputs", "outputs", "least"), CASES.values(), ids=CASES)
+def test_hard_cases(inputs, outputs, least, setting):
+    if least is not None and setting == SETTINGS["sparse"] and inputs.shape[1] > 2:
+        least = 0.0
+    model = cavity.GPRegressor(random_state=0, **setting).fit(inputs, outputs)
+    check(model, inputs, outputs, least)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "setting",
+    [{"power": 0.0}, {"power": 1.0}, {"block_size": 6}, {"learn_inducing": False}],
+    ids=lambda setting: str(setting),
+)
+@pytest.mark.parametrize(("inputs", "outputs", "least"), CASES.values(), ids=CASES)
+def test_hard_cases_of_every_approximation(inputs, outputs, least, setting):
+    model = cavity.GPRegressor(n_inducing=10, random_state=0, **setting).fit(inputs, outputs)
+    check(model, inputs, outputs, None)
+
+
+def test_deviations_of_what_is_known_exactly_are_small_in_its_own_units():
+    """A constant output leaves next to no uncertainty, whatever its unit."""
+    for unit in (1e-9, 1.0, 1e9):
+        model = cavity.GPRegressor().fit(X, np.full(40, 5.0 * unit))
+        mean, std = model.predict(X, return_std=True)
+        np.testing.assert_allclose(mean, 5.0 * unit, rtol=1e-9)
+        assert np.all(std < 1e-3 * unit)
+
+
+def test_noise_is_not_remembered():
+    """Short lengthscales imitate noise with the same evidence; the fit calls it noise."""
+    y = np.random.default_rng(0).normal(size=40)
+    assert cavity.GPRegressor().fit(WIDE, y).score(WIDE, y) < 0.5
