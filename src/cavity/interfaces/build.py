@@ -81,8 +81,8 @@ def build_method(method: Any) -> PowerEP:
 
 def build(
     settings: Settings, X: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None
-) -> tuple[GP, Any]:
-    """A model with starting values, and the bijections to learn it in.
+) -> tuple[list[GP], Any]:
+    """Models with starting values, the likeliest first, and the bijections to learn them in.
 
     Args:
         settings: what was asked for.
@@ -96,22 +96,29 @@ def build(
     kernel, likelihood = _kernel(settings, X.shape[1]), _likelihood(settings)
     model = GP(kernel, likelihood, None, _mean(settings, X, y.shape[1]))
     given, count = _check_inducing(settings, *X.shape)
+    points = count if given is None else given.size
+    starts = [model]
     if settings.standardise:
-        points = count if given is None else given.size
-        model = _started(settings, model, X, y, noise, points)
-    inducing, learned = given, settings.learn_inducing
+        starts = _started(settings, model, X, y, noise, points)
+    learned = settings.learn_inducing
     if count is not None:
+        distinct = len(np.unique(X, axis=0))
+        learned = learned and count < distinct
         choice: Any = {"choice": settings.inducing, "seed": settings.seed}
-        Z: Any = select_inducing(model.kernel, X, count, **choice)
-        inducing = Points(Z)
-        learned = learned and not (len(Z) <= count and len(Z) == len(np.unique(X, axis=0)))
-    model = eqx.tree_at(lambda m: m.inducing, model, inducing, is_leaf=lambda x: x is None)
-    maps = bijections(model)
-    if inducing is not None and not learned:
+        sets = [select_inducing(m.kernel, X, count, **choice) for m in starts]
+        starts = [_with_inducing(m, Points(Z)) for m, Z in zip(starts, sets, strict=True)]
+    elif given is not None:
+        starts = [_with_inducing(m, given) for m in starts]
+    maps = bijections(starts[0])
+    if points is not None and not learned:
         maps = eqx.tree_at(lambda m: m.inducing, maps, _frozen(maps.inducing))
     if noise is not None:
         maps = eqx.tree_at(lambda m: m.likelihood, maps, _frozen(maps.likelihood))
-    return model, maps
+    return starts, maps
+
+
+def _with_inducing(model: GP, inducing: AbstractInducing) -> GP:
+    return eqx.tree_at(lambda m: m.inducing, model, inducing, is_leaf=lambda x: x is None)
 
 
 def _started(
@@ -121,8 +128,12 @@ def _started(
     y: np.ndarray,
     noise: np.ndarray | None,
     points: int | None,
-) -> GP:
-    """The model with starting values from the data for all that was asked for by name."""
+) -> list[GP]:
+    """The model with starting values from the data for all that was asked for by name.
+
+    Sparse models get others to try beside the best: the typical lengthscale with much and with
+    little noise. A full GP is dearer to try, and needs it less.
+    """
     present = ~np.isnan(y)
     scales = measure(X, np.where(present, y, 0.0), present.astype(float))
     model = _centred(settings, model, scales)
@@ -131,13 +142,19 @@ def _started(
         likelihood = in_data_units(model.likelihood, scales)
         model = eqx.tree_at(lambda m: m.likelihood, model, likelihood)
     if isinstance(settings.kernel, AbstractKernel):
-        return model
+        return [model]
     model = eqx.tree_at(lambda m: m.kernel, model, starting_kernel(model.kernel, scales))
     if not isinstance(model.likelihood, Gaussian):
-        return model
+        return [model]
     known = model.likelihood.variance if noise is None and given else noise
     level = None if known is None else float(np.mean(known))
-    return screen(model, X, y, points=points, noise=level, seed=settings.seed)
+    found = screen(model, X, y, points=points, noise=level, seed=settings.seed)
+    if points is None:
+        return [found]
+    if known is not None:
+        return [found, model]
+    quiet = eqx.tree_at(lambda m: m.likelihood.variance, model, model.likelihood.variance / 10)
+    return [found, model, quiet]
 
 
 def _frozen(maps: Any) -> Any:

@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from cavity.interfaces.build import Settings, build, build_method, one_of, whole
 from cavity.interfaces.predictions import predict_outputs
 from cavity.learning.data import prepare
-from cavity.learning.fit import FitResult, fit
+from cavity.learning.fit import FitResult
 from cavity.learning.inducing_points import cluster_blocks
 from cavity.learning.infer import one_blas_thread
+from cavity.learning.trials import fit_best
 from cavity.numerics.linalg import MOST_JITTER
 
 
@@ -151,9 +152,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             )
         with jax.enable_x64(True), one_blas_thread():
             noise = None if rows is None else rows["noise_variance"]
-            model, maps = build(self._settings(seed), X, outputs / scale, noise)
-            result = fit(
-                model,
+            starts, maps = build(self._settings(seed), X, outputs / scale, noise)
+            result = fit_best(
+                starts,
                 X,
                 y / (scale if y.ndim > 1 else 1.0),
                 power=self.power,
@@ -296,8 +297,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         one_of("missing", self.missing, ("error", "skip"))
         if self.missing == "error":
             both: Any = {"multi_output": True, "y_numeric": True}
-            X, y = validate_data(self, X, y, dtype=np.float64, order="C", **both)
-            return X, np.asarray(y, dtype=np.float64)
+            return validate_data(self, X, y, dtype=np.float64, order="C", **both)
         X = validate_data(self, X, dtype=np.float64, order="C")
         allowed: Any = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
         return X, check_array(y, ensure_2d=False, input_name="y", **allowed)

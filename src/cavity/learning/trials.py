@@ -1,0 +1,58 @@
+"""Learning from the best of several starting values."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from cavity.learning.fit import FitResult, fit
+from cavity.learning.infer import NumericalError
+from cavity.models.gp import GP
+
+# Iterations after which starts are compared.
+TRIAL = 20
+
+
+def fit_best(
+    starts: Sequence[GP], X: Any, y: Any, *, max_iterations: int = 1000, **options: Any
+) -> FitResult:
+    """`fit` from the best of several models of one structure.
+
+    Each is learned for a few iterations, and the one that came furthest to its end. The evidence
+    of sparse models has poor optima where all is called noise, and no single start avoids them.
+
+    Args:
+        starts: models with different starting values, the likeliest first.
+        X: inputs, (N, D).
+        y: outputs, (N,) or (N, P).
+        max_iterations: iterations at the most, those of the trial included. Where it leaves none
+            for after the trial, only the first start counts.
+        **options: of `fit`.
+
+    Raises:
+        NumericalError: if the objective is undefined at every start.
+    """
+    if len(starts) == 1 or max_iterations <= TRIAL:
+        return fit(starts[0], X, y, max_iterations=max_iterations, **options)
+    tried: list[FitResult] = []
+    for number, start in enumerate(starts, 1):
+        try:
+            trial: dict[str, Any] = options | {"max_iterations": TRIAL, "n_restarts": 0}
+            tried.append(fit(start, X, y, **trial))
+        except NumericalError:
+            if number == len(starts) and not tried:
+                raise
+            continue
+        if tried[-1].interrupted:
+            break
+    best = min(tried, key=lambda result: result.objective)
+    evaluations = sum(result.n_evaluations for result in tried)
+    if tried[-1].interrupted:
+        last: dict[str, Any] = {"converged": False, "interrupted": True, "message": tried[-1].message}
+        return dataclasses.replace(best, n_evaluations=evaluations, **last)
+    result = fit(best.model, X, y, max_iterations=max_iterations - TRIAL, **options)
+    return dataclasses.replace(
+        result,
+        history=best.history + result.history,
+        n_iterations=best.n_iterations + result.n_iterations,
+        n_evaluations=evaluations + result.n_evaluations,
+    )
