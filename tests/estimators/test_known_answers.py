@@ -49,21 +49,24 @@ def test_learning_finds_the_maximum_that_scikit_learn_finds():
 @SETTINGS
 @pytest.mark.parametrize("mean", ["constant", "linear"])
 def test_everything_is_in_the_units_of_the_data(setting, mean):
-    """Other units and origins change parameters and evidence as they must, and nothing else."""
+    """Other units and origins change parameters and evidence as they must, and nothing else.
+
+    As far as learning goes: it ends when it gains next to nothing, not at one exact point.
+    """
     X, y = problem()
     x_unit, x_origin, unit, origin = np.array([1e-4, 300.0]), np.array([5.0, -1e3]), 1e3, 2e4
     plain = cavity.GPRegressor(mean=mean, **setting).fit(X, y)
     other = cavity.GPRegressor(mean=mean, **setting).fit(X * x_unit + x_origin, y * unit + origin)
-    assert other.log_evidence_ == pytest.approx(plain.log_evidence_ - 60 * np.log(unit), abs=1e-4)
+    assert other.log_evidence_ == pytest.approx(plain.log_evidence_ - 60 * np.log(unit), abs=1e-2)
     found, expected = other.kernel_, plain.kernel_
-    np.testing.assert_allclose(found.lengthscale / x_unit, expected.lengthscale, rtol=1e-3)
-    np.testing.assert_allclose(found.variance / unit**2, expected.variance, rtol=1e-3)
+    np.testing.assert_allclose(found.lengthscale / x_unit, expected.lengthscale, rtol=0.02)
+    np.testing.assert_allclose(found.variance / unit**2, expected.variance, rtol=0.02)
     noise, expected = other.likelihood_.variance, plain.likelihood_.variance
-    np.testing.assert_allclose(noise / unit**2, expected, rtol=1e-3)
+    np.testing.assert_allclose(noise / unit**2, expected, rtol=0.02)
     predicted = other.predict(NEW * x_unit + x_origin, return_std=True)
     mean, std = plain.predict(NEW, return_std=True)
-    np.testing.assert_allclose((predicted[0] - origin) / unit, mean, atol=1e-4)
-    np.testing.assert_allclose(predicted[1] / unit, std, rtol=1e-4)
+    np.testing.assert_allclose((predicted[0] - origin) / unit, mean, atol=1e-3)
+    np.testing.assert_allclose(predicted[1] / unit, std, rtol=5e-3)
 
 
 @SETTINGS

@@ -167,7 +167,7 @@ def test_missing_outputs_are_left_out(setting):
     model = cavity.GPRegressor(missing="skip", **setting).fit(X, holes)
     without = cavity.GPRegressor(**setting).fit(X[~absent], y[~absent])
     np.testing.assert_allclose(model.predict(NEW), without.predict(NEW), atol=0.02)
-    assert model.log_evidence_ == pytest.approx(without.log_evidence_, abs=0.1)
+    assert model.log_evidence_ == pytest.approx(without.log_evidence_, abs=0.5)
 
 
 def test_each_output_may_miss_its_own_rows():

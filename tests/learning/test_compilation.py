@@ -45,7 +45,6 @@ def test_a_second_run_in_the_same_bucket_compiles_nothing(run, power, full):
     """Other rows, other values, another count of rows, another power between 0 and 1."""
     options = {"max_iterations": 3} if run is cavity.fit else {}
     work(run, 45, 0, power=power, full=full, **options)
-    assert COMPILED
     COMPILED.clear()
     other = 0.7 if power else 0.0
     work(run, 52, 1, power=other, full=full, **options)
@@ -53,10 +52,10 @@ def test_a_second_run_in_the_same_bucket_compiles_nothing(run, power, full):
 
 
 def test_another_bucket_does_compile():
-    """So the listener is able to hear."""
+    """So the listener is able to hear. No other test has tables of this length."""
     work(cavity.infer, 45, 0)
     COMPILED.clear()
-    work(cavity.infer, 70, 1)
+    work(cavity.infer, 2_900, 1)
     assert COMPILED
 
 

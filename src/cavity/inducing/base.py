@@ -8,6 +8,7 @@ other functional, so a new kind of inducing variable needs one method.
 import abc
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -44,6 +45,9 @@ class Points(AbstractInducing):
     """
 
     Z: Float[Array, "M D"] = real(input=1, location=True)
+
+    def __init__(self, Z: Any):
+        self.Z = Z
 
     def __call__(self, g: Callable[[Float[Array, " D"]], Array]) -> Float[Array, "M ..."]:
         return jax.vmap(g)(self.Z)

@@ -84,22 +84,22 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        kernel="rbf",
-        likelihood="gaussian",
-        method="power_ep",
-        power=0.5,
-        n_inducing="auto",
-        inducing="greedy",
-        learn_inducing=True,
-        mean="constant",
-        block_size=None,
-        missing="error",
-        standardise=True,
-        n_restarts=0,
-        max_iterations=1000,
-        tolerance=1e-3,
-        jitter=1e-8,
-        random_state=None,
+        kernel: Any = "rbf",
+        likelihood: Any = "gaussian",
+        method: Any = "power_ep",
+        power: Any = 0.5,
+        n_inducing: Any = "auto",
+        inducing: Any = "greedy",
+        learn_inducing: Any = True,
+        mean: Any = "constant",
+        block_size: Any = None,
+        missing: Any = "error",
+        standardise: Any = True,
+        n_restarts: Any = 0,
+        max_iterations: Any = 1000,
+        tolerance: Any = 1e-3,
+        jitter: Any = 1e-8,
+        random_state: Any = None,
     ):
         self.kernel = kernel
         self.likelihood = likelihood
@@ -297,7 +297,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         one_of("missing", self.missing, ("error", "skip"))
         if self.missing == "error":
             both: Any = {"multi_output": True, "y_numeric": True}
-            return validate_data(self, X, y, dtype=np.float64, order="C", **both)
+            found: Any = validate_data(self, X, y, dtype=np.float64, order="C", **both)
+            return found[0], np.asarray(found[1], dtype=np.float64)
         X = validate_data(self, X, dtype=np.float64, order="C")
         allowed: Any = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
         return X, check_array(y, ensure_2d=False, input_name="y", **allowed)
@@ -315,7 +316,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             ("tolerance", self.tolerance, np.inf),
             ("jitter", self.jitter, MOST_JITTER),
         ):
-            if not isinstance(value, Real) or not 0.0 <= value <= most:
+            if not isinstance(value, Real) or not 0.0 <= float(value) <= most:
                 raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
 
     def _settings(self, seed):

@@ -47,7 +47,11 @@ def fit_best(
     best = min(tried, key=lambda result: result.objective)
     evaluations = sum(result.n_evaluations for result in tried)
     if tried[-1].interrupted:
-        last: dict[str, Any] = {"converged": False, "interrupted": True, "message": tried[-1].message}
+        last: dict[str, Any] = {
+            "converged": False,
+            "interrupted": True,
+            "message": tried[-1].message,
+        }
         return dataclasses.replace(best, n_evaluations=evaluations, **last)
     result = fit(best.model, X, y, max_iterations=max_iterations - TRIAL, **options)
     return dataclasses.replace(

@@ -132,7 +132,7 @@ class AbstractPosterior(eqx.Module):
             ValueError: if X is unusable, or noise variances are missing or unusable.
         """
         mean, var = self.marginals(X)
-        noise = check_noise(rows, mean.shape[0])
+        noise: Any = check_noise(rows, mean.shape[0])
         if noise is None and self.known_noise:
             raise ValueError(
                 "the model was fitted with a known noise variance per row, so predicting y needs "
@@ -149,7 +149,7 @@ class AbstractPosterior(eqx.Module):
         check_finite("X", X)
         return X
 
-    def _shape(self, x: Float[Array, "n P"]) -> Array:
+    def _shape(self, x: Float[Array, "n P"]) -> Any:
         # not jnp.asarray, which compiles for every shape
         return jax.device_put(x[:, 0] if self.single else x)
 
@@ -172,7 +172,7 @@ class AbstractPosterior(eqx.Module):
         return jax.tree.map(lambda *x: (np if known else jnp).concatenate(x), *parts)
 
 
-def _first(x: Array, rows: int) -> Array:
+def _first(x: Any, rows: int) -> Any:
     """The first rows; of known values in numpy, because JAX compiles a slice of every length."""
     return x[:rows] if isinstance(x, Tracer) else np.asarray(x)[:rows]
 
