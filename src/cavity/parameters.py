@@ -270,6 +270,12 @@ def _leaves(model: Any, shadow: Any, kind: Callable[[Any], bool]) -> tuple[list,
             f"a tree of bijections or priors must have the structure of the model: the model has "
             f"{len(values)} arrays, the tree {len(shadows)} entries"
         )
+    for value, entry in zip(values, shadows, strict=True):
+        if eqx.is_inexact_array(value) and not kind(entry):
+            raise TypeError(
+                "each array of a tree of bijections must be a Real, Positive, Interval or FIXED "
+                f"(the classes, not the declarations of fields), given {type(entry).__name__}"
+            )
     return values, shadows, structure
 
 

@@ -1,5 +1,6 @@
 """Learning: what it maximises, what it leaves alone, how it ends."""
 
+import importlib
 import itertools
 
 import equinox as eqx
@@ -236,3 +237,53 @@ def test_full_and_several_outputs():
     assert result.log_evidence > start
     assert result.jitter == 0.0
     assert result.posterior.marginals(X[:2]).mean.shape == (2, 3)
+
+
+def test_an_interrupt_between_runs_keeps_the_finished_one(monkeypatch):
+    """At the first evaluation of a restart there is nothing of its own to keep."""
+    X, y = np.linspace(0, 3, 20)[:, None], np.sin(np.linspace(0, 3, 20))
+    model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Gaussian())
+    fit_module = importlib.import_module("cavity.learning.fit")
+    once, runs = fit_module._Run.once, []
+
+    def interrupted_later(self, *arguments):
+        runs.append(arguments)
+        if len(runs) > 1:
+            raise KeyboardInterrupt
+        return once(self, *arguments)
+
+    monkeypatch.setattr(fit_module._Run, "once", interrupted_later)
+    result = cavity.fit(model, X, y, n_restarts=2, max_iterations=3)
+    assert result.interrupted
+    assert not result.converged
+    assert np.isfinite(result.log_evidence)
+
+
+def test_declarations_in_a_tree_of_bijections_are_refused():
+    X, y = np.linspace(0, 3, 20)[:, None], np.sin(np.linspace(0, 3, 20))
+    model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Gaussian())
+    maps = eqx.tree_at(
+        lambda m: m.likelihood.variance,
+        cavity.parameters.bijections(model),
+        cavity.parameters.interval(0.05, 0.3),
+    )
+    with pytest.raises(TypeError, match="Interval or FIXED"):
+        cavity.fit(model, X, y, bijections=maps)
+
+
+@pytest.mark.parametrize(
+    ("parts", "name"),
+    [
+        (("rbf", cavity.likelihoods.Gaussian()), "kernel"),
+        ((cavity.kernels.RBF(), "gaussian"), "likelihood"),
+    ],
+)
+def test_parts_of_the_wrong_type_are_refused(parts, name):
+    with pytest.raises(TypeError, match=name):
+        cavity.GP(*parts)
+
+
+def test_a_method_by_name_is_refused():
+    model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Gaussian())
+    with pytest.raises(TypeError, match="method"):
+        cavity.infer(model, np.zeros((3, 1)), np.zeros(3), method="power_ep")

@@ -12,6 +12,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
 
 from cavity.kernels.base import AbstractKernel
 from cavity.numerics.types import Array, Float
@@ -47,6 +48,11 @@ class Points(AbstractInducing):
     Z: Float[Array, "M D"] = real(input=1, location=True)
 
     def __init__(self, Z: Any):
+        if np.ndim(Z) != 2:
+            raise ValueError(
+                f"points must be a matrix (M, D), given {np.ndim(Z)} axes; a single input column "
+                "is Z[:, None]"
+            )
         self.Z = Z
 
     def __call__(self, g: Callable[[Float[Array, " D"]], Array]) -> Float[Array, "M ..."]:

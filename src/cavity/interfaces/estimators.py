@@ -34,7 +34,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     and predictions are in the units of the data: standardising only chooses the starting values
     and centres the prior mean; nothing is transformed. With several outputs of different spread,
     each is divided by its own relative spread first (`output_scale_`), because they share one
-    kernel and one noise variance.
+    kernel and one noise variance; the fitted parameters are then those of the divided outputs.
 
     Args:
         kernel: text such as "rbf", "rbf + linear" or "matern52 * periodic[0]", with one

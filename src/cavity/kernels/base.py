@@ -36,7 +36,7 @@ class AbstractKernel(eqx.Module):
         """The variances of the function at the rows of X."""
 
     def __add__(self, other: "AbstractKernel") -> "AbstractKernel":
-        return Sum(self, other)
+        return Sum(self, other) if isinstance(other, AbstractKernel) else NotImplemented
 
     def __mul__(self, other: "AbstractKernel | float") -> "AbstractKernel":
         return Product(self, other) if isinstance(other, AbstractKernel) else Scaled(self, other)

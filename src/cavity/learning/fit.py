@@ -20,7 +20,7 @@ from cavity.learning.infer import (
     one_blas_thread,
 )
 from cavity.learning.objective import Objective
-from cavity.learning.optimise import Minimum, Progress, StartFailed, minimise
+from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed, minimise
 from cavity.models.base import AbstractModel
 from cavity.numerics.summary import table
 from cavity.parameters import (
@@ -122,7 +122,7 @@ def fit(
     References:
         Bui (2017), S23, S69; van der Wilk (2018), items 5 and 47.
     """
-    check_model(model, blocks)
+    check_model(model, blocks, method)
     data = prepare(X, y, power=power, blocks=blocks, rows=rows, missing=missing)
     model = as_dtype(model, data)
     final = default_bijections(model) if bijections is None else bijections
@@ -200,6 +200,15 @@ class _Run:
                 if restart == 0:
                     raise NumericalError(culprit(model, self.data)) from None
                 continue
+            except NumericalError:
+                if restart == 0:
+                    raise
+                continue
+            except KeyboardInterrupt:
+                if best is None:
+                    raise
+                best = (best[0], _interrupted(best[1]), best[2])
+                break
             evaluations += found[1].evaluations
             if best is None or found[1].objective < best[1].objective:
                 best = found
@@ -214,7 +223,13 @@ class _Run:
         """One run through the stages of a schedule."""
         minimum, evaluations = None, 0
         for maps in stages:
-            model, minimum, jitter = self.once(model, maps, jitter)
+            try:
+                model, minimum, jitter = self.once(model, maps, jitter)
+            except KeyboardInterrupt:
+                if minimum is None:
+                    raise
+                minimum = _interrupted(minimum)
+                break
             evaluations += minimum.evaluations
             if minimum.interrupted:
                 break
@@ -263,6 +278,12 @@ class _Run:
                 "the objective is finite where learning starts, but its gradient is not; start "
                 "from other parameter values, and check the gradient of kernels of your own"
             ) from None
+
+
+def _interrupted(minimum: Minimum) -> Minimum:
+    """A finished run that stands for one that was interrupted before its first evaluation."""
+    changes: dict[str, Any] = {"converged": False, "interrupted": True, "message": INTERRUPTED}
+    return dataclasses.replace(minimum, **changes)
 
 
 def _perturbed(model: AbstractModel, maps: Any, random: np.random.Generator) -> AbstractModel:

@@ -169,13 +169,15 @@ def infer(
     References:
         Bui (2017), S21 to S27; Turner's slides, S7 and S10.
     """
-    check_model(model, blocks)
+    check_model(model, blocks, method)
     data = prepare(X, y, power=power, blocks=blocks, rows=rows, missing=missing)
     return infer_from(as_dtype(model, data), data, method, first_jitter(model, jitter))
 
 
-def check_model(model: AbstractModel, blocks: Any) -> None:
-    """Raises ValueError for combinations that make no sense."""
+def check_model(model: AbstractModel, blocks: Any, method: Any) -> None:
+    """Refuses what is no method (TypeError), and combinations that make no sense (ValueError)."""
+    if not isinstance(method, PowerEP):
+        raise TypeError(f"method must be an object such as cavity.PowerEP(), given {method!r}")
     if blocks is not None and model.inducing is None:
         raise ValueError(
             "blocks change nothing in a full GP, which is exact; give the model inducing "

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+INTERRUPTED = "interrupted; this is the best so far"
 # Iterations over which the mean decrease is judged.
 WINDOW = 10
 
@@ -167,8 +168,7 @@ def minimise(
     except KeyboardInterrupt:
         if search.x is None:
             raise
-        message = "interrupted; this is the best so far"
-        return search.minimum(message, converged=False, interrupted=True)
+        return search.minimum(INTERRUPTED, converged=False, interrupted=True)
     if search.reason:
         return search.minimum(search.reason, converged=True)
     if found.status == 1:

@@ -23,6 +23,19 @@ from cavity.numerics.powers import Power
 from cavity.numerics.summary import table
 from cavity.numerics.types import Array, Scalar
 
+_HOMES = {
+    "kernel": "kernels",
+    "likelihood": "likelihoods",
+    "inducing": "inducing",
+    "mean": "means",
+}
+_EXAMPLES = {
+    "kernel": "RBF()",
+    "likelihood": "Gaussian()",
+    "inducing": "Points(Z)",
+    "mean": "Constant()",
+}
+
 
 class GP(AbstractModel):
     r"""A latent function with a Gaussian process prior, seen through a likelihood.
@@ -58,6 +71,18 @@ class GP(AbstractModel):
         inducing: AbstractInducing | None = None,
         mean: AbstractMean | None = None,
     ):
+        parts = (
+            ("kernel", kernel, AbstractKernel),
+            ("likelihood", likelihood, AbstractLikelihood),
+            ("inducing", inducing, AbstractInducing | None),
+            ("mean", mean, AbstractMean | None),
+        )
+        for name, part, kind in parts:
+            if not isinstance(part, kind):
+                raise TypeError(
+                    f"{name} of a GP must be an object of cavity.{_HOMES[name]}, such as "
+                    f"{_EXAMPLES[name]}; given {type(part).__name__}"
+                )
         self.kernel = kernel
         self.likelihood = likelihood
         self.inducing = inducing
