@@ -143,7 +143,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         rows = None if noise_variance is None else {"noise_variance": np.asarray(noise_variance)}
         self._check_settings(X, y, rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        outputs = y[:, None] if y.ndim == 1 else y
+        outputs = y.reshape(len(y), -1)
         scale = self._relative_spread(outputs)
         if rows is not None and np.ptp(scale) > 0:
             raise ValueError(
@@ -259,8 +259,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             ValueError: for unusable inputs, or outputs of another shape than in fit.
         """
         out = self._outputs(self._inputs(X), noise_variance)
-        float64: Any = np.float64
-        y = check_array(y, dtype=float64, ensure_2d=False, input_name="y")
+        y = check_array(y, dtype="float64", ensure_2d=False, input_name="y")
         shape = self._single(out.mean).shape
         if y.shape != shape:
             raise ValueError(f"y must have shape {shape}, as in fit, given {y.shape}")
