@@ -34,7 +34,7 @@ class Cost:
 
 
 def estimate_cost(model: AbstractModel, n_rows: int, n_inputs: int, *, outputs: int = 1) -> Cost:
-    """A rough estimate (within a factor of three) of the time and memory of learning.
+    """A rough estimate of the time and memory of learning.
 
     From the count of matrix products of one evaluation, and the measured speed of one.
 
