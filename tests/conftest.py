@@ -4,6 +4,7 @@ Environment: CAVITY_TYPECHECK=0 leaves the run-time shape checks out; CAVITY_DAT
 folder of the real data sets (default ../shared/data beside the repository).
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -37,6 +38,7 @@ if os.environ.get("CAVITY_TYPECHECK", "1") != "0":
     install_import_hook("cavity", f"{typecheck.__name__}.checked")
 
 ROOT = Path(__file__).parent.parent
+MOST_MAPS = 30_000
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +52,19 @@ def precision(request):
         yield
     finally:
         jax.config.update("jax_enable_x64", True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def room_for_programs():
+    """Forgets compiled programs before the process runs out of memory maps.
+
+    Each program holds a few, Linux allows 65,530, and the compiler dies without a word beyond.
+    """
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_bytes().splitlines()) > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

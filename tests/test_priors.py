@@ -1,13 +1,14 @@
 """Prior densities against scipy, and their sum over a model."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
 import cavity
-from cavity import priors
+from cavity import parameters, priors
 from tests.tolerances import assert_close
 
 CASES = [
@@ -46,6 +47,36 @@ def test_half_normal_has_no_negative_values():
 def test_impossible_parameters_are_refused(make, name):
     with pytest.raises(ValueError, match=f"{name} of a prior must be positive"):
         make()
+
+
+@pytest.mark.parametrize(
+    ("entry", "given"),
+    [
+        (parameters.Positive(), "given Positive"),
+        (parameters.positive(), "given Field"),
+        (priors.LogNormal, "given <class 'cavity.priors.LogNormal'>"),
+        (stats.norm(0.0, 1.0), "given rv_continuous_frozen|given <scipy"),
+        (1.5, "given 1.5"),
+    ],
+    ids=["bijection", "declaration", "class", "scipy", "number"],
+)
+def test_entries_that_are_no_priors_are_named(entry, given):
+    model = cavity.kernels.RBF(2.0, [0.5, 3.0])
+    tree = eqx.tree_at(lambda m: m.lengthscale, priors.flat(model), entry)
+    words = rf"entry lengthscale .* must be a prior of cavity\.priors, such as LogNormal.*{given}"
+    with pytest.raises(TypeError, match=words):
+        priors.log_prior(model, tree)
+    with pytest.raises(TypeError, match=words):
+        jax.jit(lambda m: priors.log_prior(m, tree))(model)
+
+
+def test_priors_of_another_structure_are_refused():
+    model = cavity.kernels.RBF()
+    pair = eqx.tree_at(lambda m: m.lengthscale, priors.flat(model), [priors.Normal()] * 2)
+    with pytest.raises(ValueError, match="the model has 2 arrays, the tree 3 entries"):
+        priors.log_prior(model, pair)
+    with pytest.raises(ValueError, match="the model has 2 arrays, the tree 1 entry"):
+        priors.log_prior(model, {"lengthscale": priors.Normal()})
 
 
 def test_log_prior_sums_over_all_values():

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.numerics.types import Array, Float
+from cavity.numerics.words import counted
 from cavity.parameters import fixed, real
 
 
@@ -83,7 +84,7 @@ class Linear(AbstractMean):
     def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
         if X.shape[1] != self.weights.shape[0]:
             raise ValueError(
-                f"the linear mean has weights for {self.weights.shape[0]} columns, the inputs "
-                f"have {X.shape[1]}"
+                f"the linear mean has weights for {counted(self.weights.shape[0], 'column')}, "
+                f"the inputs have {X.shape[1]}"
             )
         return jnp.matmul(X - self.centre, self.weights) + self.bias

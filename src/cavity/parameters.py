@@ -16,7 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.numerics.names import dotted, is_entry
 from cavity.numerics.types import Array, Float
+from cavity.numerics.words import counted
 
 Model = TypeVar("Model")
 
@@ -206,9 +208,11 @@ def _shadow(node: Any, field: dataclasses.Field | None, leaf: Callable) -> Any:
         )
     if isinstance(node, tuple | list):
         return type(node)(_shadow(child, field, leaf) for child in node)
-    if isinstance(node, float) or eqx.is_inexact_array(node):
-        return leaf(field, node)
-    return node
+    return leaf(field, node) if _is_float(node) else node
+
+
+def _is_float(node: Any) -> bool:
+    return isinstance(node, float) or eqx.is_inexact_array(node)
 
 
 def bijections(model: Model) -> Model:
@@ -258,25 +262,41 @@ def _metadata(field: dataclasses.Field | None) -> Any:
     return {} if field is None else field.metadata
 
 
-def _is_bijection(x: Any) -> bool:
-    return isinstance(x, Real | Positive | Interval | Fixed)
+def entries(
+    model: Any,
+    shadow: Any,
+    kinds: Any = Bijection,
+    wanted: str = "of a tree of bijections must be a Real, Positive, Interval or FIXED (the "
+    "classes, not the declarations of fields)",
+) -> list[tuple[str, Any, Any]]:
+    """Dotted name, value and shadow entry of each leaf of a model, in order.
 
+    Args:
+        model: the model.
+        shadow: a shadow tree of it, possibly edited.
+        kinds: what the entries of float arrays may be.
+        wanted: the same in words.
 
-def _leaves(model: Any, shadow: Any, kind: Callable[[Any], bool]) -> tuple[list, list, Any]:
-    values, structure = jax.tree.flatten(model)
-    shadows = jax.tree.leaves(shadow, is_leaf=kind)
+    Raises:
+        ValueError: if the trees differ in structure.
+        TypeError: naming an entry of another kind.
+    """
+    values, _ = jax.tree_util.tree_flatten_with_path(model)
+    shadows = jax.tree.leaves(shadow, is_leaf=is_entry)
     if len(values) != len(shadows):
         raise ValueError(
-            f"a tree of bijections or priors must have the structure of the model: the model has "
-            f"{len(values)} arrays, the tree {len(shadows)} entries"
+            "a tree of bijections or priors must have the structure of the model: the model has "
+            f"{counted(len(values), 'array')}, the tree "
+            f"{counted(len(shadows), 'entry', 'entries')}"
         )
-    for value, entry in zip(values, shadows, strict=True):
-        if eqx.is_inexact_array(value) and not kind(entry):
-            raise TypeError(
-                "each array of a tree of bijections must be a Real, Positive, Interval or FIXED "
-                f"(the classes, not the declarations of fields), given {type(entry).__name__}"
-            )
-    return values, shadows, structure
+    found = []
+    for (path, value), entry in zip(values, shadows, strict=True):
+        name = dotted(path)
+        if _is_float(value) and not isinstance(entry, kinds):
+            given = repr(entry) if len(repr(entry)) < 60 else type(entry).__name__
+            raise TypeError(f"the entry {name} {wanted}, given {given}")
+        found.append((name, value, entry))
+    return found
 
 
 def to_real(model: Any, bijection_tree: Any) -> Float[Array, " parameters"]:
@@ -286,12 +306,7 @@ def to_real(model: Any, bijection_tree: Any) -> Float[Array, " parameters"]:
         model: the model.
         bijection_tree: what `bijections(model)` gives, possibly edited.
     """
-    values, maps, _ = _leaves(model, bijection_tree, _is_bijection)
-    parts = [
-        jnp.ravel(b.to_real(jnp.asarray(v)))
-        for v, b in zip(values, maps, strict=True)
-        if _is_bijection(b) and b.free
-    ]
+    parts = [jnp.ravel(b.to_real(jnp.asarray(v))) for v, b in free_parts(model, bijection_tree)]
     return jnp.concatenate(parts) if parts else jnp.zeros((0,))
 
 
@@ -300,17 +315,16 @@ def from_real(vector: Float[Array, " parameters"], model: Model, bijection_tree:
 
     Inverse of `to_real`; fixed parameters keep the values they have in `model`.
     """
-    values, maps, structure = _leaves(model, bijection_tree, _is_bijection)
     new, start = [], 0
-    for value, b in zip(values, maps, strict=True):
-        if _is_bijection(b) and b.free:
+    for _, value, b in entries(model, bijection_tree):
+        if isinstance(b, Bijection) and b.free:
             size = int(np.size(value))
             part = vector[start : start + size].reshape(np.shape(value))
             new.append(b.from_real(part))
             start += size
         else:
             new.append(value)
-    return jax.tree.unflatten(structure, new)
+    return jax.tree.unflatten(jax.tree.structure(model), new)
 
 
 def free_parts(model: Any, bijection_tree: Any, *shadows: Any) -> list[tuple[Any, ...]]:
@@ -321,11 +335,8 @@ def free_parts(model: Any, bijection_tree: Any, *shadows: Any) -> list[tuple[Any
         bijection_tree: what `bijections(model)` gives, possibly edited.
         *shadows: further shadow trees, whose entries are not modules.
     """
-    values, maps, _ = _leaves(model, bijection_tree, _is_bijection)
-    columns = [jax.tree.leaves(tree, is_leaf=_is_entry) for tree in shadows]
-    rows = zip(values, maps, *columns, strict=True)
-    return [row for row in rows if _is_bijection(row[1]) and row[1].free]
-
-
-def _is_entry(x: Any) -> bool:
-    return not isinstance(x, eqx.Module | tuple | list) and x is not None
+    columns = [jax.tree.leaves(tree, is_leaf=is_entry) for tree in shadows]
+    rows = zip(entries(model, bijection_tree), *columns, strict=True)
+    return [
+        (value, b, *more) for (_, value, b), *more in rows if isinstance(b, Bijection) and b.free
+    ]

@@ -6,13 +6,12 @@ Densities are of the real value, with no Jacobian of the optimiser's scale.
 import dataclasses
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 
 from cavity.numerics.types import Array, Scalar
-from cavity.parameters import Model, describe
+from cavity.parameters import Model, describe, entries
 
 
 def _check_positive(**values: float) -> None:
@@ -135,11 +134,19 @@ def flat(model: Model) -> Model:
 
 
 def log_prior(model: Any, prior_tree: Any) -> Scalar:
-    """The sum of the log prior densities of the model's parameters, in nats."""
-    values = jax.tree.leaves(model)
-    densities = jax.tree.leaves(prior_tree, is_leaf=lambda x: isinstance(x, Prior))
+    """The sum of the log prior densities of the model's parameters, in nats.
+
+    Args:
+        model: the model.
+        prior_tree: what `flat(model)` gives, possibly edited.
+
+    Raises:
+        ValueError: if the tree has another structure than the model.
+        TypeError: naming an entry that is no prior.
+    """
+    wanted = "of a tree of priors must be a prior of cavity.priors, such as LogNormal(1.0, 0.5)"
     total = jnp.zeros(())
-    for value, prior in zip(values, densities, strict=True):
+    for _, value, prior in entries(model, prior_tree, Prior, wanted):
         if isinstance(prior, Prior) and not isinstance(prior, Flat):
             total = total + jnp.sum(prior.log_prob(value))
     return total

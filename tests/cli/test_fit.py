@@ -124,6 +124,10 @@ def test_known_noise_takes_the_place_of_a_learned_one(here, tables):
     assert "noise" not in done.json["inputs"]
     predicted = run("predict", "m.cavity", tables / "test.csv", "--out", "p.csv")
     assert predicted.code == 0
+    learned = run("show", "m.cavity", "--json").json["parameters"]
+    assert learned == done.json["parameters"]
+    assert sorted(learned) == ["kernel.lengthscale", "kernel.variance", "mean.value"]
+    assert "likelihood.variance" not in run("show", "m.cavity").out
     latent = pl.read_csv("p.csv")["std"].to_numpy() ** 2 - people(12, 4)["noise"].to_numpy()
     assert np.all(latent > 0)
 

@@ -1,5 +1,7 @@
 """`cavity predict`, `evaluate` and `report`."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -115,6 +117,41 @@ def test_evaluate_means_over_several_targets(two_targets, tables):
 def test_undefined_measures_are_null(here, model):
     people(1, 4).write_csv("row.csv")
     assert run("evaluate", model, "row.csv", "--json").json["metrics"]["smse"] is None
+
+
+ALONE = re.compile(r"(?<![\d.])1 (rows|inputs|figures|evaluations|(inducing )?points|columns)\b")
+
+
+def test_one_is_singular(here):
+    """One row, one input, one inducing point, one iteration: and what is said of them."""
+    people(1).select("height", "weight").write_csv("one.csv")
+    gaps = pl.DataFrame({"height": [1.7, None], "weight": [70.0, 60.0]})
+    gaps.write_csv("gaps.csv")
+    fit = "fit one.csv --target weight --out m.cavity --inducing 1 --max-iterations 1"
+    texts = [run(fit).out]
+    assert "1 row, 1 input" in texts[0]
+    assert "1 inducing point, power" in texts[0]
+    assert "in 1 iteration: " in texts[0]
+    texts += [predict("m.cavity", "one.csv").out, run("evaluate m.cavity one.csv").out]
+    assert "predictions of 1 row written" in texts[1]
+    assert "1 row of one.csv" in texts[2]
+    refused = run("evaluate m.cavity gaps.csv").err
+    assert "(1 of 2 rows has a missing cell)" in refused
+    left_out = run("evaluate m.cavity gaps.csv --drop-missing").err
+    assert "1 of 2 rows left out: a cell is missing" in left_out
+    blank = predict("m.cavity", "gaps.csv", "--drop-missing").err
+    assert "1 of 2 rows with blank outputs: a cell is missing" in blank
+    people(1).select("height", "weight").with_columns(height=None).write_csv("none.csv")
+    none = run("evaluate m.cavity none.csv --drop-missing").err
+    assert "every row has a missing cell (1 in all): none is left" in none
+    run("report m.cavity one.csv --out r.html")
+    page = re.sub("<[^>]*>", "", (here / "r.html").read_text().split("<h1>")[1])
+    assert "The triangle at the top marks the inducing point" in page
+    alts = " ".join(re.findall('alt="([^"]*)"', (here / "r.html").read_text()))
+    assert "observed values of 1 row." in alts
+    assert re.search(r"1 iteration, \d+ evaluation", page)
+    texts += [refused, left_out, blank, none, page, alts]
+    assert not [found[0] for text in texts for found in ALONE.finditer(text)]
 
 
 def test_report(here, model, tables):

@@ -1,10 +1,12 @@
 """Likelihoods that are not Gaussian, by quadrature: what the general row is for."""
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr, logsumexp
 
-from cavity.likelihoods import AbstractLikelihood, NormalPredictive
+from cavity.likelihoods import AbstractLikelihood, NormalPredictive, Support
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive
 
@@ -17,12 +19,18 @@ class Probit(AbstractLikelihood):
 
     scale: Float[Array, ""] = positive(output=1)
 
-    def log_prob(self, f, y, noise):
+    support: ClassVar[Support] = Support.REAL
+    log_concave: ClassVar[bool] = True
+
+    def log_prob(self, f, y):
         return log_ndtr(y * f / self.scale)
 
-    def log_power_mean(self, mean, var, y, noise, power):
+    def landmarks(self, mean, var, y, power):
+        return ((jnp.zeros_like(y), jnp.broadcast_to(self.scale, y.shape)),)
+
+    def log_power_mean(self, mean, var, y, power, side):
         f = mean[..., None] + jnp.sqrt(var)[..., None] * NODES
-        logs = self.log_prob(f, y[..., None], noise)
+        logs = self.log_prob(f, y[..., None])
         mean_log = jnp.sum(logs * WEIGHTS, axis=-1)
         if isinstance(power, float) and power == 0.0:
             return mean_log
@@ -32,5 +40,5 @@ class Probit(AbstractLikelihood):
         excess = logsumexp(above, axis=-1, b=WEIGHTS) / a
         return mean_log + jnp.where(power == 0.0, 0.0, excess)
 
-    def predictive(self, mean, var, noise=None):
+    def predictive(self, mean, var, side):
         return NormalPredictive(mean, var)

@@ -212,7 +212,7 @@ def test_bui_10_12_site_updates_match_tilted_moments(state, power):
     def log_z(m, V):
         f_mean, f_var = w @ m, D[n] + w @ V @ w
         likelihood = cavity.likelihoods.Gaussian(noise)
-        return power * likelihood.log_power_mean(f_mean, f_var, jnp.asarray(p.y[n]), None, power)
+        return power * likelihood.log_power_mean(f_mean, f_var, jnp.asarray(p.y[n]), power)
 
     g, G = jax.grad(log_z, (0, 1))(jnp.asarray(m_c), jnp.asarray(V_c))
     tilted_mean = m_c + V_c @ g

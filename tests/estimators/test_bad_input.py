@@ -75,6 +75,7 @@ SETTINGS = [
     ({"power": 1.5}, r"power must lie in \[0, 1\].*given 1.5"),
     ({"power": -0.1}, r"power must lie in \[0, 1\].*given -0.1"),
     ({"power": np.nan}, r"power must lie in \[0, 1\].*given nan"),
+    ({"power": "half"}, r"power must be a number in \[0, 1\], or one per row; given 'half'"),
     ({"power": np.full(7, 0.5)}, r"one number or one per row, \(60,\), given shape \(7,\)"),
     ({"n_inducing": 0}, "n_inducing must be .*at least 1, given 0"),
     ({"n_inducing": -5}, "n_inducing must be .*at least 1, given -5"),
@@ -148,6 +149,13 @@ def test_a_kernel_for_other_columns():
             cavity.GPRegressor(kernel=kernel).fit(X, Y)
 
 
+@pytest.mark.x32
+def test_a_kernel_with_impossible_values():
+    kernel = cavity.kernels.RBF(1.0, [1.0, -1.0])
+    with pytest.raises(ValueError, match=r"kernel\.lengthscale\[1\] starts at -1, but its domain"):
+        cavity.GPRegressor(kernel=kernel).fit(X, Y)
+
+
 @pytest.fixture(scope="module")
 def fitted():
     return cavity.GPRegressor(max_iterations=0).fit(X, Y)
@@ -202,9 +210,9 @@ def test_arguments_of_predictions(fitted):
 # -------------------------------------------------------------------------- the library
 
 LIBRARY = {
-    "nan": ((NAN, Y), {}, ValueError, r"X has 1 entries .*first at index \[3, 1\]; remove or"),
-    "infinity": ((INFINITE, Y), {}, ValueError, r"X has 1 entries .*index \[5, 0\]"),
-    "nan in y": ((X, HOLES), {}, ValueError, r"y has 1 entries .*index \[4"),
+    "nan": ((NAN, Y), {}, ValueError, r"X has 1 entry .*, at index \[3, 1\]; remove or"),
+    "infinity": ((INFINITE, Y), {}, ValueError, r"X has 1 entry .*index \[5, 0\]"),
+    "nan in y": ((X, HOLES), {}, ValueError, r"y has 1 entry .*index \[4"),
     "text": ((TEXT.to_numpy(), Y), {}, TypeError, "X must hold numbers.*encode text"),
     "lengths": ((X, Y[:-1]), {}, ValueError, "X has 60 rows but y has 59; they must match"),
     "no rows": ((X[:0], Y[:0]), {}, ValueError, "X has no rows; at least one is needed"),
@@ -218,7 +226,7 @@ LIBRARY = {
     "all missing": ((X, np.full(60, np.nan)), {"missing": "skip"}, ValueError, "every output is"),
     "outputs": ((X, np.zeros((60, 0))), {}, ValueError, "y has no output columns"),
     "too large": ((X * 1e200, Y), {}, ValueError, "X is .*too large.*change its units"),
-    "kernel": ((np.ones((60, 1)), Y), {}, ValueError, "2 values of lengthscale.*1 *columns"),
+    "kernel": ((np.ones((60, 1)), Y), {}, ValueError, "2 values of lengthscale.*1 *column;"),
 }
 
 
@@ -246,9 +254,9 @@ def test_the_library_s_predictions_check_their_inputs():
     model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Gaussian())
     posterior = cavity.infer(model, X, Y).posterior
     for method in (posterior.marginals, posterior.joint, posterior.predict):
-        with pytest.raises(ValueError, match="X has 1 columns, the model was fitted with 2"):
+        with pytest.raises(ValueError, match="X has 1 column, the model was fitted with 2"):
             method(X[:, :1])
-        with pytest.raises(ValueError, match="X has 1 entries that are NaN or infinite"):
+        with pytest.raises(ValueError, match="X has 1 entry that is NaN or infinite"):
             method(NAN)
     with pytest.raises(ValueError, match="X has 3 columns"):
         posterior.sample(np.ones((4, 3)), 2, key=jax.random.key(0))

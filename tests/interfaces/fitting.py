@@ -43,7 +43,7 @@ def fitted_to(
         "evaluations": 1,
         "jitter": float(result.jitter),
         "sites": dataclasses.asdict(result.sites),
-        "parameters": parameters(posterior.model, scale),
+        "parameters": parameters(posterior.model, scale, known_noise=posterior.known_noise),
         "test": None,
     }
     return Fitted(posterior, schema, record, scale, y.mean(axis=0), y.var(axis=0)), encoded

@@ -180,6 +180,7 @@ def test_known_noise(written, rng):
     assert names == ["fit", *QUALITY]
     assert "noise variance of each row is known" in page.text
     assert "v noise variance numeric" in page.text
+    assert "likelihood.variance" not in page.text
 
 
 def test_what_a_reader_must_hear(written):
@@ -189,8 +190,8 @@ def test_what_a_reader_must_hear(written):
     odd = table.with_columns(c=pl.Series(["new"] + ["a", "b"] * 19 + [None]))
     _, page = written(fitted, encode(odd, fitted.schema, drop_missing=True))
     assert "The fit did not converge: the limit of iterations" in page.text
-    assert "1 of 40 rows hold categories" in page.text
-    assert "1 more have missing cells" in page.text
+    assert "1 of 40 rows holds categories" in page.text
+    assert "1 more has missing cells and was left out" in page.text
 
 
 def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):

@@ -113,9 +113,6 @@ def test_fixed_parameters_stay_and_bounds_hold():
     assert result.model.likelihood.variance >= 0.3
     assert result.model.likelihood.variance < 0.31  # free, it would be 0.05
     assert "fixed" in str(result)
-    outside = eqx.tree_at(lambda b: b.kernel.variance, maps, Positive(2.0, 3.0))
-    with pytest.raises(ValueError, match=r"starts at 1 .* outside its domain \(2, 3\)"):
-        cavity.fit(model(), X, Y, bijections=outside)
 
 
 def test_nothing_to_learn():
@@ -228,6 +225,23 @@ def test_every_setting_of_inference_can_be_learned_with(options):
     assert_close(result.log_evidence, again.log_evidence, "fixed_point")
 
 
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_variance_that_known_noise_replaces_is_not_learned(edited):
+    """It has no effect, so no bijection can free it; the rest is learned as ever."""
+    start, options = model(), {"rows": {"noise_variance": np.full(N, 0.05)}, "max_iterations": 5}
+    maps = eqx.tree_at(lambda b: b.likelihood.variance, bijections(start), Positive(0.1, 2.0))
+    options |= {"bijections": maps, "schedule": (maps,)} if edited else {}
+    result = cavity.fit(start, X, Y, **options)
+    assert result.model.likelihood.variance == start.likelihood.variance
+    assert result.bijections.likelihood.variance == FIXED
+    assert result.model.kernel.variance != start.kernel.variance
+    (line,) = (row for row in str(result).splitlines() if row.startswith("likelihood.variance"))
+    assert line.split()[1:] == ["0.5", "fixed", "flat"]
+    frozen = eqx.tree_at(lambda b: b.likelihood.variance, bijections(start), FIXED)
+    again = cavity.fit(start, X, Y, **(options | {"bijections": frozen}))
+    assert again.log_evidence == result.log_evidence
+
+
 def test_full_and_several_outputs():
     full = cavity.GP(cavity.kernels.Matern52(1.0, [1.0, 1.0]), cavity.likelihoods.Gaussian(0.5))
     many = np.stack([Y, -2.0 * Y, np.cos(X[:, 0])], axis=1)
@@ -281,6 +295,12 @@ def test_declarations_in_a_tree_of_bijections_are_refused():
 def test_parts_of_the_wrong_type_are_refused(parts, name):
     with pytest.raises(TypeError, match=name):
         cavity.GP(*parts)
+
+
+def test_a_tree_of_priors_with_anything_else_is_refused():
+    tree = eqx.tree_at(lambda p: p.kernel.lengthscale, priors.flat(model()), Positive())
+    with pytest.raises(TypeError, match=r"entry kernel\.lengthscale .* given Positive"):
+        cavity.fit(model(), X, Y, priors=tree)
 
 
 def test_a_method_by_name_is_refused():

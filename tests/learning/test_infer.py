@@ -61,13 +61,17 @@ def test_what_no_jitter_mends_names_a_culprit(run):
         run(almost(0.5), P.X, P.y)
 
 
-def test_parameters_that_are_not_finite_are_named():
-    model = P.but(lengthscale=np.array([1.0, np.nan])).model
-    with pytest.raises(
-        cavity.NumericalError, match=r"parameter kernel\.lengthscale is not finite"
-    ):
-        cavity.infer(model, P.X, P.y)
-    zero = P.but(variance=0.0).model
+def test_a_parameter_without_a_domain_can_still_be_the_culprit():
+    class Bare(AbstractKernel):
+        variance: float
+
+        def cross(self, X, Z):
+            return cavity.kernels.RBF().cross(X, Z) / self.variance
+
+        def diag(self, X):
+            return cavity.kernels.RBF().diag(X) / self.variance
+
+    zero = cavity.GP(Bare(0.0), cavity.likelihoods.Gaussian())
     with pytest.raises(cavity.NumericalError, match=r"parameter kernel\.variance is zero"):
         cavity.infer(zero, P.X, P.y)
 
@@ -108,6 +112,24 @@ def test_unusable_data_are_refused(run, change, message):
         run(P.model, options.pop("X"), options.pop("y"), **options)
 
 
+@pytest.mark.parametrize("run", [cavity.infer, cavity.fit])
+@pytest.mark.parametrize(
+    ("power", "said"),
+    [
+        ("abc", "'abc'"),
+        ("0.5", "'0.5'"),
+        (None, "None"),
+        (1j, "1j"),
+        (["a"] * 17, r"\['a', 'a'"),
+        ([[0.1], [0.1, 0.2]], r"\[\[0\.1\], \[0\.1, 0\.2\]\]"),
+    ],
+)
+def test_powers_that_are_no_numbers_are_refused(run, power, said):
+    words = rf"power must be a number in \[0, 1\], or one per row; given {said}"
+    with pytest.raises(ValueError, match=words):
+        run(P.model, P.X, P.y, power=power)
+
+
 def test_blocks_of_a_full_model_are_refused():
     with pytest.raises(ValueError, match="blocks change nothing in a full GP"):
         P.but(Z=None).infer(0.5, np.zeros(ROWS, int))
@@ -131,6 +153,15 @@ def test_arrays_of_any_kind():
         (pd.DataFrame(X), pd.Series(y)),
     ):
         assert cavity.infer(P.model, *made).log_evidence == expected
+
+
+def test_a_result_prints_as_a_line_and_the_parameters():
+    result = P.infer(0.5)
+    lines = str(result).splitlines()
+    assert lines[0] == f"log evidence {result.log_evidence:.4f} nats, converged: closed form"
+    assert "\n".join(lines[1:]) == str(P.model)
+    stopped = P.infer(0.5, method=cavity.PowerEP(exact=False, max_sweeps=1))
+    assert " nats, not converged: sites did not converge: 1 sweep left" in str(stopped)
 
 
 def test_the_data_are_not_kept_by_reference():

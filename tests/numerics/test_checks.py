@@ -59,6 +59,9 @@ def test_finite():
     check_finite("X", np.zeros((2, 2)))
     with pytest.raises(ValueError, match=r"y has 2 entries .* first at index \[1, 0\]"):
         check_finite("y", np.array([[0.0, 1.0], [np.nan, np.inf]]))
+    words = r"X has 1 entry that is NaN or infinite, at index \[2\]; remove or impute that row"
+    with pytest.raises(ValueError, match=words):
+        check_finite("X", np.array([0.0, 1.0, np.inf]))
     # nothing is known of a traced value
     jax.jit(lambda x: (check_finite("X", x), x)[1])(jnp.array([np.nan]))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import cavity
 from cavity import parameters, priors
-from cavity.numerics.summary import named
+from cavity.numerics.names import named
 
 
 def model(M=3):

@@ -7,15 +7,23 @@ over their scales with their messages; for the others
 $\log s_n = \log M_a(f_n; \text{cavity}) + \sum_e D_a(q_e, t_{ne})$.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from cavity.inference.factors import ExactFactor, Factor, SiteFactor
-from cavity.inference.graph import AbstractBelief, AbstractVariable, Messages, Projection
+from cavity.inference.graph import (
+    AbstractBelief,
+    AbstractResponse,
+    AbstractVariable,
+    Messages,
+    Projection,
+)
 from cavity.inference.rows import Rows
 from cavity.inference.sites import AbstractSites
-from cavity.numerics.rows import sum_over_rows
+from cavity.numerics.rows import map_over_rows, sum_over_rows
 from cavity.numerics.types import Array, Float, Scalar
 
 
@@ -29,6 +37,8 @@ class Graph(eqx.Module):
 # For each factor: its sites, one store per edge; None for an exact factor.
 Sites = tuple[tuple[AbstractSites, ...] | None, ...]
 Beliefs = tuple[AbstractBelief, ...]
+# For each factor: means and variances seen through each edge; None for an exact factor.
+Held = tuple[tuple[tuple[Array, Array], ...] | None, ...]
 
 
 def empty_sites(graph: Graph) -> Sites:
@@ -38,28 +48,99 @@ def empty_sites(graph: Graph) -> Sites:
 
 def beliefs(graph: Graph, sites: Sites) -> Beliefs:
     """The posterior of every variable: its prior times all its messages."""
-    inbox: list[Messages | None] = [None] * len(graph.variables)
-    for factor, store in zip(graph.factors, sites, strict=True):
-        for variable, sent in _messages(graph, factor, store):
-            before = inbox[variable]
-            inbox[variable] = sent if before is None else _add(before, sent)
-    pairs = zip(graph.variables, inbox, strict=True)
+    pairs = zip(graph.variables, _inbox(graph, sites, (ExactFactor, SiteFactor)), strict=True)
     return tuple(variable.belief(m) for variable, m in pairs if m is not None)
 
 
-def energy(graph: Graph, sites: Sites) -> Scalar:
+def _inbox(graph: Graph, sites: Sites, kinds: tuple[type, ...]) -> list[Messages | None]:
+    """For every variable the product of the messages of its factors of some kinds."""
+    inbox: list[Messages | None] = [None] * len(graph.variables)
+    for factor, store in zip(graph.factors, sites, strict=True):
+        if not isinstance(factor, kinds):
+            continue
+        for variable, sent in _messages(graph, factor, store):
+            before = inbox[variable]
+            inbox[variable] = sent if before is None else _add(before, sent)
+    return inbox
+
+
+def energy(graph: Graph, sites: Sites, held: Held | None = None) -> Scalar:
     """The negative log evidence, in nats, summed over the data.
 
     At a fixed point of the sweeps it is stationary in the sites, so that gradients with respect
     to the model may hold the sites of site factors constant.
+
+    Args:
+        graph: the model laid out for inference.
+        sites: the sites of its factors.
+        held: marginals to form the cavities from in place of the beliefs' own. The energy is
+            then concave in the sites, and its maximum over them, as a function of what is held,
+            has its minima at fixed points (the expectation-consistent form).
     """
     q = beliefs(graph, sites)
     log_evidence = sum(belief.log_normaliser for belief in q)
-    for factor, store in zip(graph.factors, sites, strict=True):
+    for i, (factor, store) in enumerate(zip(graph.factors, sites, strict=True)):
         if isinstance(factor, SiteFactor):
             assert store is not None
-            log_evidence = log_evidence + _log_scales(factor, store, q)
+            marginals = None if held is None else held[i]
+            log_evidence = log_evidence + _log_scales(factor, store, q, marginals)
     return -jnp.asarray(log_evidence)
+
+
+def marginals(graph: Graph, q: Beliefs) -> Held:
+    """What the rows of every site factor see of the beliefs."""
+
+    def one(factor: Factor) -> Any:
+        if not isinstance(factor, SiteFactor):
+            return None
+
+        def part(rows: Rows) -> tuple[tuple[Array, Array], ...]:
+            return tuple((s.mean, s.var) for s in seen(factor, rows, q))
+
+        return map_over_rows(part, factor.rows, factor.chunk)
+
+    return tuple(one(factor) for factor in graph.factors)
+
+
+def respond(
+    graph: Graph, responses: tuple[AbstractResponse, ...], seen_now: Held, change: Sites
+) -> Held:
+    """Changes of all marginals, to first order, where scalar sites change.
+
+    Args:
+        graph: the model laid out for inference.
+        responses: those of the beliefs.
+        seen_now: the marginals of the beliefs.
+        change: the changes of the sites.
+    """
+    centred = tuple(
+        None
+        if store is None or given is None
+        else tuple(
+            type(site)(site.shift - site.precision * mean, site.precision)
+            for site, (mean, _) in zip(store, given, strict=True)
+        )
+        for store, given in zip(change, seen_now, strict=True)
+    )
+    inbox = _inbox(graph, centred, (SiteFactor,))
+    changes = [
+        None if m is None else response.change(m)
+        for response, m in zip(responses, inbox, strict=True)
+    ]
+
+    def one(factor: Factor) -> Any:
+        if not isinstance(factor, SiteFactor):
+            return None
+
+        def part(rows: Rows) -> tuple[tuple[Array, Array], ...]:
+            return tuple(
+                responses[edge.variable].marginal(changes[edge.variable], edge.view.project(rows))
+                for edge in factor.edges
+            )
+
+        return map_over_rows(part, factor.rows, factor.chunk)
+
+    return tuple(one(factor) for factor in graph.factors)
 
 
 def _messages(
@@ -116,11 +197,19 @@ class Seen(eqx.Module):
     projection: Projection
 
 
-def seen(factor: SiteFactor, rows: Rows, q: Beliefs) -> tuple[Seen, ...]:
+def seen(
+    factor: SiteFactor,
+    rows: Rows,
+    q: Beliefs,
+    held: tuple[tuple[Array, Array], ...] | None = None,
+) -> tuple[Seen, ...]:
     """The marginals of the projected variables for a chunk of rows (blocks: outputs first)."""
     out = []
-    for edge in factor.edges:
+    for i, edge in enumerate(factor.edges):
         projection = edge.view.project(rows)
+        if held is not None:
+            out.append(Seen(*held[i], projection))
+            continue
         mean, var = q[edge.variable].marginal(projection)
         out.append(Seen(jnp.swapaxes(mean, 1, 2) if rows.blocked else mean, var, projection))
     return tuple(out)
@@ -135,12 +224,12 @@ def latent(cavity: tuple[Array, Array], projection: Projection) -> tuple[Array, 
 
 
 def _log_scales(
-    factor: SiteFactor, store: tuple[AbstractSites, ...], q: Beliefs
+    factor: SiteFactor, store: tuple[AbstractSites, ...], q: Beliefs, held: Any
 ) -> Float[Array, ""]:
-    def part_sum(part: tuple[Rows, tuple[AbstractSites, ...]]) -> Array:
-        rows, sites = part
+    def part_sum(part: tuple[Rows, tuple[AbstractSites, ...], Any]) -> Array:
+        rows, sites, given = part
         power = factor.row_power(rows)
-        views = seen(factor, rows, q)
+        views = seen(factor, rows, q, given)
         cavities, removed = [], jnp.zeros((), rows.y.dtype)
         for view, site in zip(views, sites, strict=True):
             mean, var, proper = site.cavity(view.mean, view.var, power)
@@ -151,4 +240,4 @@ def _log_scales(
         log_mean = factor.log_power_mean(means, variances, rows, power)
         return jnp.sum(factor.row_presence(rows) * (log_mean + removed))
 
-    return sum_over_rows(part_sum, (factor.rows, factor.row_sites(store)), factor.chunk)
+    return sum_over_rows(part_sum, (factor.rows, factor.row_sites(store), held), factor.chunk)

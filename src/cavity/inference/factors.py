@@ -18,6 +18,7 @@ from cavity.inference.slots import AbstractSlots, Private
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.powers import Power, log1p_ratio, log_determinant_ratio
+from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array, Float
 
 
@@ -41,15 +42,15 @@ class ExactFactor(eqx.Module):
     Attributes:
         edge: the variable that the rows observe.
         rows: the data.
-        noise_variance: the noise variance of rows from their known noise (or None); the result
-            broadcasts against (rows, outputs).
+        noise_variance: the noise variance of rows, from the known ones among their side data;
+            the result broadcasts against (rows, outputs).
         power: the power of all rows; `rows.power` takes its place where given.
         chunk: rows worked on at a time.
     """
 
     edge: Edge
     rows: Rows
-    noise_variance: Callable[[Array | None], Array]
+    noise_variance: Callable[..., Array]
     power: Power
     chunk: int = eqx.field(static=True)
 
@@ -60,7 +61,7 @@ class ExactFactor(eqx.Module):
         power = self.power if rows.power is None else rows.power
         exact = _exact_blocks if rows.blocked else _exact_rows
         y = rows.y - projection.offset
-        return exact(y, rows.presence, self.noise_variance(rows.noise), projection, power)
+        return exact(y, rows.presence, self.noise_variance(**rows.columns), projection, power)
 
 
 def _exact_rows(
@@ -142,6 +143,8 @@ class SiteFactor(eqx.Module):
         log_power_mean: $\log M_a$ from the means and (co)variances of the edges' cavities,
             residual and offset included, one value per row and output (blocks: the density of
             a whole block). Called as `log_power_mean(means, variances, rows, power)`.
+        tilted: the same with its slope and curvature in the mean of the one edge, called alike;
+            None to differentiate.
         power: the power of all rows; `rows.power` takes its place where given.
         chunk: rows worked on at a time.
     """
@@ -151,6 +154,7 @@ class SiteFactor(eqx.Module):
     log_power_mean: Callable[..., Array]
     power: Power
     chunk: int = eqx.field(static=True)
+    tilted: Callable[..., Tilted] | None = None
 
     def empty_sites(self) -> tuple[AbstractSites, ...]:
         """Sites of precision zero, where every sweep may start."""

@@ -7,6 +7,7 @@ from a factor are Gaussian messages. A variable and all its messages make a beli
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -56,12 +57,31 @@ class Messages(eqx.Module):
     log_scale: Array
 
 
+class AbstractResponse(eqx.Module):
+    """How a belief changes with its messages, to first order.
+
+    To implement:
+        `change(messages)`, of small messages whose shifts are taken about the belief's mean, and
+        `marginal(change, projection)`.
+    """
+
+    @abc.abstractmethod
+    def change(self, messages: Messages) -> Any:
+        """What the messages change, before it is projected."""
+
+    @abc.abstractmethod
+    def marginal(
+        self, change: Any, projection: Projection
+    ) -> tuple[Float[Array, "*rows P"], Float[Array, "*rows P"]]:
+        """Changes of the mean and variance of the projected variable."""
+
+
 class AbstractBelief(eqx.Module):
     """A variable's approximate posterior.
 
     To implement:
-        the field `log_normaliser`, log of the integral of prior times messages, in nats, and
-        `marginal(projection)`.
+        the field `log_normaliser`, log of the integral of prior times messages, in nats,
+        `marginal(projection)` and `response()`.
     """
 
     log_normaliser: eqx.AbstractVar[Scalar]
@@ -71,6 +91,10 @@ class AbstractBelief(eqx.Module):
         self, projection: Projection
     ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
         """Mean and (co)variance of the projected variable, residual and offset left out."""
+
+    @abc.abstractmethod
+    def response(self) -> AbstractResponse:
+        """How the belief changes with its messages."""
 
 
 class AbstractVariable(eqx.Module):
@@ -122,6 +146,28 @@ class WhitenedBelief(AbstractBelief):
         cov = jnp.einsum("gmkb,gmkc->kgbc", half, half)
         return mean, jnp.broadcast_to(cov, (cov.shape[0], outputs, *cov.shape[2:]))
 
+    def response(self) -> "WhitenedResponse":
+        return WhitenedResponse(jnp.swapaxes(self.root, -1, -2) @ self.root)
+
+
+class WhitenedResponse(AbstractResponse):
+    """Through the covariance: mean + B⁻¹h, covariance - B⁻¹PB⁻¹."""
+
+    covariance: Float[Array, "G M M"]
+
+    def change(self, messages: Messages) -> tuple[Array, Array]:
+        mean = messages.shift @ self.covariance
+        return mean, -self.covariance @ messages.precision @ self.covariance
+
+    def marginal(
+        self, change: tuple[Array, Array], projection: Projection
+    ) -> tuple[Float[Array, "N P"], Float[Array, "N P"]]:
+        A = projection.loadings
+        assert A is not None
+        mean = (change[0] @ A).reshape(-1, A.shape[1]).T
+        var = jnp.sum(A * (change[1] @ A), axis=1).T
+        return mean, jnp.broadcast_to(var, mean.shape)
+
 
 class Whitened(AbstractVariable):
     r"""A variable with prior $\mathcal N(0, \mathbf I)$, such as $\mathbf L^{-1} \mathbf u$.
@@ -170,13 +216,14 @@ class Whitened(AbstractVariable):
 class CorrelatedBelief(AbstractBelief):
     r"""$q(\mathbf f)$ of the values at the data, in covariance form.
 
-    With $\mathbf B = \mathbf I + \mathbf T^{1/2} \mathbf K \mathbf T^{1/2}$ its covariance is
-    $\mathbf K - \mathbf K \mathbf T^{1/2} \mathbf B^{-1} \mathbf T^{1/2} \mathbf K$, and its mean
-    is $\mathbf K \mathbf w$.
+    Its covariance is $\mathbf K - \mathbf K \mathbf R^\top \mathbf R \mathbf K$, plus
+    $\mathbf K \mathbf S^\top \mathbf S \mathbf K$ where precisions may be negative, and its
+    mean is $\mathbf K \mathbf w$.
     """
 
     weights: Float[Array, "N P"]
-    root: Float[Array, "G N N"]  # L⁻¹ T^½
+    root: Float[Array, "G N N"]  # R
+    raised: Float[Array, "G N N"] | None  # S
     covariance: Float[Array, "N N"]
     log_normaliser: Scalar
 
@@ -184,18 +231,51 @@ class CorrelatedBelief(AbstractBelief):
         self, projection: Projection
     ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
         mean = self.covariance @ self.weights
-        half = self.root @ self.covariance
-        var = jnp.diagonal(self.covariance)[:, None] - jnp.sum(half**2, axis=1).T
+        var = jnp.diagonal(self.covariance)[:, None]
+        var = var - jnp.sum((self.root @ self.covariance) ** 2, axis=1).T
+        if self.raised is not None:
+            var = var + jnp.sum((self.raised @ self.covariance) ** 2, axis=1).T
         return mean, jnp.broadcast_to(jnp.maximum(var, 0.0), mean.shape)
+
+    def response(self) -> "CorrelatedResponse":
+        half = self.root @ self.covariance
+        cov = self.covariance - jnp.swapaxes(half, -1, -2) @ half
+        if self.raised is not None:
+            half = self.raised @ self.covariance
+            cov = cov + jnp.swapaxes(half, -1, -2) @ half
+        return CorrelatedResponse(cov)
+
+
+class CorrelatedResponse(AbstractResponse):
+    """Through the covariance: mean + Σh, variances - Σ∘Σ τ."""
+
+    covariance: Float[Array, "G N N"]
+
+    def change(self, messages: Messages) -> tuple[Array, Array]:
+        mean = jnp.einsum("gij,jg->ig", self.covariance, messages.shift)
+        return mean, -jnp.einsum("gij,jg->ig", self.covariance**2, messages.precision)
+
+    def marginal(
+        self, change: tuple[Array, Array], projection: Projection
+    ) -> tuple[Float[Array, "N P"], Float[Array, "N P"]]:
+        return change
 
 
 class Correlated(AbstractVariable):
     r"""The values of the function at the data, prior $\mathcal N(0, \mathbf K)$.
 
     The covariance is never factorised alone, so it may be singular. Messages stay one per row.
+
+    Attributes:
+        covariance: K.
+        mixed: whether precisions may be negative; costs a second factorisation.
+
+    References:
+        Jylanki (2013), S27.
     """
 
     covariance: Float[Array, "N N"]
+    mixed: bool = eqx.field(static=True, default=False)
 
     def scatter(
         self,
@@ -210,23 +290,66 @@ class Correlated(AbstractVariable):
         K, tau = self.covariance, messages.precision  # N N, N G
         groups = tau.shape[1]
         replicas = messages.shift.shape[1] // groups
+        positive = tau > 0.0
         s = safe_sqrt(tau).T  # G N
-        u = jnp.where(tau > 0.0, messages.shift / jnp.sqrt(jnp.where(tau > 0.0, tau, 1.0)), 0.0)
+        u = jnp.where(positive, messages.shift / jnp.sqrt(jnp.where(positive, tau, 1.0)), 0.0)
         eye = jnp.eye(K.shape[0], dtype=K.dtype)
         # B = I + T^½ K T^½
         L = cholesky(eye + s[:, :, None] * K * s[:, None, :])
-        grouped = jnp.moveaxis(u.reshape(-1, groups, replicas), 0, 1)  # G N R
+        grouped = _by_group(u, groups, replicas)  # G N R
         half = solve_triangular(L, grouped, lower=True)
         weights = s[:, :, None] * solve_triangular(L, half, lower=True, trans=1)
         # log scale + ½ νᵀ(K⁻¹ + T)⁻¹ν = Σ (log scale + ½ u²) - ½ uᵀB⁻¹u, rows cancelling first
         data = jnp.sum(messages.log_scale + 0.5 * jnp.sum(u**2, axis=1)) - 0.5 * jnp.sum(half**2)
         volume = -0.5 * replicas * jnp.sum(log_determinant(L))
-        return CorrelatedBelief(
-            weights=jnp.moveaxis(weights, 0, 1).reshape(K.shape[0], -1),
-            root=jax.vmap(inverse_lower)(L) * s[:, None, :],
-            covariance=K,
-            log_normaliser=data + volume,
-        )
+        root = jax.vmap(inverse_lower)(L) * s[:, None, :]
+        raised = None
+        log_normaliser = data + volume
+        if self.mixed:
+            others = _by_group(jnp.where(positive, 0.0, messages.shift), groups, replicas)
+            weights, raised, gained = _raised(K, root, weights, jnp.minimum(tau, 0.0).T, others)
+            log_normaliser = log_normaliser + gained
+        columns = jnp.moveaxis(weights, 0, 1).reshape(K.shape[0], -1)
+        return CorrelatedBelief(columns, root, raised, K, log_normaliser)
+
+
+def _by_group(x: Float[Array, "N P"], groups: int, replicas: int) -> Float[Array, "G N R"]:
+    return jnp.moveaxis(x.reshape(-1, groups, replicas), 0, 1)
+
+
+def _raised(
+    K: Float[Array, "N N"],
+    root: Float[Array, "G N N"],
+    weights: Float[Array, "G N R"],
+    tau: Float[Array, "G N"],
+    shift: Float[Array, "G N R"],
+) -> tuple[Float[Array, "G N R"], Float[Array, "G N N"], Scalar]:
+    r"""A belief times sites of precision at or below zero.
+
+    With $\mathbf W = |\mathbf T|^{1/2}$ and the covariance $\boldsymbol\Sigma$ before,
+    $\mathbf C = \mathbf I - \mathbf W \boldsymbol\Sigma \mathbf W$ is positive definite just
+    where the product is a proper Gaussian.
+
+    Returns:
+        Weights and the factor S of the belief after, and what its log-partition gains.
+    """
+    w = safe_sqrt(-tau)
+    half = root @ K
+    left = jnp.eye(K.shape[0], dtype=K.dtype) - jnp.swapaxes(root, -1, -2) @ half  # I - RᵀRK
+    cov = K @ left
+    L = cholesky(jnp.eye(K.shape[0], dtype=K.dtype) - w[:, :, None] * cov * w[:, None, :])
+    # S = L⁻¹ W (I - K RᵀR)
+    raised = jax.vmap(inverse_lower)(L) @ (w[:, :, None] * jnp.swapaxes(left, -1, -2))
+    mean = K @ weights
+    # the exponent νᵀz - ½ zᵀTz about the mean: its value, and its slope b
+    slope = shift - tau[:, :, None] * mean
+    pushed = raised @ (K @ slope)
+    spread = jnp.sum(slope * (cov @ slope)) + jnp.sum(pushed**2)
+    at_mean = jnp.sum((shift - 0.5 * tau[:, :, None] * mean) * mean)
+    replicas = shift.shape[-1]
+    gained = at_mean + 0.5 * spread - 0.5 * replicas * jnp.sum(log_determinant(L))
+    moved = left @ slope + jnp.swapaxes(raised, -1, -2) @ pushed
+    return weights + moved, raised, gained
 
 
 class Identity(AbstractView):

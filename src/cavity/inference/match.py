@@ -57,6 +57,24 @@ def update(
     return tuple(new), worst, skipped
 
 
+def tilted_marginals(
+    factor: SiteFactor,
+    rows: Rows,
+    sites: tuple[AbstractSites, ...],
+    held: tuple[tuple[Array, Array], ...],
+) -> tuple[tuple[Array, Array], ...]:
+    """Means and variances of the tilted distributions, at cavities from given marginals."""
+    power = factor.row_power(rows)
+    cavities = [s.cavity(m, v, power)[:2] for s, (m, v) in zip(sites, held, strict=True)]
+    projections = [edge.view.project(rows) for edge in factor.edges]
+    inputs = [latent(c, p) for c, p in zip(cavities, projections, strict=True)]
+    means, variances = (tuple(part) for part in zip(*inputs, strict=True))
+    slopes, bends = _derivatives(factor, means, variances, rows, power)
+    parts = zip(cavities, slopes, bends, strict=True)
+    # m + a v G,  v + a v² H
+    return tuple((m + power * v * g, v + power * v**2 * h) for (m, v), g, h in parts)
+
+
 def _derivatives(
     factor: SiteFactor,
     means: tuple[Array, ...],
@@ -65,6 +83,9 @@ def _derivatives(
     power: Power,
 ) -> tuple[list[Array], list[Array]]:
     """Slope and curvature of log M in each cavity mean; rows and outputs are independent."""
+    if factor.tilted is not None and len(means) == 1 and not rows.blocked:
+        found = factor.tilted(means, variances, rows, power)
+        return [found.slope], [found.curvature]
 
     def slope_at(edge: int, edge_mean: Array) -> Array:
         def total(mean: Array) -> Array:

@@ -16,16 +16,21 @@ class Rows(eqx.Module):
         y: outputs; entries with presence 0 are arbitrary but finite.
         presence: 1 for an observed output, 0 for a missing one or padding. G is 1 when the same
             rows are observed for all outputs.
-        noise: noise variance of each row where it is known, else None.
+        side: what else is known of each row, by name: its noise variance, its exposure.
         power: the power of each row where it differs between rows, else None.
     """
 
     x: Float[Array, "*rows D"]
     y: Float[Array, "*rows P"]
     presence: Float[Array, "*rows G"]
-    noise: Float[Array, "*rows"] | None = None
+    side: dict[str, Float[Array, "*rows"]] = eqx.field(default_factory=dict)
     power: Float[Array, " N"] | None = None
 
     @property
     def blocked(self) -> bool:
         return self.x.ndim == 3
+
+    @property
+    def columns(self) -> dict[str, Array]:
+        """Side data in a shape that broadcasts against outputs."""
+        return {name: values[..., None] for name, values in self.side.items()}

@@ -1,6 +1,6 @@
 """Schedules: how sites are brought to a fixed point, and the record of it."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,6 +13,9 @@ from cavity.inference.rows import Rows
 from cavity.numerics.powers import Power
 from cavity.numerics.rows import map_over_rows
 from cavity.numerics.types import Array, Bool, Float, Int
+
+# Sweeps without coming a tenth closer, and the shortest step, after which there is no hope.
+PATIENCE, SHORTEST = 60, 1e-3
 
 
 class SweepRecord(eqx.Module):
@@ -41,11 +44,13 @@ def sweep(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array]
         step: the damping step in (0, 1]; 1 jumps to the matched site.
 
     Returns:
-        The sites, the residual before the sweep, and the number of sites skipped.
+        The sites, the residual before the sweep (infinite where a belief is not proper), and the
+        number of sites skipped.
     """
     q = beliefs(graph, sites)
     moved: list = []
-    residual, skipped = jnp.zeros(()), jnp.zeros(())
+    proper = jnp.all(jnp.stack([jnp.isfinite(belief.log_normaliser) for belief in q]))
+    residual, skipped = jnp.where(proper, 0.0, jnp.inf), jnp.zeros(())
     for factor, store in zip(graph.factors, sites, strict=True):
         if not isinstance(factor, SiteFactor):
             moved.append(None)
@@ -67,27 +72,83 @@ def sweep(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array]
 
 
 def parallel(
-    graph: Graph, sites: Sites, *, step: Power, tolerance: float, max_sweeps: int
+    graph: Graph,
+    sites: Sites,
+    *,
+    step: Power | None,
+    tolerance: float,
+    max_sweeps: int,
 ) -> tuple[Sites, SweepRecord]:
     """Parallel sweeps until a further one would change no moment by more than `tolerance`.
+
+    A sweep that leaves no proper belief is taken back to half its length. They end early where
+    they have stopped to come closer.
 
     Args:
         graph: the model laid out for inference; constant under differentiation here.
         sites: where to start.
-        step: the damping step.
+        step: the damping step, None to adapt it: full steps at first, shorter ones where a sweep
+            came no closer.
         tolerance: on the residual, in standard deviations.
         max_sweeps: sweeps at the most.
     """
+    adapt = step is None
+    first = jnp.asarray(1.0 if step is None else step, _dtype(sites))
 
-    def unfinished(state: tuple) -> Array:
-        _, count, residual, skipped = state
-        return (count < max_sweeps) & ~((residual < tolerance) & (skipped == 0))
+    def unfinished(state: _Sweeps) -> Array:
+        good = (state.residual < tolerance) & (state.skipped == 0)
+        lost = (state.step < SHORTEST) | (state.count - state.nearest_at > PATIENCE)
+        return (state.count < max_sweeps) & ~good & ~lost
 
-    def once(state: tuple) -> tuple:
-        sites, count, _, _ = state
-        sites, residual, skipped = sweep(graph, sites, step)
-        return sites, count + 1, residual, skipped
+    def once(state: _Sweeps) -> _Sweeps:
+        target, residual, skipped = sweep(graph, state.sites, 1.0)
+        finite = jnp.isfinite(residual)
+        closer = finite & (residual < state.residual)
+        longer, shorter = (jnp.minimum(1.25 * state.step, 1.0), 0.7 * state.step)
+        kept = jnp.where(closer, longer, shorter) if adapt else state.step
+        length = jnp.where(finite, kept, 0.5 * state.step)
+        # from sites without a proper belief: back, and less far
+        base = _choose(finite, state.sites, state.base)
+        target = _choose(finite, target, state.target)
+        new = jax.tree.map(lambda old, to: old + length * (to - old), base, target)
+        nearer = finite & (residual < 0.9 * state.nearest)
+        return _Sweeps(
+            sites=new,
+            base=base,
+            target=target,
+            step=length,
+            residual=jnp.where(finite, residual, jnp.inf),
+            skipped=jnp.where(finite, skipped, jnp.inf),
+            count=state.count + 1,
+            nearest=jnp.where(nearer, residual, state.nearest),
+            nearest_at=jnp.where(nearer, state.count, state.nearest_at),
+        )
 
-    start = (sites, jnp.zeros((), int), jnp.full((), jnp.inf), jnp.zeros(()))
-    sites, count, residual, skipped = jax.lax.while_loop(unfinished, once, start)
-    return sites, SweepRecord(count, residual, skipped, (residual < tolerance) & (skipped == 0))
+    infinite = jnp.full((), jnp.inf)
+    zero = jnp.zeros((), int)
+    start = _Sweeps(sites, sites, sites, first, infinite, jnp.zeros(()), zero, infinite, zero)
+    end = jax.lax.while_loop(unfinished, once, start)
+    converged = (end.residual < tolerance) & (end.skipped == 0)
+    # sites that met the tolerance before their last step, or that had a proper belief
+    found = _choose(converged | jnp.isfinite(end.residual), end.sites, end.base)
+    return found, SweepRecord(end.count, end.residual, end.skipped, converged)
+
+
+class _Sweeps(NamedTuple):
+    sites: Sites
+    base: Sites
+    target: Sites
+    step: Array
+    residual: Array
+    skipped: Array
+    count: Array
+    nearest: Array
+    nearest_at: Array
+
+
+def _dtype(sites: Sites) -> Any:
+    return jax.tree.leaves(sites)[0].dtype
+
+
+def _choose(first: Array, a: Sites, b: Sites) -> Sites:
+    return jax.tree.map(lambda x, y: jnp.where(first, x, y), a, b)

@@ -112,8 +112,6 @@ def build(
     maps = bijections(starts[0])
     if points is not None and not learned:
         maps = eqx.tree_at(lambda m: m.inducing, maps, _frozen(maps.inducing))
-    if noise is not None:
-        maps = eqx.tree_at(lambda m: m.likelihood, maps, _frozen(maps.likelihood))
     return starts, maps
 
 

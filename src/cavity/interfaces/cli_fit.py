@@ -261,6 +261,7 @@ def _fitted(estimator: GPRegressor, request: Request, tables: Tables) -> Fitted:
     schema, y = tables.schema, tables.train.y
     assert y is not None
     inducing, scale = estimator.inducing_, estimator.output_scale_
+    posterior = estimator.posterior_
     record: dict[str, Any] = {
         "model": request.out,
         "task": "regression",
@@ -280,11 +281,11 @@ def _fitted(estimator: GPRegressor, request: Request, tables: Tables) -> Fitted:
         "evaluations": int(estimator.n_evaluations_),
         "jitter": float(estimator.jitter_),
         "sites": dataclasses.asdict(estimator.sites_),
-        "parameters": parameters(estimator.posterior_.model, scale),
+        "parameters": parameters(posterior.model, scale, known_noise=posterior.known_noise),
         "test": None,
     }
     moments = (y.mean(axis=0), y.var(axis=0))
-    return Fitted(estimator.posterior_, schema, record, scale, *moments)
+    return Fitted(posterior, schema, record, scale, *moments)
 
 
 # ------------------------------------------------------------------------ while it works

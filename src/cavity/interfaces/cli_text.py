@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cavity.interfaces.fitted import Fitted
+from cavity.numerics.words import counted
 
 MOST_LINES = 30  # of one parameter with a value per input
 
@@ -14,14 +15,17 @@ def describe_fit(fitted: Fitted) -> str:
     """What was fitted to what, how it ended, and what was learned."""
     record = fitted.record
     points = record["n_inducing"]
-    form = "full GP" if points is None else f"{points} inducing points, power {record['power']:g}"
+    form = "full GP"
+    if points is not None:
+        form = f"{counted(points, 'inducing point')}, power {record['power']:g}"
     converged = "converged" if record["converged"] else "NOT CONVERGED"
+    iterations = counted(record["iterations"], "iteration")
     rows = [
         ("task", f"{record['task']} of {', '.join(record['targets'])}"),
-        ("data", f"{record['n_rows']} rows, {_count(record['inputs'], 'input')}"),
+        ("data", f"{counted(record['n_rows'], 'row')}, {counted(len(record['inputs']), 'input')}"),
         ("model", f"{record['kernel']}, {record['likelihood']} noise, {form}"),
         ("log evidence", f"{record['log_evidence']:.4f} nats"),
-        ("learning", f"{converged} in {record['iterations']} iterations: {record['message']}"),
+        ("learning", f"{converged} in {iterations}: {record['message']}"),
     ]
     if record["jitter"] > 1e-8:
         rows.append(("jitter", f"{record['jitter']:g} (had to be raised)"))
@@ -29,10 +33,6 @@ def describe_fit(fitted: Fitted) -> str:
     if record["test"] is not None:
         parts += ["on the test table:", describe_metrics(record["test"])]
     return "\n\n".join(parts)
-
-
-def _count(items: Sequence[Any], noun: str) -> str:
-    return f"{len(items)} {noun}" + ("" if len(items) == 1 else "s")
 
 
 def _parameters(fitted: Fitted) -> str:

@@ -12,6 +12,7 @@ from cavity.interfaces.files import why_not_writable
 from cavity.interfaces.fitted import Fitted
 from cavity.interfaces.schema import Encoded, encode
 from cavity.interfaces.tables import ENDINGS, check_output, read_table, write_predictions
+from cavity.numerics.words import counted
 
 
 def quantile_levels(given: str | None) -> tuple[float, ...]:
@@ -31,15 +32,14 @@ def quantile_levels(given: str | None) -> tuple[float, ...]:
     return levels
 
 
-def report_warnings(
-    session: Session, name: str, encoded: Encoded, fate: str = "were left out"
-) -> None:
+def report_warnings(session: Session, name: str, encoded: Encoded, fate: str = "left out") -> None:
     """Passes on what was noticed in a table, and the fate of incomplete rows."""
     for warning in encoded.warnings:
         session.warn(f"{name}: {warning}")
     missing = int((~encoded.kept).sum())
     if missing:
-        session.warn(f"{name}: {missing} of {encoded.kept.size} rows miss a cell and {fate}")
+        rows = counted(encoded.kept.size, "row")
+        session.warn(f"{name}: {missing} of {rows} {fate}: a cell is missing")
 
 
 def predict(
@@ -62,12 +62,12 @@ def predict(
     encoded = encode(
         read_table(table), fitted.schema, drop_missing=drop_missing, need_targets=density
     )
-    report_warnings(session, table, encoded, "have blank outputs")
+    report_warnings(session, table, encoded, "with blank outputs")
     columns = prediction_columns(fitted, encoded, levels, density=density)
     write_predictions(out, columns)
     rows = encoded.kept.size
     record = {"model": model, "table": table, "out": out, "n_rows": rows, "columns": [*columns]}
-    text = f"predictions of {rows} rows written to {out}: {', '.join(columns)}"
+    text = f"predictions of {counted(rows, 'row')} written to {out}: {', '.join(columns)}"
     return Outcome(record, text)
 
 
@@ -99,7 +99,7 @@ def evaluate(session: Session, model: str, table: str, *, drop_missing: bool = F
     report_warnings(session, table, encoded)
     metrics = fitted.metrics(encoded)
     record = {"model": model, "table": table, "n_rows": len(encoded.X), "metrics": metrics}
-    head = f"{len(encoded.X)} rows of {table}, {', '.join(fitted.targets)}:"
+    head = f"{counted(len(encoded.X), 'row')} of {table}, {', '.join(fitted.targets)}:"
     return Outcome(record, f"{head}\n\n{describe_metrics(metrics)}")
 
 
@@ -120,7 +120,7 @@ def report(
     report_warnings(session, table, encoded)
     figures = list(write_report(out, fitted, encoded))
     record = {"model": model, "table": table, "out": out, "figures": figures}
-    return Outcome(record, f"report with {len(figures)} figures written to {out}")
+    return Outcome(record, f"report with {counted(len(figures), 'figure')} written to {out}")
 
 
 def show(session: Session, model: str) -> Outcome:

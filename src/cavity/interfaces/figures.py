@@ -11,6 +11,7 @@ from cavity.interfaces import plots
 from cavity.interfaces.kernel_parts import Relevance
 from cavity.interfaces.slices import Slice
 from cavity.learning.metrics import coverage
+from cavity.numerics.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,7 +133,7 @@ def predictions(outcome: Outcome) -> Picture:
     return Picture(
         "predicted_against_observed",
         "Predicted against observed",
-        f"Predicted means against observed values of {count} rows"
+        f"Predicted means against observed values of {counted(count, 'row')}"
         + (f"; their correlation is {_correlation(outcome):.2f}." if count > 2 else "."),
         f"{how} On the dashed line a prediction is exact. A cloud flatter than the line means "
         "that large and small values are drawn towards the middle, as they should be where the "
@@ -244,7 +245,8 @@ def along_inputs(
     swing = max(float(np.ptp(mean)) for _, mean, _ in chosen)
     reach = max(float(np.ptp(quantiles[0])) for _, _, quantiles in chosen)
     order = "The columns that move the prediction most come first"
-    order += f"; {len(chosen)} of {len(columns)} are shown." if len(chosen) < len(columns) else "."
+    shown = "is shown" if len(chosen) == 1 else "are shown"
+    order += f"; {len(chosen)} of {len(columns)} {shown}." if len(chosen) < len(columns) else "."
     if swing < 1e-3 * reach:
         order = "No column moves the prediction noticeably."
     return Picture(
@@ -305,10 +307,10 @@ def fit(
     if len(rows) < len(x):
         texts.append(f"{len(rows):,} of {len(x):,} rows are drawn, chosen at random.")
     if inducing is not None:
-        texts.append(
-            f"Triangles at the top mark the {len(inducing)} inducing points, through which the "
-            "model sees the data."
-        )
+        marks = f"Triangles at the top mark the {len(inducing)} inducing points"
+        if len(inducing) == 1:
+            marks = "The triangle at the top marks the inducing point"
+        texts.append(f"{marks}, through which the model sees the data.")
     return Picture(
         "fit",
         "The fit",

@@ -12,7 +12,9 @@ from cavity.interfaces.predictions import Predictions, predict_outputs
 from cavity.interfaces.schema import Encoded, Schema
 from cavity.learning.infer import NumericalError
 from cavity.learning.metrics import average_metrics, regression_metrics
-from cavity.numerics.summary import named
+from cavity.likelihoods.gaussian import Gaussian
+from cavity.numerics.names import named
+from cavity.numerics.words import counted
 from cavity.parameters import Units, units
 
 
@@ -55,9 +57,10 @@ class Fitted:
         out = predict_outputs(self.posterior, self.output_scale, X, noise)
         bad = np.flatnonzero(~np.all(np.isfinite(out.mean) & np.isfinite(out.std), axis=1))
         if len(bad):
+            verb = "is" if len(bad) == 1 else "are"
             raise NumericalError(
-                f"{len(bad)} of {len(out.mean)} predictions are not finite (the first is number "
-                f"{bad[0] + 1}); inputs far outside the fitted ones do this"
+                f"{len(bad)} of {counted(len(out.mean), 'prediction')} {verb} not finite (the "
+                f"first is number {bad[0] + 1}); inputs far outside the fitted ones do this"
             )
         return out
 
@@ -109,7 +112,8 @@ class Fitted:
             schema = Schema.from_dict(about["schema"])
             record, scale = dict(about["record"]), np.array(about["output_scale"], float)
             y_mean, y_var = np.array(about["y_mean"], float), np.array(about["y_var"], float)
-            values = parameters(posterior.model, scale)
+            known = posterior.known_noise
+            values = parameters(posterior.model, scale, known_noise=known)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise StorageError(
                 f"{path} holds a model without the description of its table; this command reads "
@@ -118,15 +122,26 @@ class Fitted:
         return cls(posterior, schema, record | {"parameters": values}, scale, y_mean, y_var)
 
 
-def parameters(model: Any, output_scale: np.ndarray) -> dict[str, Any]:
+def parameters(
+    model: Any, output_scale: np.ndarray, *, known_noise: bool = False
+) -> dict[str, Any]:
     """The parameters of a model by dotted name, in the units of the data, as JSON values.
 
     Where several outputs share a parameter that is measured in their units, and their scales
     differ, it becomes a list with a value for each output.
+
+    Args:
+        model: the model.
+        output_scale: divisor of each output, (P,).
+        known_noise: whether the noise variance of each row was known. The likelihood's own has
+            no effect then and was not learned, and is left out.
     """
     measured = named(units(model))
+    replaced = known_noise and isinstance(model.likelihood, Gaussian)
     found = {}
     for name, value in named(model).items():
+        if replaced and name == "likelihood.variance":
+            continue
         array, unit = np.asarray(value, float), measured[name]
         if isinstance(unit, Units) and unit.output and np.any(output_scale != 1.0):
             own = name.startswith(("mean.", "likelihood.")) and array.ndim

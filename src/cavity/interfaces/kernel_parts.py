@@ -8,7 +8,7 @@ import equinox as eqx
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel, Active
-from cavity.numerics.summary import named
+from cavity.numerics.names import named
 from cavity.parameters import FIXED, Units, bijections
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from cavity.interfaces import columns as cells
 from cavity.interfaces.errors import DataError
+from cavity.numerics.words import counted
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -226,9 +227,11 @@ def _encode_input(table: DataFrame, column: Column, warnings: list[str]) -> np.n
     if unseen.any():
         new = cells.text(series).filter(unseen).unique().sort().to_list()
         listed = ", ".join(f"'{cell}'" for cell in new[:5]) + (", ..." if len(new) > 5 else "")
+        hold = "holds" if unseen.sum() == 1 else "hold"
         warnings.append(
-            f"column '{column.name}': {unseen.sum()} of {len(unseen)} rows hold categories that "
-            f"were not there in fitting ({listed}); they count as none of the known ones"
+            f"column '{column.name}': {unseen.sum()} of {counted(len(unseen), 'row')} {hold} "
+            f"categories that were not there in fitting ({listed}); they count as none of the "
+            "known ones"
         )
     return one_hot
 
@@ -283,15 +286,14 @@ def _complete_rows(
     if incomplete.any() and not drop_missing:
         row = int(np.flatnonzero(incomplete)[0])
         name = names[int(np.flatnonzero(missing[row])[0])]
+        have = "has" if incomplete.sum() == 1 else "have"
         raise DataError(
             f"column '{name}', row {row + 1}: the cell is missing ({incomplete.sum()} of "
-            f"{len(incomplete)} rows have a missing cell); fill them in, or leave such rows out "
-            "with --drop-missing"
+            f"{counted(len(incomplete), 'row')} {have} a missing cell); fill them in, or leave "
+            "such rows out with --drop-missing"
         )
     if incomplete.all():
-        raise DataError(
-            f"every one of the {len(incomplete)} rows has a missing cell: none is left"
-        )
+        raise DataError(f"every row has a missing cell ({len(incomplete)} in all): none is left")
     return ~incomplete
 
 

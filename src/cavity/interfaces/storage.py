@@ -298,6 +298,8 @@ def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
         )
     cls = classes[name]
     declared = {f.name: f for f in dataclasses.fields(cls)}
+    if "known_noise" in fields and "side" in declared:  # its name before other side data
+        fields["side"] = ("noise_variance",) if fields.pop("known_noise") else ()
     strange = sorted(set(fields) - set(declared))
     if strange:
         raise StorageError(

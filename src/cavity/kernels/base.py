@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from cavity.numerics.summary import table
 from cavity.numerics.types import Array, Float
+from cavity.numerics.words import counted
 from cavity.parameters import positive
 
 # What a constructor takes for a parameter: a number or anything array-like. The field's
@@ -68,13 +69,14 @@ def check_columns(
     D = X.shape[1]
     if Z.shape[1] != D:
         raise ValueError(
-            f"the two sets of inputs have {D} and {Z.shape[1]} columns; give both the same columns"
+            f"the two sets of inputs have {D} and {counted(Z.shape[1], 'column')}; give both the "
+            "same columns"
         )
     for name, values in per_column.items():
         if values.ndim and values.shape[-1] not in (1, D):
             raise ValueError(
-                f"the kernel has {values.shape[-1]} values of {name}, the inputs have {D} "
-                "columns; give one value per column, or a single one for all"
+                f"the kernel has {values.shape[-1]} values of {name}, the inputs have "
+                f"{counted(D, 'column')}; give one value per column, or a single one for all"
             )
 
 
@@ -157,6 +159,6 @@ class Active(AbstractKernel):
         if not all(0 <= d < X.shape[1] for d in self.dims):
             raise ValueError(
                 f"a kernel is active on columns {list(self.dims)}, but the inputs have "
-                f"{X.shape[1]} columns (counted from 0)"
+                f"{counted(X.shape[1], 'column')} (counted from 0)"
             )
         return X[:, jnp.array(self.dims)]

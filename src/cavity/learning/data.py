@@ -1,5 +1,6 @@
 """From arrays as users have them to padded rows."""
 
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,10 +15,11 @@ from cavity.numerics.checks import (
     check_columns,
     check_finite,
     check_magnitude,
-    check_noise,
+    check_side,
 )
 from cavity.numerics.rows import chunk_size, padded_size, repeating_size
 from cavity.numerics.types import Array
+from cavity.numerics.words import counted
 
 
 class Data(eqx.Module):
@@ -34,6 +36,12 @@ class Data(eqx.Module):
     power: Any
     chunk: int = eqx.field(static=True)
     single: bool = eqx.field(static=True)
+
+    @property
+    def count(self) -> float:
+        """The number of observed outputs."""
+        presence = np.asarray(self.rows.presence)
+        return float(np.sum(np.broadcast_to(presence, self.rows.y.shape)))
 
 
 def prepare(
@@ -52,7 +60,7 @@ def prepare(
         y: outputs, (N,) or (N, P).
         power: a number in [0, 1], or one per row (with blocks: one per row, equal in a block).
         blocks: one integer label per row, or None.
-        rows: side data, `{"noise_variance": (N,)}`.
+        rows: side data, by name, (N,) each: "noise_variance", "exposure".
         missing: "error", or "skip" to leave out outputs that are NaN.
 
     Raises:
@@ -66,16 +74,16 @@ def prepare(
     columns, presence = _outputs(outputs, inputs.shape[0], missing)
     check_magnitude("X", inputs)
     check_magnitude("y", columns)
-    noise = check_noise(rows, inputs.shape[0])
+    side = check_side(rows, inputs.shape[0])
     powers = check_power(power, inputs.shape[0])
     each = powers if isinstance(powers, np.ndarray) else None
     shared = None if isinstance(powers, np.ndarray) else powers
     x = np.asarray(inputs)
     if blocks is None:
-        padded = _pad_rows(x, columns, presence, noise, each)
+        padded = _pad_rows(x, columns, presence, side, each)
     else:
         labels = check_blocks(blocks, x.shape[0])
-        padded = _pad_blocks(x, columns, presence, noise, each, labels)
+        padded = _pad_blocks(x, columns, presence, side, each, labels)
     dtype = inputs.dtype
     laid = jax.tree.map(lambda a: jnp.asarray(a, dtype), padded)
     row_size = laid.x.shape[1] if laid.blocked else 1
@@ -88,7 +96,9 @@ def _outputs(y: Array, n: int, missing: str) -> tuple[np.ndarray, np.ndarray]:
     if y.ndim not in (1, 2):
         raise ValueError(f"y must have shape (rows,) or (rows, outputs), given {y.shape}")
     if y.shape[0] != n:
-        raise ValueError(f"X has {n} rows but y has {y.shape[0]}; they must match row by row")
+        raise ValueError(
+            f"X has {counted(n, 'row')} but y has {y.shape[0]}; they must match row by row"
+        )
     columns = np.asarray(y)[:, None] if y.ndim == 1 else np.asarray(y)
     if columns.shape[1] == 0:
         raise ValueError("y has no output columns; at least one is needed")
@@ -101,16 +111,26 @@ def _outputs(y: Array, n: int, missing: str) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError("every output is missing; at least one must be observed")
     shared = bool(np.all(absent == absent[:, :1]))
     present = 1.0 - (absent[:, :1] if shared else absent).astype(columns.dtype)
-    return np.where(absent, 0.0, columns), present
+    # the first output observed stands for a missing one, as it is within the support
+    first = columns[np.argmin(absent, axis=0), np.arange(columns.shape[1])]
+    return np.where(absent, np.nan_to_num(first), columns), present
 
 
 def check_power(power: Any, n: int) -> float | np.ndarray:
     """The power as a Python number, or as one number per row.
 
     Raises:
-        ValueError: outside [0, 1], or of a wrong shape.
+        ValueError: for what is no number, outside [0, 1], or of a wrong shape.
     """
-    values = np.asarray(power, dtype=np.float64)
+    try:
+        values = np.asarray(power)
+    except ValueError:  # lists of different lengths
+        values = np.asarray(None)
+    if values.dtype.kind not in "fiub":
+        raise ValueError(
+            f"power must be a number in [0, 1], or one per row; given {reprlib.repr(power)}"
+        )
+    values = values.astype(np.float64)
     if values.shape not in ((), (n,)):
         raise ValueError(
             f"power must be one number or one per row, ({n},), given shape {values.shape}"
@@ -141,26 +161,28 @@ def _pad_rows(
     x: np.ndarray,
     y: np.ndarray,
     presence: np.ndarray,
-    noise: np.ndarray | None,
+    side: dict[str, np.ndarray],
     power: np.ndarray | None,
 ) -> Rows:
     n = x.shape[0]
     more = padded_size(n) - n
 
-    def fill(a: np.ndarray | None, value: float) -> Any:
+    def fill(a: np.ndarray | None, value: Any) -> Any:
         if a is None:
             return None
         return np.concatenate([a, np.full((more, *a.shape[1:]), value, a.dtype)])
 
     inputs: Any = np.concatenate([x, np.repeat(x[:1], more, axis=0)])
-    return Rows(inputs, fill(y, 0.0), fill(presence, 0.0), fill(noise, 1.0), fill(power, 0.5))
+    known: Any = {name: fill(values, 1.0) for name, values in side.items()}
+    # of the first row, so that padding is within the support of the likelihood
+    return Rows(inputs, fill(y, y[0]), fill(presence, 0.0), known, fill(power, 0.5))
 
 
 def _pad_blocks(
     x: np.ndarray,
     y: np.ndarray,
     presence: np.ndarray,
-    noise: np.ndarray | None,
+    side: dict[str, np.ndarray],
     power: np.ndarray | None,
     labels: np.ndarray,
 ) -> Rows:
@@ -188,4 +210,5 @@ def _pad_blocks(
         if np.any(lowest[: len(counts)] != highest[: len(counts)]):
             raise ValueError("the rows of a block must share one power")
         each = np.where(np.isfinite(lowest), lowest, 0.5)
-    return Rows(lay(x, x[0]), lay(y, 0.0), lay(presence, 0.0), lay(noise, 1.0), each)
+    known: Any = {name: lay(values, 1.0) for name, values in side.items()}
+    return Rows(lay(x, x[0]), lay(y, 0.0), lay(presence, 0.0), known, each)

@@ -8,13 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.methods import PowerEP
+from cavity.learning.checks import (
+    OutsideDomain,
+    check_domains,
+    check_model,
+    check_shapes,
+    without_effect,
+)
 from cavity.learning.data import Data, prepare
 from cavity.learning.infer import (
     Inference,
     NumericalError,
     as_dtype,
-    check_model,
     culprit,
+    described,
     first_jitter,
     infer_from,
     one_blas_thread,
@@ -23,15 +30,12 @@ from cavity.learning.objective import Objective
 from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed, minimise
 from cavity.models.base import AbstractModel
 from cavity.numerics.summary import table
-from cavity.parameters import (
-    Interval,
-    Positive,
-    free_parts,
-    from_real,
-    to_real,
-)
+from cavity.parameters import Positive, free_parts, from_real, to_real
 from cavity.parameters import bijections as default_bijections
 from cavity.priors import flat, log_prior
+
+# The tolerance is meant for up to this many outputs.
+TOLERANT = 500
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,9 +63,7 @@ class FitResult(Inference):
     priors: Any
 
     def __str__(self) -> str:
-        status = "converged" if self.converged else "not converged"
-        head = f"log evidence {self.log_evidence:.4f} nats, {status}: {self.message}"
-        return f"{head}\n{table(self.model, self.bijections, self.priors)}"
+        return described(self, table(self.model, self.bijections, self.priors))
 
 
 def fit(
@@ -100,13 +102,15 @@ def fit(
         rows: as in `infer`.
         missing: as in `infer`.
         bijections: an edited `cavity.parameters.bijections(model)`: `FIXED` entries are not
-            learned, bounded ones stay within their bounds.
+            learned, bounded ones stay within their bounds. A Gaussian likelihood's variance is
+            FIXED anyway where the rows' own is known, because it has no effect then.
         priors: an edited `cavity.priors.flat(model)`, for maximum a posteriori learning.
         schedule: trees of bijections, each learned in turn before `bijections`: freeze
             parameters in an early one to release them later.
         n_restarts: further runs from perturbed starts; the best run is kept.
         max_iterations: iterations of one run at the most.
-        tolerance: a run ends when the objective falls by less than this many nats per iteration.
+        tolerance: a run ends when the objective falls by less than this many nats per iteration;
+            beyond 500 outputs in proportion to them, as what matters is the gain per row.
         seed: of the perturbed starts.
         callback: called with a `Progress` after every iteration.
 
@@ -115,7 +119,8 @@ def fit(
         best found so far.
 
     Raises:
-        ValueError: for unusable data.
+        ValueError: for unusable data, a model that does not suit them, and parameters that
+            start outside their domains.
         TypeError: for data that are not numbers, or float64 data in 32-bit mode.
         NumericalError: if the objective is undefined where learning starts.
 
@@ -125,16 +130,27 @@ def fit(
     check_model(model, blocks, method)
     data = prepare(X, y, power=power, blocks=blocks, rows=rows, missing=missing)
     model = as_dtype(model, data)
-    final = default_bijections(model) if bijections is None else bijections
+    check_shapes(model, data)
+    last = default_bijections(model) if bijections is None else bijections
+    stages = tuple(without_effect(model, maps, data) for maps in (*schedule, last))
+    for maps, verb in zip(stages, _verbs(len(stages)), strict=True):
+        check_domains(model, maps, verb)
     densities = flat(model) if priors is None else priors
-    check_inside(model, final)
     run = _Run(data, method, densities, max_iterations, tolerance, callback)
     with one_blas_thread():
         learned, minimum, jitter = run.all(
-            model, (*schedule, final), first_jitter(model, jitter), n_restarts, seed
+            model, stages, first_jitter(model, jitter), n_restarts, seed
         )
         result = infer_from(learned, data, method, jitter)
-    return _result(result, learned, minimum, final, densities)
+    return _result(result, learned, minimum, stages[-1], densities)
+
+
+def _verbs(count: int) -> list[str]:
+    """What parameters do in each stage of learning, for messages."""
+    if count == 1:
+        return ["starts at"]
+    early = (f"starts stage {i} of the schedule at" for i in range(1, count))
+    return [*early, "starts the last stage at"]
 
 
 def _result(
@@ -154,19 +170,6 @@ def _result(
         bijections=maps,
         priors=densities,
     )
-
-
-def check_inside(model: AbstractModel, maps: Any) -> None:
-    """Raises ValueError naming a parameter whose starting value lies outside its domain."""
-    for value, b in free_parts(model, maps):
-        array = np.asarray(value)
-        if isinstance(b, Positive | Interval) and not np.all(
-            (array > b.lower) & (array < b.upper)
-        ):
-            raise ValueError(
-                f"a parameter starts at {array.min():g} (to {array.max():g}), outside its "
-                f"domain {b}; start inside, or freeze it with FIXED"
-            )
 
 
 @dataclasses.dataclass
@@ -200,7 +203,7 @@ class _Run:
                 if restart == 0:
                     raise NumericalError(culprit(model, self.data)) from None
                 continue
-            except NumericalError:
+            except (NumericalError, OutsideDomain):
                 if restart == 0:
                     raise
                 continue
@@ -222,7 +225,8 @@ class _Run:
     ) -> tuple[AbstractModel, Minimum, float]:
         """One run through the stages of a schedule."""
         minimum, evaluations = None, 0
-        for maps in stages:
+        for maps, verb in zip(stages, _verbs(len(stages)), strict=True):
+            check_domains(model, maps, verb)
             try:
                 model, minimum, jitter = self.once(model, maps, jitter)
             except KeyboardInterrupt:
@@ -268,7 +272,7 @@ class _Run:
                 x,
                 bounds=objective.bounds,
                 max_iterations=self.max_iterations,
-                tolerance=self.tolerance,
+                tolerance=self.tolerance * max(1.0, self.data.count / TOLERANT),
                 callback=self.callback,
             )
         except StartFailed:

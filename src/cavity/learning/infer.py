@@ -13,37 +13,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.energy import Graph, Sites, beliefs, empty_sites, energy
+from cavity.inference.energy import Sites, beliefs, empty_sites, energy
+from cavity.inference.factors import ExactFactor
 from cavity.inference.methods import PowerEP
-from cavity.inference.sweep import SweepRecord, parallel
+from cavity.learning.checks import check_domains, check_model, check_shapes
 from cavity.learning.data import Data, prepare
+from cavity.learning.settle import EXACT, SiteReport, lay_out, no_sites, settle
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior, posterior_of
 from cavity.numerics.linalg import MOST_JITTER, escalate
-from cavity.numerics.powers import frozen
-from cavity.numerics.summary import named
-from cavity.numerics.types import Array, Scalar
+from cavity.numerics.names import named
+from cavity.numerics.summary import table
+from cavity.numerics.types import Scalar
+from cavity.numerics.words import counted
 
 
 class NumericalError(RuntimeError):
     """A computation that stayed undefined after every remedy; the message names a culprit."""
-
-
-@dataclasses.dataclass(frozen=True)
-class SiteReport:
-    """How the sites came about.
-
-    Attributes:
-        sweeps: sweeps made (0 where every factor is exact).
-        residual: largest change of a moment that a further sweep would make, in deviations.
-        skipped: sites skipped in the last sweep.
-        finished_by: the method that finished.
-    """
-
-    sweeps: int
-    residual: float
-    skipped: int
-    finished_by: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +44,7 @@ class Inference:
         jitter: share of the mean prior variance that was added to the covariance that had to be
             factorised; 0.0 for a full GP that needed none.
         sites: how the sites came about.
+        found: the sites themselves; None where every factor is exact.
     """
 
     posterior: AbstractPosterior
@@ -66,6 +53,17 @@ class Inference:
     message: str
     jitter: float
     sites: SiteReport
+    found: Sites | None
+
+    def __str__(self) -> str:
+        return described(self, table(self.posterior.model))
+
+
+def described(result: Inference, parameters: str) -> str:
+    """A result in a line, above the table of its parameters."""
+    status = "converged" if result.converged else "not converged"
+    head = f"log evidence {result.log_evidence:.4f} nats, {status}: {result.message}"
+    return f"{head}\n{parameters}"
 
 
 @functools.cache
@@ -162,7 +160,8 @@ def infer(
         The posterior process, the log evidence in nats, and how they came about.
 
     Raises:
-        ValueError: for unusable data.
+        ValueError: for unusable data, a model that does not suit them, and parameters outside
+            their domains.
         TypeError: for data that are not numbers, or float64 data in 32-bit mode.
         NumericalError: where no jitter up to 1e-3 makes the covariance positive definite.
 
@@ -171,18 +170,10 @@ def infer(
     """
     check_model(model, blocks, method)
     data = prepare(X, y, power=power, blocks=blocks, rows=rows, missing=missing)
-    return infer_from(as_dtype(model, data), data, method, first_jitter(model, jitter))
-
-
-def check_model(model: AbstractModel, blocks: Any, method: Any) -> None:
-    """Refuses what is no method (TypeError), and combinations that make no sense (ValueError)."""
-    if not isinstance(method, PowerEP):
-        raise TypeError(f"method must be an object such as cavity.PowerEP(), given {method!r}")
-    if blocks is not None and model.inducing is None:
-        raise ValueError(
-            "blocks change nothing in a full GP, which is exact; give the model inducing "
-            "variables or leave blocks=None"
-        )
+    model = as_dtype(model, data)
+    check_shapes(model, data)
+    check_domains(model)
+    return infer_from(model, data, method, first_jitter(model, jitter))
 
 
 def first_jitter(model: AbstractModel, jitter: float) -> float:
@@ -215,76 +206,46 @@ def infer_from(
     with one_blas_thread():
         while level is not None:
             used = jnp.asarray(level, data.rows.x.dtype)
-            posterior, value, record = _run(model, data, method, used, sites)
+            if no_sites(model, data, method) is None:
+                found, report, done = None, EXACT, True
+            else:
+                found, report, done = settle(model, data, method, used, sites)
+            posterior, value = _posterior(model, data, method, used, found)
             if np.isfinite(value):
-                return _report(posterior, value, record, level)
+                message = _message(report, done=done)
+                return Inference(posterior, -float(value), done, message, level, report, found)
             level = escalate(level)
     raise NumericalError(culprit(model, data))
 
 
-def _report(
-    posterior: AbstractPosterior, value: Array, record: SweepRecord | None, jitter: float
-) -> Inference:
-    if record is None:
-        sites = SiteReport(0, 0.0, 0, "exact")
-        return Inference(posterior, -float(value), True, "closed form", jitter, sites)
-    count, skipped = int(record.sweeps), round(float(record.skipped))
-    sites = SiteReport(count, float(record.residual), skipped, "parallel sweeps")
-    converged = bool(record.converged)
-    message = f"sites converged after {count} sweeps"
-    if not converged:
-        message = (
-            f"sites did not converge: {count} sweeps left a residual of {sites.residual:.2g} "
-            f"deviations and {skipped} sites skipped"
-        )
-    return Inference(posterior, -float(value), converged, message, jitter, sites)
+def _message(report: SiteReport, *, done: bool) -> str:
+    if report is EXACT:
+        return "closed form"
+    count = counted(report.sweeps, "sweep")
+    if done:
+        by = "" if report.finished_by == "parallel sweeps" else f" of the {report.finished_by}"
+        return f"sites converged after {count}{by}"
+    return (
+        f"sites did not converge: {count} left a residual of {report.residual:.2g} deviations and "
+        f"{counted(report.skipped, 'site')} skipped"
+    )
 
 
 @eqx.filter_jit
-def _run(
+def _posterior(
     model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar, sites: Sites | None
-) -> tuple[AbstractPosterior, Scalar, SweepRecord | None]:
+) -> tuple[AbstractPosterior, Scalar]:
     graph = lay_out(model, data, method, jitter)
-    found, record = settle(graph, data, method, sites)
+    found = empty_sites(graph) if sites is None else sites
     (belief,) = beliefs(graph, found)
     factor = graph.factors[0]
-    edge = factor.edge if record is None else factor.edges[0]  # type: ignore[union-attr]
+    edge = factor.edge if isinstance(factor, ExactFactor) else factor.edges[0]
     posterior = posterior_of(model, edge.view, belief, data.rows, single=data.single)  # type: ignore[arg-type]
-    return posterior, energy(graph, found), record
-
-
-def lay_out(model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar) -> Graph:
-    """The model's graph on prepared data."""
-    return model.graph(data.rows, power=data.power, method=method, jitter=jitter, chunk=data.chunk)
-
-
-def settle(
-    graph: Graph, data: Data, method: PowerEP, sites: Sites | None
-) -> tuple[Sites, SweepRecord | None]:
-    """The sites at their fixed point, constant under differentiation; no record if all exact."""
-    start = empty_sites(graph) if sites is None else sites
-    if all(store is None for store in start):
-        return start, None
-    still = frozen(graph)
-    step = method.step
-    if step is None:
-        step = 1.0 if isinstance(data.power, float) and data.power == 0.0 else data.power
-        step = 1.0 if data.rows.power is not None else step
-    found, record = parallel(
-        still, start, step=step, tolerance=method.tolerance, max_sweeps=method.max_sweeps
-    )
-    return frozen(found), record
+    return posterior, energy(graph, found)
 
 
 def culprit(model: AbstractModel, data: Data) -> str:
     """A sentence on why the covariance cannot be factorised, and what to do."""
-    bad = [
-        name
-        for name, value in named(model).items()
-        if eqx.is_inexact_array(value) and not np.all(np.isfinite(np.asarray(value)))
-    ]
-    if bad:
-        return f"the parameter {bad[0]} is not finite; start from finite values"
     huge = max(float(np.max(np.abs(np.asarray(a)))) for a in (data.rows.x, data.rows.y))
     if huge > 1e100:
         return (

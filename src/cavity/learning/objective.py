@@ -10,8 +10,8 @@ import numpy as np
 from cavity.inference.energy import Sites, empty_sites, energy
 from cavity.inference.methods import PowerEP
 from cavity.learning.data import Data
-from cavity.learning.infer import lay_out, settle
 from cavity.learning.scales import coordinate_bounds, coordinate_scales
+from cavity.learning.settle import lay_out, no_sites, settle
 from cavity.models.base import AbstractModel
 from cavity.numerics.linalg import escalate
 from cavity.numerics.types import Array, Scalar
@@ -54,7 +54,7 @@ class Objective:
         self.origin = to_real(start, self.maps)
         self.scale = np.asarray(coordinate_scales(start, self.maps, data.rows), np.float64)
         self.bounds = coordinate_bounds(start, self.maps, data.rows)
-        self.empty = _no_sites(start, data, self.method)
+        self.empty = no_sites(start, data, self.method)
         self.sites = self.empty
         self.finite_value = True  # of the last evaluation, whatever its gradient
 
@@ -75,7 +75,7 @@ class Objective:
             self.finite_value = bool(np.isfinite(value))
             if self.finite_value and np.all(np.isfinite(gradient)):
                 self.jitter = level
-                self.sites = None if self.empty is None else sites
+                self.sites = sites
                 return value, gradient * self.scale
             level = escalate(level)
         return np.nan, np.full(self.size, np.nan)
@@ -83,34 +83,20 @@ class Objective:
     def _real(self, x: np.ndarray) -> Array:
         return self.origin + jnp.asarray(self.scale * x, self.origin.dtype)
 
-    def _evaluate(self, x: np.ndarray, level: float) -> tuple[float, np.ndarray, Sites]:
+    def _evaluate(self, x: np.ndarray, level: float) -> tuple[float, np.ndarray, Sites | None]:
         jitter = jnp.asarray(level, self.origin.dtype)
-        # warm sites of other parameters can be improper here: then from zero
-        starts = (None,) if self.empty is None else (self.sites, self.empty)
-        for sites in starts:
-            (value, found), gradient = _value_and_grad(
-                self._real(x),
-                self.start,
-                self.maps,
-                self.densities,
-                self.data,
-                self.method,
-                jitter,
-                sites,
-            )
-            if np.isfinite(value):
-                break
-        return float(value), np.asarray(gradient, np.float64), found
+        real, sites = self._real(x), None
+        if self.empty is not None:
+            model = _model(real, self.start, self.maps)
+            sites, _, _ = settle(model, self.data, self.method, jitter, self.sites)
+        fixed = (self.start, self.maps, self.densities, self.data, self.method, jitter, sites)
+        value, gradient = _value_and_grad(real, *fixed)
+        return float(value), np.asarray(gradient, np.float64), sites
 
 
-def _no_sites(model: AbstractModel, data: Data, method: PowerEP) -> Sites | None:
-    """Sites of precision zero; None where every factor is exact."""
-    shapes = eqx.filter_eval_shape(
-        lambda: empty_sites(lay_out(model, data, method, jnp.zeros(())))
-    )
-    if all(store is None for store in shapes):
-        return None
-    return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+@eqx.filter_jit
+def _model(real: Array, start: AbstractModel, maps: Any) -> AbstractModel:
+    return from_real(real, start, maps)
 
 
 @eqx.filter_jit
@@ -123,11 +109,11 @@ def _value_and_grad(
     method: PowerEP,
     jitter: Scalar,
     sites: Sites | None,
-) -> tuple[tuple[Scalar, Sites], Array]:
-    def loss(real: Array) -> tuple[Scalar, Sites]:
+) -> tuple[Scalar, Array]:
+    def loss(real: Array) -> Scalar:
         model = from_real(real, start, maps)
         graph = lay_out(model, data, method, jitter)
-        found, _ = settle(graph, data, method, sites)
-        return energy(graph, found) - log_prior(model, densities), found
+        found = empty_sites(graph) if sites is None else sites
+        return energy(graph, found) - log_prior(model, densities)
 
-    return jax.value_and_grad(loss, has_aux=True)(real)
+    return jax.value_and_grad(loss)(real)

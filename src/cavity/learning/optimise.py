@@ -177,5 +177,8 @@ def minimise(
     if found.status == 0 or search.level(bounds):
         message = "the gradient vanished, or no step lowers the objective further"
         return search.minimum(message, converged=True)
-    message = "the line search found no lower point: the noise may be too near the jitter"
+    message = (
+        "the line search found no lower point: rounding errors hide it, as where the noise is "
+        "near zero"
+    )
     return search.minimum(message, converged=False)

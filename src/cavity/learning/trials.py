@@ -6,6 +6,7 @@ from typing import Any
 
 from cavity.learning.fit import FitResult, fit
 from cavity.learning.infer import NumericalError
+from cavity.learning.optimise import INTERRUPTED
 from cavity.models.gp import GP
 
 # Iterations after which starts are compared.
@@ -24,8 +25,8 @@ def fit_best(
         starts: models with different starting values, the likeliest first.
         X: inputs, (N, D).
         y: outputs, (N,) or (N, P).
-        max_iterations: iterations at the most, those of the trial included. Where it leaves none
-            for after the trial, only the first start counts.
+        max_iterations: iterations at the most after the trial. Where they are no more than the
+            trial's own, there is none, and only the first start counts.
         **options: of `fit`.
 
     Raises:
@@ -47,16 +48,20 @@ def fit_best(
     best = min(tried, key=lambda result: result.objective)
     evaluations = sum(result.n_evaluations for result in tried)
     if tried[-1].interrupted:
-        last: dict[str, Any] = {
-            "converged": False,
-            "interrupted": True,
-            "message": tried[-1].message,
-        }
-        return dataclasses.replace(best, n_evaluations=evaluations, **last)
-    result = fit(best.model, X, y, max_iterations=max_iterations - TRIAL, **options)
+        return _interrupted(best, evaluations)
+    try:
+        result = fit(best.model, X, y, max_iterations=max_iterations, **options)
+    except KeyboardInterrupt:
+        return _interrupted(best, evaluations)
     return dataclasses.replace(
         result,
         history=best.history + result.history,
         n_iterations=best.n_iterations + result.n_iterations,
         n_evaluations=evaluations + result.n_evaluations,
     )
+
+
+def _interrupted(best: FitResult, evaluations: int) -> FitResult:
+    """The best trial, as the result of a search that was interrupted."""
+    last: dict[str, Any] = {"converged": False, "interrupted": True, "message": INTERRUPTED}
+    return dataclasses.replace(best, n_evaluations=evaluations, **last)

@@ -1,75 +1,145 @@
-"""What a likelihood is."""
+"""What a likelihood is, and all that follows from its density."""
 
 import abc
+from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 
+from cavity.likelihoods.predictive import AbstractPredictive, Side, grid_predictive
+from cavity.likelihoods.support import Support
+from cavity.numerics import quadrature
+from cavity.numerics.powers import Power
+from cavity.numerics.quadrature import Landmark, Measure, Tilted
 from cavity.numerics.summary import table
 from cavity.numerics.types import Array, Float
 
-
-class AbstractPredictive(eqx.Module):
-    """The predictive distribution of outputs, one per row (and output).
-
-    To implement:
-        fields `mean` and `var`, `log_density(y)` and `quantile(p)`.
-    """
-
-    mean: eqx.AbstractVar[Float[Array, "..."]]
-    var: eqx.AbstractVar[Float[Array, "..."]]
-
-    @abc.abstractmethod
-    def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Log predictive density of y, in nats per unit of y, entry by entry."""
-
-    @abc.abstractmethod
-    def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
-        """The values below which y falls with probability p; a leading axis for several p."""
+NONE: Side = {}
 
 
 class AbstractLikelihood(eqx.Module):
-    r"""$p(y \mid f)$ for one datum.
+    r"""$p(y \mid f)$ for one datum, with a scalar latent value.
+
+    Power means and tilted moments for every power, and predictive distributions, follow from the
+    density by quadrature.
 
     To implement:
-        `log_prob(f, y)`, `log_power_mean(...)` and `predictive(mean, var)`. Parameters are
-        declared as in kernels. A likelihood that is Gaussian in f can offer `precision`, and
-        is then an exact factor.
+        `support`, what outputs may be, and `log_prob(f, y)`. Parameters are declared as in
+        kernels. `landmarks` makes the quadrature sharp and fast; closed forms override
+        `log_power_mean`, `tilted` and `predictive`.
+
+    Attributes:
+        support: what outputs may be.
+        side: names of the side data that `log_prob` takes as keywords.
+        log_concave: whether the density is log-concave in f for every y; sites then never have
+            negative precisions.
     """
+
+    support: eqx.AbstractClassVar[Support]
+    side: ClassVar[tuple[str, ...]] = ()
+    log_concave: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return table(self)
 
     @abc.abstractmethod
     def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], noise: Float[Array, "..."] | None
+        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
     ) -> Float[Array, "..."]:
         """Log density of y given the latent value, in nats.
 
         Args:
             f: latent values.
-            y: outputs.
-            noise: noise variances of the rows where they are known, else None.
+            y: outputs, within the support.
+            **side: side data of the rows.
         """
 
-    @abc.abstractmethod
+    def landmarks(
+        self,
+        mean: Float[Array, "..."],
+        var: Float[Array, "..."],
+        y: Float[Array, "..."],
+        power: Power,
+        **side: Any,
+    ) -> tuple[Landmark, ...] | None:
+        """Where in f the density has features: pairs of a centre and a width; None to search.
+
+        Args:
+            mean: mean of the Gaussian that the density is integrated against.
+            var: its variance.
+            y: outputs.
+            power: the power that the density is raised to.
+            **side: side data of the rows.
+        """
+        return None
+
+    def guess(self, y: np.ndarray, **side: Any) -> np.ndarray:
+        """Rough latent values that would give these outputs, for starting values.
+
+        Args:
+            y: outputs, (N,).
+            **side: side data of the rows.
+        """
+        if self.support is Support.POSITIVE:
+            return np.log(y)
+        if self.support is Support.UNIT:
+            return np.log(y) - np.log1p(-y)
+        if self.support is Support.COUNTS:
+            return np.log(y + 0.5)
+        if self.support is Support.LABELS:
+            # the log odds of the classes, and a unit to either side
+            share = np.clip(np.mean(y), 0.5 / len(y), 1.0 - 0.5 / len(y))
+            return np.log(share) - np.log1p(-share) + 2.0 * (y - np.mean(y))
+        return y
+
     def log_power_mean(
         self,
         mean: Float[Array, "..."],
         var: Float[Array, "..."],
         y: Float[Array, "..."],
-        noise: Float[Array, "..."] | None,
-        power: float | Float[Array, "..."],
+        power: Power,
+        side: Side = NONE,
     ) -> Float[Array, "..."]:
         r"""$\log M_a = \tfrac1a \log \mathbb E_{\mathcal N(f; m, v)}[p(y \mid f)^a]$, elementwise.
 
         At power 0 this is the limit, $\mathbb E[\log p(y \mid f)]$.
         """
+        measure = self.measure(mean, var, y, power, side)
+        value = self.log_prob(measure.nodes, y, **side)
+        return quadrature.log_power_mean(value, measure.log_weight, power)
 
-    @abc.abstractmethod
-    def predictive(
+    def tilted(
         self,
         mean: Float[Array, "..."],
         var: Float[Array, "..."],
-        noise: Float[Array, "..."] | None = None,
+        y: Float[Array, "..."],
+        power: Power,
+        side: Side = NONE,
+    ) -> Tilted:
+        r"""$\log M_a$ with its slope and curvature in the mean, elementwise."""
+        measure = self.measure(mean, var, y, power, side)
+        value = self.log_prob(measure.nodes, y, **side)
+        return quadrature.tilted_moments(value, measure, mean, var, power)
+
+    def measure(
+        self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
+    ) -> Measure:
+        """Nodes that resolve the Gaussian and the density at these outputs."""
+        mean, var, y = jnp.broadcast_arrays(mean, var, y)
+        at = jax.tree.map(jax.lax.stop_gradient, (self, mean, var, y, side))
+        likelihood, m, v, observed, given = at
+        marks = likelihood.landmarks(m, v, observed, power, **given)
+        if marks is not None:
+            edges = quadrature.landmark_edges(m, v, marks)
+        else:
+            density = lambda f: likelihood.log_prob(f, observed, **given)  # noqa: E731
+            edges = quadrature.searched_edges(density, m, v, power)
+        return quadrature.gaussian_measure(mean, var, edges)
+
+    def predictive(
+        self, mean: Float[Array, "..."], var: Float[Array, "..."], side: Side = NONE
     ) -> AbstractPredictive:
         """The predictive distribution of y where f has these marginals."""
+        return grid_predictive(self, mean, var, side)

@@ -1,14 +1,17 @@
 """Gaussian noise."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 
-from cavity.likelihoods.base import AbstractLikelihood, AbstractPredictive
+from cavity.likelihoods.base import NONE, AbstractLikelihood
+from cavity.likelihoods.predictive import AbstractPredictive, Side
+from cavity.likelihoods.support import Support
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.linalg import safe_sqrt
-from cavity.numerics.powers import log1p_ratio, log_determinant_ratio
+from cavity.numerics.powers import Power, log1p_ratio, log_determinant_ratio
+from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive
 
@@ -47,14 +50,18 @@ class Gaussian(AbstractLikelihood):
     def __init__(self, variance: Any = 0.1):
         self.variance = variance
 
-    def noise_variance(self, noise: Float[Array, " *rows"] | None) -> Float[Array, "..."]:
-        """The noise variance of each row and output; shapes broadcast against (rows, outputs)."""
-        return self.variance if noise is None else noise[..., None]
+    support: ClassVar[Support] = Support.REAL
+    side: ClassVar[tuple[str, ...]] = ("noise_variance",)
+    log_concave: ClassVar[bool] = True
+
+    def noise_variance(self, noise_variance: Array | None = None) -> Float[Array, "..."]:
+        """The noise variance of each row and output: the known ones, or what is learned."""
+        return self.variance if noise_variance is None else noise_variance
 
     def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], noise: Float[Array, "..."] | None
+        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
     ) -> Float[Array, "..."]:
-        s = self.noise_variance(noise)
+        s = self.noise_variance(**side)
         return -0.5 * (LOG_2PI + jnp.log(s) + (y - f) ** 2 / s)
 
     def log_power_mean(
@@ -62,13 +69,25 @@ class Gaussian(AbstractLikelihood):
         mean: Float[Array, "..."],
         var: Float[Array, "..."],
         y: Float[Array, "..."],
-        noise: Float[Array, "..."] | None,
-        power: float | Float[Array, "..."],
+        power: Power,
+        side: Side = NONE,
     ) -> Float[Array, "..."]:
-        s = self.noise_variance(noise)
+        s = self.noise_variance(**side)
         # log p(y | m) with s + a v in the quadratic, - log(1 + a v / s) / 2a
         quadratic = (y - mean) ** 2 / (s + power * var)
         return -0.5 * (LOG_2PI + jnp.log(s) + quadratic + log1p_ratio(power, var / s))
+
+    def tilted(
+        self,
+        mean: Float[Array, "..."],
+        var: Float[Array, "..."],
+        y: Float[Array, "..."],
+        power: Power,
+        side: Side = NONE,
+    ) -> Tilted:
+        total = self.noise_variance(**side) + power * var
+        slope, bend = (y - mean) / total, jnp.broadcast_to(-1.0 / total, mean.shape)
+        return Tilted(self.log_power_mean(mean, var, y, power, side), slope, bend)
 
     def log_power_mean_block(
         self,
@@ -89,9 +108,6 @@ class Gaussian(AbstractLikelihood):
         return -0.5 * (noise + quadratic + log_determinant_ratio(power, S))
 
     def predictive(
-        self,
-        mean: Float[Array, "..."],
-        var: Float[Array, "..."],
-        noise: Float[Array, "..."] | None = None,
+        self, mean: Float[Array, "..."], var: Float[Array, "..."], side: Side = NONE
     ) -> NormalPredictive:
-        return NormalPredictive(mean, var + self.noise_variance(noise))
+        return NormalPredictive(mean, var + self.noise_variance(**side))

@@ -20,6 +20,7 @@ from cavity.models.base import AbstractModel
 from cavity.models.views import OutputMean, inducing_view
 from cavity.numerics.linalg import jittered
 from cavity.numerics.powers import Power
+from cavity.numerics.quadrature import Tilted
 from cavity.numerics.summary import table
 from cavity.numerics.types import Array, Scalar
 
@@ -95,7 +96,8 @@ class GP(AbstractModel):
         if self.inducing is None:
             prior = jittered(self.kernel.cross(rows.x, rows.x), jitter, self.kernel.diag(rows.x))
             factor = self._factor(Identity(mean), rows, power, method, rows.x.shape[0])
-            return Graph((Correlated(prior),), (factor,))
+            mixed = not self.likelihood.log_concave
+            return Graph((Correlated(prior, mixed),), (factor,))
         view = inducing_view(self.kernel, self.inducing, mean, jitter)
         factor = self._factor(view, rows, power, method, chunk)
         return Graph((Whitened(self.inducing.size),), (factor,))
@@ -106,7 +108,8 @@ class GP(AbstractModel):
         edge = Edge(0, view)
         if method.exact and isinstance(self.likelihood, Gaussian):
             return ExactFactor(edge, rows, self.likelihood.noise_variance, power, chunk)
-        return SiteFactor((edge,), rows, LikelihoodTerm(self.likelihood), power, chunk)
+        term = LikelihoodTerm(self.likelihood)
+        return SiteFactor((edge,), rows, term, power, chunk, term.tilted)
 
     def __str__(self) -> str:
         return table(self)
@@ -122,8 +125,15 @@ class LikelihoodTerm(eqx.Module):
     ) -> Array:
         (mean,), (var,) = means, variances
         if not rows.blocked:
-            return self.likelihood.log_power_mean(mean, var, rows.y, rows.noise, power)
+            return self.likelihood.log_power_mean(mean, var, rows.y, power, rows.columns)
         return _block_terms(self.likelihood, mean, var, rows, power)
+
+    def tilted(
+        self, means: tuple[Array, ...], variances: tuple[Array, ...], rows: Rows, power: Power
+    ) -> Tilted:
+        """The same with its slope and curvature in the mean."""
+        (mean,), (var,) = means, variances
+        return self.likelihood.tilted(mean, var, rows.y, power, rows.columns)
 
 
 def _block_terms(likelihood: Any, mean: Array, var: Array, rows: Rows, power: Power) -> Array:
@@ -134,7 +144,7 @@ def _block_terms(likelihood: Any, mean: Array, var: Array, rows: Rows, power: Po
         )
     y = jnp.swapaxes(rows.y, 1, 2)
     presence = jnp.swapaxes(jnp.broadcast_to(rows.presence, rows.y.shape), 1, 2)
-    noise = jnp.broadcast_to(likelihood.noise_variance(rows.noise), rows.y.shape)
+    noise = jnp.broadcast_to(likelihood.noise_variance(**rows.columns), rows.y.shape)
     blocks = (mean, var, y, presence, jnp.swapaxes(noise, 1, 2))
     a = jnp.broadcast_to(jnp.asarray(power, y.dtype), y.shape[:1])
     per_output = jax.vmap(likelihood.log_power_mean_block, in_axes=(0, 0, 0, 0, 0, None))

@@ -15,7 +15,13 @@ from cavity.inference.rows import Rows
 from cavity.likelihoods.base import AbstractPredictive
 from cavity.models.base import AbstractModel
 from cavity.models.views import InducingView, OutputMean
-from cavity.numerics.checks import as_floats, check_columns, check_finite, check_noise
+from cavity.numerics.checks import (
+    as_floats,
+    check_columns,
+    check_finite,
+    check_side,
+    check_side_names,
+)
 from cavity.numerics.linalg import jittered
 from cavity.numerics.rows import padded_size
 from cavity.numerics.types import Array, Float, PRNGKeyArray
@@ -44,7 +50,7 @@ class AbstractPosterior(eqx.Module):
     Marginals are computed in chunks, so their memory does not grow with the square of the rows.
 
     To implement:
-        fields `model`, `n_inputs`, `outputs`, `single`, `known_noise`; `size`, `moments(X)` and
+        fields `model`, `n_inputs`, `outputs`, `single`, `side`; `size`, `moments(X)` and
         `covariance(X)`.
     """
 
@@ -52,7 +58,12 @@ class AbstractPosterior(eqx.Module):
     n_inputs: eqx.AbstractVar[int]
     outputs: eqx.AbstractVar[int]
     single: eqx.AbstractVar[bool]  # y was given as a vector
-    known_noise: eqx.AbstractVar[bool]  # the data came with noise variances of their own
+    side: eqx.AbstractVar[tuple[str, ...]]  # names of the side data that came with the data
+
+    @property
+    def known_noise(self) -> bool:
+        """Whether the data came with noise variances of their own."""
+        return "noise_variance" in self.side
 
     @property
     @abc.abstractmethod
@@ -132,16 +143,18 @@ class AbstractPosterior(eqx.Module):
             ValueError: if X is unusable, or noise variances are missing or unusable.
         """
         mean, var = self.marginals(X)
-        noise: Any = check_noise(rows, mean.shape[0])
-        if noise is None and self.known_noise:
+        side: Any = check_side(rows, mean.shape[0])
+        check_side_names(side, self.model.likelihood.side, "this model")
+        missing = [name for name in self.side if name not in side]
+        if missing:
+            known = missing[0].replace("_", " ")
             raise ValueError(
-                "the model was fitted with a known noise variance per row, so predicting y needs "
-                'them too: pass rows={"noise_variance": ...}, or use marginals(X) for the function'
+                f"the model was fitted with a known {known} per row, so predicting y needs them "
+                f'too: pass rows={{"{missing[0]}": ...}}, or use marginals(X) for the function'
             )
-        if self.single:
-            out = self.model.likelihood.predictive(mean[:, None], var[:, None], noise)
-            return jax.tree.map(lambda x: x[:, 0], out)
-        return self.model.likelihood.predictive(mean, var, noise)
+        if not self.single:
+            side = {name: values[:, None] for name, values in side.items()}
+        return _predictive(self.model.likelihood, mean, var, side)
 
     def _inputs(self, X: Any) -> Float[Array, "n D"]:
         X = as_floats("X", X)
@@ -210,7 +223,7 @@ class SparsePosterior(AbstractPosterior):
     n_inputs: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)
     single: bool = eqx.field(static=True)
-    known_noise: bool = eqx.field(static=True)
+    side: tuple[str, ...] = eqx.field(static=True, default=())
 
     @property
     def size(self) -> int:
@@ -230,7 +243,8 @@ class SparsePosterior(AbstractPosterior):
 class FullPosterior(AbstractPosterior):
     r"""Posterior of a full GP, through its values at the N training inputs.
 
-    Mean $\mathbf k^\top \mathbf w$, variance $k - |\mathbf L^{-1} \mathbf T^{1/2} \mathbf k|^2$.
+    Mean $\mathbf k^\top \mathbf w$, variance $k - |\mathbf R \mathbf k|^2$, plus
+    $|\mathbf S \mathbf k|^2$ where the data raise it (sites of negative precision).
     """
 
     model: AbstractModel
@@ -240,7 +254,8 @@ class FullPosterior(AbstractPosterior):
     n_inputs: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)
     single: bool = eqx.field(static=True)
-    known_noise: bool = eqx.field(static=True)
+    side: tuple[str, ...] = eqx.field(static=True, default=())
+    raised: Float[Array, "G N N"] | None = None
 
     @property
     def size(self) -> int:
@@ -249,15 +264,32 @@ class FullPosterior(AbstractPosterior):
     def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
         cross = self.model.kernel.cross(self.inputs, X)
         mean = cross.T @ self.weights + OutputMean(self.model.mean, self.outputs)(X)
-        explained = jnp.sum((self.root @ cross) ** 2, axis=1).T
-        var = jnp.maximum(self.model.kernel.diag(X)[:, None] - explained, 0.0)
+        var = self.model.kernel.diag(X)[:, None] - jnp.sum((self.root @ cross) ** 2, axis=1).T
+        if self.raised is not None:
+            var = var + jnp.sum((self.raised @ cross) ** 2, axis=1).T
+        var = jnp.maximum(var, 0.0)
         return mean, jnp.broadcast_to(var, mean.shape)
 
     def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
-        half = self.root @ self.model.kernel.cross(self.inputs, X)
+        cross = self.model.kernel.cross(self.inputs, X)
+        half = self.root @ cross
         prior = jittered(self.model.kernel.cross(X, X), 0.0, self.model.kernel.diag(X))
         cov = prior - jnp.swapaxes(half, -1, -2) @ half
+        if self.raised is not None:
+            half = self.raised @ cross
+            cov = cov + jnp.swapaxes(half, -1, -2) @ half
         return jnp.broadcast_to(cov, (self.outputs, *cov.shape[1:]))
+
+
+def _predictive(likelihood: Any, mean: Array, var: Array, side: Any) -> AbstractPredictive:
+    if isinstance(mean, Tracer):
+        return likelihood.predictive(mean, var, side)
+    return _compiled_predictive(likelihood, mean, var, side)
+
+
+@eqx.filter_jit
+def _compiled_predictive(likelihood: Any, mean: Array, var: Array, side: Any) -> Any:
+    return likelihood.predictive(mean, var, side)
 
 
 def _rows(X: Array, outputs: int) -> Rows:
@@ -286,10 +318,15 @@ def posterior_of(
         "n_inputs": rows.x.shape[-1],
         "outputs": rows.y.shape[-1],
         "single": single,
-        "known_noise": rows.noise is not None,
+        "side": tuple(sorted(rows.side)),
     }
     if isinstance(belief, WhitenedBelief):
         return SparsePosterior(model=model, view=view, belief=belief, **shape)
     return FullPosterior(
-        model=model, inputs=rows.x, weights=belief.weights, root=belief.root, **shape
+        model=model,
+        inputs=rows.x,
+        weights=belief.weights,
+        root=belief.root,
+        raised=belief.raised,
+        **shape,
     )

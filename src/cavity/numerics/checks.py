@@ -1,6 +1,6 @@
 """Checks of arrays that come from outside, with messages that say what to do."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -9,6 +9,7 @@ import numpy as np
 from jax.core import Tracer
 
 from cavity.numerics.types import Array
+from cavity.numerics.words import counted
 
 
 def as_floats(name: str, value: Any) -> Any:
@@ -47,11 +48,13 @@ def check_finite(name: str, array: Array) -> None:
         return
     bad = np.argwhere(~np.isfinite(np.asarray(array)))
     if len(bad):
-        place = ", ".join(map(str, bad[0]))
-        raise ValueError(
-            f"{name} has {len(bad)} entries that are NaN or infinite, the first at index "
-            f"[{place}]; remove or impute those rows"
-        )
+        place = f"at index [{', '.join(map(str, bad[0]))}]"
+        if len(bad) == 1:
+            found = f"1 entry that is NaN or infinite, {place}; remove or impute that row"
+        else:
+            found = f"{len(bad)} entries that are NaN or infinite, the first {place}; "
+            found += "remove or impute those rows"
+        raise ValueError(f"{name} has {found}")
 
 
 def check_magnitude(name: str, array: Any) -> None:
@@ -77,29 +80,35 @@ def check_columns(name: str, array: Array, columns: int | None = None) -> None:
         raise ValueError(f"{name} has no rows; at least one is needed")
     if columns is not None and array.shape[1] != columns:
         raise ValueError(
-            f"{name} has {array.shape[1]} columns, the model was fitted with {columns}"
+            f"{name} has {counted(array.shape[1], 'column')}, the model was fitted with {columns}"
         )
 
 
-def check_noise(rows: Mapping[str, Any] | None, n: int) -> np.ndarray | None:
-    """The known noise variance of each row, None where there is none.
+def check_side(rows: Mapping[str, Any] | None, n: int) -> dict[str, np.ndarray]:
+    """Side data of the rows by name, one value per row.
 
     Raises:
-        ValueError: unless positive and finite, or for other side data.
+        ValueError: unless they are finite, and positive where they are noise variances or
+            exposures.
     """
-    given = dict(rows or {})
-    noise = given.pop("noise_variance", None)
-    if given:
-        raise ValueError(
-            f"rows has unknown side data {sorted(given)}; known for this model: noise_variance"
-        )
-    if noise is None:
-        return None
-    values = np.asarray(as_floats("noise_variance", noise))
-    if values.shape != (n,):
-        raise ValueError(
-            f"noise_variance must have one value per row, ({n},), given shape {values.shape}"
-        )
-    if not np.all(np.isfinite(values) & (values > 0)):
-        raise ValueError("noise_variance must be positive and finite in every row")
-    return values
+    found = {}
+    for name, given in dict(rows or {}).items():
+        values = np.asarray(as_floats(name, given))
+        if values.shape != (n,):
+            raise ValueError(
+                f"{name} must have one value per row, ({n},), given shape {values.shape}"
+            )
+        positive = name in ("noise_variance", "exposure")
+        if not np.all(np.isfinite(values) & ((values > 0.0) | (not positive))):
+            wanted = "positive and finite" if positive else "finite"
+            raise ValueError(f"{name} must be {wanted} in every row")
+        found[name] = values
+    return found
+
+
+def check_side_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
+    """Raises ValueError for side data that nobody reads."""
+    strange = sorted(set(given) - set(known))
+    if strange:
+        wanted = ", ".join(known) if known else "none"
+        raise ValueError(f"rows has unknown side data {strange}; known for {what}: {wanted}")

@@ -1,32 +1,13 @@
-"""Parameters of a module by name, and the table that printing a model shows."""
+"""The table that printing a model shows."""
 
 from typing import Any
 
-import equinox as eqx
-import jax
 import numpy as np
 from jax.core import Tracer
 
+from cavity.numerics.names import named
 from cavity.parameters import bijections
 from cavity.priors import flat
-
-
-def _is_entry(x: Any) -> bool:
-    return not isinstance(x, eqx.Module | tuple | list | dict) and x is not None
-
-
-def named(tree: Any) -> dict[str, Any]:
-    """The leaves of a module (or of a shadow tree) by dotted name, in order."""
-    entries, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=_is_entry)
-    return {_name(path): leaf for path, leaf in entries}
-
-
-def _name(path: tuple[Any, ...]) -> str:
-    parts = []
-    for key in path:
-        part = getattr(key, "name", getattr(key, "idx", getattr(key, "key", key)))
-        parts.append(str(part))
-    return ".".join(parts)
 
 
 def table(model: Any, bijection_tree: Any = None, prior_tree: Any = None) -> str:

@@ -1,0 +1,230 @@
+r"""The double loop: fixed points of Power EP as minima, so that a search for them cannot cycle.
+
+With cavities formed from marginals that are *held*, in place of the beliefs' own, the energy is
+concave in the sites. Its maximum over the sites, as a function of what is held, falls to a fixed
+point of Power EP (the expectation-consistent form):
+
+$$\min_{\text{held}}\; \max_{t}\; -\log Z(t; \text{held}).$$
+
+The inner problem is solved here, by Newton's method with conjugate gradients; at its solution
+the slope in what is held needs no derivative of the sites. The outer problem is smooth and
+unconstrained in means and log variances, and any descent method will do.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from cavity.inference.energy import Graph, Held, Sites, beliefs, energy, marginals, respond
+from cavity.inference.factors import SiteFactor
+from cavity.inference.match import tilted_marginals
+from cavity.inference.sites import ScalarSites
+from cavity.numerics.rows import map_over_rows
+from cavity.numerics.types import Array, Bool, Float, Int, Scalar
+
+# Newton steps, halvings of one, and conjugate-gradient steps at the most.
+NEWTON, HALVINGS, CONJUGATE = 50, 40, 200
+
+
+class Inner(NamedTuple):
+    """The inner maximum.
+
+    Attributes:
+        sites: where it is.
+        value: the energy there; NaN where there is no proper start.
+        slope: its derivatives in the held means and log variances, as one vector.
+        gain: what a further Newton step would gain, in nats.
+        steps: Newton steps made.
+    """
+
+    sites: Sites
+    value: Scalar
+    slope: Float[Array, " H"]
+    gain: Scalar
+    steps: Int[Array, ""]
+
+
+def coordinates(held: Held) -> tuple[Float[Array, " H"], Callable[[Array], Held]]:
+    """Held marginals as a vector of means and log variances, and the way back."""
+    logs = jax.tree.map(lambda mv: (mv[0], jnp.log(mv[1])), held, is_leaf=_is_pair)
+    flat, back = ravel_pytree(logs)
+
+    def restore(x: Array) -> Held:
+        return jax.tree.map(lambda ml: (ml[0], jnp.exp(ml[1])), back(x), is_leaf=_is_pair)
+
+    return flat, restore
+
+
+def _is_pair(x: Any) -> bool:
+    return isinstance(x, tuple) and len(x) == 2 and all(isinstance(a, jax.Array) for a in x)
+
+
+def inner_maximum(graph: Graph, sites: Sites, held: Held, tolerance: float) -> Inner:
+    """Maximises the energy over the sites, at held marginals.
+
+    Args:
+        graph: the model laid out for inference, with scalar sites.
+        sites: where to start; every cavity must be proper there.
+        held: the marginals that cavities are formed from.
+        tolerance: ends when a Newton step would gain less than this, in nats.
+    """
+    start, restore = ravel_pytree(sites)
+    scale = _scale(sites, held)
+    place, restore_held = coordinates(held)
+
+    def value(x: Array) -> Scalar:
+        return energy(graph, restore(start + scale * x), held)
+
+    def proceed(state: tuple) -> Bool[Array, ""]:
+        _, best, gain, steps, stuck = state
+        return (steps < NEWTON) & (gain > tolerance) & ~stuck & jnp.isfinite(best)
+
+    def step(state: tuple) -> tuple:
+        x, best, _, steps, _ = state
+        slope, product = _newton(graph, restore(start + scale * x), held)
+        flat = scale * ravel_pytree(slope)[0]
+
+        def curve(d: Array) -> Array:
+            return scale * ravel_pytree(product(restore(scale * d)))[0]
+
+        direction = _conjugate(curve, flat)
+        gain = flat @ direction
+
+        def rises(size: Scalar) -> Bool[Array, ""]:
+            # a comparison with NaN is false
+            return value(x + size * direction) >= best + 1e-4 * size * gain - 1e-13 * abs(best)
+
+        def shorter(trial: tuple) -> Bool[Array, ""]:
+            size, count = trial
+            return (count < HALVINGS) & ~rises(size)
+
+        size, count = jax.lax.while_loop(
+            shorter, lambda trial: (0.5 * trial[0], trial[1] + 1), (jnp.ones_like(gain), 0)
+        )
+        stuck = count >= HALVINGS
+        new = jnp.where(stuck, x, x + size * direction)
+        return new, value(new), gain, steps + 1, stuck
+
+    zero = jnp.zeros_like(start)
+    state = (zero, value(zero), jnp.full((), jnp.inf, start.dtype), 0, jnp.zeros((), bool))
+    x, best, gain, steps, _ = jax.lax.while_loop(proceed, step, state)
+    found = restore(start + scale * x)
+    outer = jax.grad(lambda p: energy(graph, found, restore_held(p)))(place)
+    return Inner(found, best, outer, gain, jnp.asarray(steps))
+
+
+def _newton(graph: Graph, sites: Sites, held: Held) -> tuple[Sites, Callable[[Sites], Sites]]:
+    """The slope of the energy in the sites, and minus its curvature as a linear map.
+
+    The slope is the mismatch of moments, of the tilted distributions and of the beliefs; the
+    curvature is the sum of their covariances (Jylanki 2013, S36 and identity 20).
+    """
+    q = beliefs(graph, sites)
+    now = marginals(graph, q)
+    responses = tuple(belief.response() for belief in q)
+    tilted = functools.partial(_tilted_moments, graph, held)
+    matched, change_tilted = jax.linearize(tilted, sites)
+    slope = _combined(graph, lambda t, s: t - s, matched, _raw(now))
+
+    def product(change: Sites) -> Sites:
+        moved = respond(graph, responses, now, change)
+        raw = _raw_change(now, moved)
+        return _combined(graph, lambda t, s: s - t, change_tilted(change), raw)
+
+    return slope, product
+
+
+def _pairs(fn: Callable[..., Any], *trees: Any) -> Any:
+    """Maps a function over (mean, variance) pairs of marginals."""
+    return jax.tree.map(fn, *trees, is_leaf=_is_pair)
+
+
+def _raw(held: Held) -> Held:
+    """Means, and minus half the mean squares: the moments that shift and precision multiply."""
+    return _pairs(lambda mv: (mv[0], -0.5 * (mv[1] + mv[0] ** 2)), held)
+
+
+def _raw_change(held: Held, change: Held) -> Held:
+    return _pairs(lambda mv, d: (d[0], -0.5 * d[1] - mv[0] * d[0]), held, change)
+
+
+def _tilted_moments(graph: Graph, held: Held, sites: Sites) -> Held:
+    """Raw moments of the tilted distributions at cavities from held marginals."""
+    found: list = []
+    for factor, store, given in zip(graph.factors, sites, held, strict=True):
+        if not isinstance(factor, SiteFactor):
+            found.append(None)
+            continue
+
+        def part(chunk: tuple, factor: SiteFactor = factor) -> tuple[tuple[Array, Array], ...]:
+            rows, row_sites, seen_by_row = chunk
+            return _raw(tilted_marginals(factor, rows, row_sites, seen_by_row))  # type: ignore[return-value]
+
+        assert store is not None
+        found.append(
+            map_over_rows(part, (factor.rows, factor.row_sites(store), given), factor.chunk)
+        )
+    return tuple(found)
+
+
+def _combined(graph: Graph, fn: Callable[..., Array], tilted: Held, own: Held) -> Sites:
+    """A combination of two sets of moments, as changes of sites; none for absent rows."""
+    out: list = []
+    for factor, a, b in zip(graph.factors, tilted, own, strict=True):
+        if not isinstance(factor, SiteFactor):
+            out.append(None)
+            continue
+        present = factor.row_presence(factor.rows)
+        assert a is not None
+        assert b is not None
+        pairs = zip(a, b, strict=True)
+        out.append(
+            tuple(
+                ScalarSites(present * fn(x[0], z[0]), present * fn(x[1], z[1])) for x, z in pairs
+            )
+        )
+    return tuple(out)
+
+
+def _scale(sites: Sites, held: Held) -> Float[Array, " T"]:
+    """Units of the sites' parameters: a shift per deviation, a precision per variance."""
+
+    def one(site: Any, pair: tuple[Array, Array]) -> Any:
+        var = jnp.broadcast_to(pair[1], site.shift.shape)
+        return type(site)(1.0 / jnp.sqrt(var), jnp.sqrt(2.0) / var)
+
+    scaled = tuple(
+        None
+        if store is None or given is None
+        else tuple(one(site, pair) for site, pair in zip(store, given, strict=True))
+        for store, given in zip(sites, held, strict=True)
+    )
+    return ravel_pytree(scaled)[0]
+
+
+def _conjugate(product: Callable[[Array], Array], g: Array) -> Array:
+    """Solves a positive definite system to a share of its right-hand side, or stops early."""
+    size = jnp.linalg.norm(g)
+    target = jnp.minimum(0.1, size) ** 0.5 * 0.1 * size + 1e-300
+
+    def proceed(state: tuple) -> Bool[Array, ""]:
+        _, r, _, count, good = state
+        return (count < CONJUGATE) & (jnp.linalg.norm(r) > target) & good
+
+    def step(state: tuple) -> tuple:
+        x, r, p, count, _ = state
+        Ap = product(p)
+        curvature = p @ Ap
+        good = curvature > 0.0
+        a = jnp.where(good, (r @ r) / jnp.where(good, curvature, 1.0), 0.0)
+        new = r - a * Ap
+        b = (new @ new) / (r @ r)
+        return x + a * p, new, new + b * p, count + 1, good
+
+    state = (jnp.zeros_like(g), g, g, 0, jnp.ones((), bool))
+    x = jax.lax.while_loop(proceed, step, state)[0]
+    return jnp.where(jnp.any(x != 0.0), x, g)

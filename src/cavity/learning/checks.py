@@ -1,0 +1,123 @@
+"""Whether a model can be worked with at all, and whether it suits the data."""
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from cavity.inducing.base import Points
+from cavity.inference.methods import PowerEP
+from cavity.learning.data import Data
+from cavity.likelihoods.gaussian import Gaussian
+from cavity.models.base import AbstractModel
+from cavity.numerics.checks import check_side_names
+from cavity.numerics.words import counted
+from cavity.parameters import FIXED, Bijection, Interval, Positive, Real, bijections, entries
+
+
+class OutsideDomain(ValueError):
+    """A parameter whose value is not in its domain; the message names it."""
+
+
+def check_model(model: AbstractModel, blocks: Any, method: Any) -> None:
+    """Refuses what is no method (TypeError), and combinations that make no sense (ValueError)."""
+    if not isinstance(method, PowerEP):
+        raise TypeError(f"method must be an object such as cavity.PowerEP(), given {method!r}")
+    if blocks is not None and model.inducing is None:
+        raise ValueError(
+            "blocks change nothing in a full GP, which is exact; give the model inducing "
+            "variables or leave blocks=None"
+        )
+
+
+def check_shapes(model: AbstractModel, data: Data) -> None:
+    """Raises ValueError where parts of a model have other numbers of columns than the data."""
+    columns, outputs = data.rows.x.shape[-1], data.rows.y.shape[-1]
+    check_side_names(data.rows.side, model.likelihood.side, "this likelihood")
+    _check_outputs(model, data)
+    if isinstance(model.inducing, Points) and model.inducing.Z.shape[1] != columns:
+        given = counted(model.inducing.Z.shape[1], "column")
+        raise ValueError(
+            f"the inducing points have {given}, X has {columns}; points have the columns of X"
+        )
+    if not isinstance(model.likelihood, Gaussian):
+        return
+    shape = np.shape(model.likelihood.variance)
+    if shape not in ((), (1,), (outputs,)):
+        given = counted(shape[0], "noise variance")
+        if len(shape) > 1:
+            given = f"noise variances of shape {shape}"
+        raise ValueError(
+            f"the likelihood has {given}, y has {counted(outputs, 'output')}: give one, or one "
+            'per output; those of the rows are rows={"noise_variance": ...}'
+        )
+
+
+def _check_outputs(model: AbstractModel, data: Data) -> None:
+    """Raises ValueError for an observed output that the likelihood does not have."""
+    y = np.asarray(data.rows.y)
+    seen = np.broadcast_to(np.asarray(data.rows.presence), y.shape) > 0.0
+    support = model.likelihood.support
+    bad = np.argwhere(seen & ~np.asarray(support.contains(y)))  # type: ignore[arg-type]
+    if len(bad):
+        value, name = float(y[tuple(bad[0])]), type(model.likelihood).__name__
+        raise ValueError(
+            f"y has {counted(len(bad), 'value')} that the {name} likelihood does not take (the "
+            f"first is {value:g}): it takes {support.value}"
+        )
+
+
+def check_domains(model: AbstractModel, maps: Any = None, verb: str = "starts at") -> None:
+    """Raises OutsideDomain naming the first parameter whose value is not in its domain.
+
+    A learned parameter must lie strictly inside its domain in `maps`; any other one in the
+    domain that its class declares, bounds included.
+
+    Args:
+        model: the model.
+        maps: an edited `bijections(model)` in which it is to be learned, or None.
+        verb: what the message says of a parameter that is to be learned.
+    """
+    declared = entries(model, bijections(model))
+    edited = declared if maps is None else entries(model, maps)
+    for (name, value, own), (_, _, chosen) in zip(declared, edited, strict=True):
+        if not isinstance(own, Bijection):
+            continue
+        learned = maps is not None and chosen.free
+        domain = chosen if learned else own
+        values = np.asarray(value)
+        bad = _outside(values, domain, learned=learned)
+        if len(bad):
+            place = f"[{', '.join(map(str, bad[0]))}]" if values.ndim else ""
+            found = values[tuple(bad[0])]
+            shown = Real() if domain == FIXED else domain
+            raise OutsideDomain(
+                f"the parameter {name}{place} {verb if learned else 'is'} {found:g}, but its "
+                f"domain is {shown}: {_remedy(found, own, learned=learned)}"
+            )
+
+
+def _outside(values: Any, domain: Bijection, *, learned: bool) -> np.ndarray:
+    """The places of values that the domain does not have, (count, axes)."""
+    good = np.isfinite(values)
+    if isinstance(domain, Positive | Interval):
+        inside = (values > domain.lower) & (values < domain.upper)
+        zero = isinstance(domain, Positive) & (values == 0.0)
+        bound = ((values == domain.lower) | (values == domain.upper)) & ~zero
+        good &= inside if learned else inside | bound
+    return np.argwhere(~good)
+
+
+def _remedy(value: Any, declared: Bijection, *, learned: bool) -> str:
+    if not np.isfinite(value):
+        return "give it a finite value"
+    if learned and not len(_outside(value, declared, learned=False)):
+        return "start inside it, or freeze it with FIXED"
+    return "give it a value inside"
+
+
+def without_effect(model: AbstractModel, maps: Any, data: Data) -> Any:
+    """The bijections with FIXED for the noise variance that known noise takes the place of."""
+    if "noise_variance" not in data.rows.side or not isinstance(model.likelihood, Gaussian):
+        return maps
+    return eqx.tree_at(lambda m: m.likelihood.variance, maps, FIXED)

@@ -1,0 +1,91 @@
+"""Two classes."""
+
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import log_ndtr
+
+from cavity.likelihoods.base import NONE, AbstractLikelihood
+from cavity.likelihoods.predictive import AbstractPredictive, Side
+from cavity.likelihoods.support import Support
+from cavity.numerics.gaussian import LOG_2PI
+from cavity.numerics.powers import Power, is_exactly
+from cavity.numerics.quadrature import Landmark, Tilted
+from cavity.numerics.types import Array, Float
+
+
+class BernoulliPredictive(AbstractPredictive):
+    """Probabilities of class 1; they are the means."""
+
+    mean: Float[Array, "..."]
+    var: Float[Array, "..."]
+    log_odds: Float[Array, "..."]
+
+    def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jax.nn.log_sigmoid((2.0 * y - 1.0) * self.log_odds)
+
+    def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
+        level = jnp.asarray(p, self.log_odds.dtype)
+        level = level.reshape(level.shape + (1,) * self.log_odds.ndim)
+        return jnp.where(level > jax.nn.sigmoid(-self.log_odds), 1.0, 0.0)
+
+
+class Bernoulli(AbstractLikelihood):
+    r"""Two classes, $p(y = 1 \mid f) = \Phi(f)$ (probit) or $1 / (1 + e^{-f})$ (logit).
+
+    Outputs are 0 and 1.
+
+    Args:
+        link: "probit" or "logit".
+
+    References:
+        Bui (2017), S24; Turner's slides, S12.
+    """
+
+    link: Literal["probit", "logit"] = eqx.field(static=True)
+
+    support: ClassVar[Support] = Support.LABELS
+    log_concave: ClassVar[bool] = True
+
+    def __init__(self, link: Literal["probit", "logit"] = "probit"):
+        if link not in ("probit", "logit"):
+            raise ValueError(f'link must be "probit" or "logit", given {link!r}')
+        self.link = link
+
+    def log_prob(
+        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
+    ) -> Float[Array, "..."]:
+        signed = (2.0 * y - 1.0) * f
+        return log_ndtr(signed) if self.link == "probit" else jax.nn.log_sigmoid(signed)
+
+    def landmarks(
+        self, mean: Array, var: Array, y: Array, power: Power, **side: Any
+    ) -> tuple[Landmark, ...]:
+        return ((jnp.zeros_like(mean), jnp.ones_like(mean)),)
+
+    def log_power_mean(
+        self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
+    ) -> Array:
+        if self.link == "probit" and is_exactly(power, 1.0):
+            return log_ndtr((2.0 * y - 1.0) * mean / jnp.sqrt(1.0 + var))
+        return super().log_power_mean(mean, var, y, power, side)
+
+    def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
+        if not (self.link == "probit" and is_exactly(power, 1.0)):
+            return super().tilted(mean, var, y, power, side)
+        sign, scale = 2.0 * y - 1.0, jnp.sqrt(1.0 + var)
+        z = sign * mean / scale
+        log_mean = log_ndtr(z)
+        # r = φ(z)/Φ(z),  G = y r/√(1 + v),  H = -r (z + r)/(1 + v)
+        r = jnp.exp(-0.5 * (z**2 + LOG_2PI) - log_mean)
+        return Tilted(log_mean, sign * r / scale, -r * (z + r) / (1.0 + var))
+
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> BernoulliPredictive:
+        one = jnp.ones_like(mean)
+        for_one = self.log_power_mean(mean, var, one, 1.0)
+        for_zero = self.log_power_mean(mean, var, jnp.zeros_like(mean), 1.0)
+        log_odds = for_one - for_zero
+        chance, rest = jax.nn.sigmoid(log_odds), jax.nn.sigmoid(-log_odds)
+        return BernoulliPredictive(chance, chance * rest, log_odds)

@@ -1,0 +1,229 @@
+"""Predictive distributions of outputs whose latent value has a Gaussian marginal."""
+
+import abc
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.likelihoods.support import Support
+from cavity.numerics import quadrature
+from cavity.numerics.quadrature import gaussian_measure, landmark_edges
+from cavity.numerics.types import Array, Float
+
+# Side data by name, one value per row, in shapes that broadcast against rows and outputs.
+Side = Mapping[str, Array]
+
+# Halvings of the bracket of a quantile, and Newton steps that polish it.
+HALVINGS, POLISHES = 40, 3
+# The bracket reaches this many times its unit, as a power of e.
+REACH = 60.0
+# Counts that a distribution without a closed form is summed over.
+COUNTED = 1024
+# Panels and rounds of the search for the mass of a density without a closed form.
+FARTHEST, ROUNDS = 1e7, 9
+
+
+class AbstractPredictive(eqx.Module):
+    """The predictive distribution of outputs, one per row (and output).
+
+    To implement:
+        fields `mean` and `var`, `log_density(y)` and `quantile(p)`.
+    """
+
+    mean: eqx.AbstractVar[Float[Array, "..."]]
+    var: eqx.AbstractVar[Float[Array, "..."]]
+
+    @abc.abstractmethod
+    def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Log predictive density of y, in nats per unit of y, entry by entry."""
+
+    @abc.abstractmethod
+    def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
+        """The values below which y falls with probability p; a leading axis for several p."""
+
+
+class MixturePredictive(AbstractPredictive):
+    """Outputs of a likelihood that knows its distribution function given the latent value.
+
+    Attributes:
+        mean: means of y.
+        var: variances of y.
+        likelihood: has `cdf(y, f)`.
+        latent_mean: means of f.
+        latent_var: variances of f.
+        side: side data of the rows.
+    """
+
+    mean: Float[Array, "..."]
+    var: Float[Array, "..."]
+    likelihood: Any
+    latent_mean: Float[Array, "..."]
+    latent_var: Float[Array, "..."]
+    side: dict[str, Array]
+
+    def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        return _within(self.likelihood, self.latent_mean, self.latent_var, y, self.side)
+
+    def cdf(self, y: Float[Array, "..."], *, sharp: bool = True) -> Float[Array, "..."]:
+        """Probability that outputs are at most y."""
+        m, v = self.latent_mean, self.latent_var
+        marks = self.likelihood.landmarks(m, v, y, 1.0, **self.side) if sharp else ()
+        f, log_weight = gaussian_measure(m, v, landmark_edges(m, v, marks))
+        return jnp.sum(jnp.exp(log_weight) * self.likelihood.cdf(y, f, **self.side), axis=0)
+
+    def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
+        return _each(self._quantile, p, self.mean.dtype)
+
+    def _quantile(self, p: Array) -> Array:
+        if self.likelihood.support.discrete:
+            return self._count(p)
+        # y = centre + unit sinh(t) on the line, y = unit e^t above zero
+        to_y, unit_slope = _scale(self.likelihood.support, self.mean, self.latent_var)
+        reach = jnp.full_like(self.latent_mean, REACH)
+
+        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+            low, high = ends
+            middle = 0.5 * (low + high)
+            below = self.cdf(to_y(middle), sharp=False) < p
+            return jnp.where(below, middle, low), jnp.where(below, high, middle)
+
+        low, high = jax.lax.fori_loop(0, HALVINGS, halve, (-reach, reach))
+
+        def polish(_: int, t: Array) -> Array:
+            y = to_y(t)
+            density = jnp.exp(self.log_density(y)) * unit_slope(t)
+            step = (self.cdf(y) - p) / jnp.maximum(density, 1e-300)
+            return t - jnp.clip(step, -0.5, 0.5)
+
+        return to_y(jax.lax.fori_loop(0, POLISHES, polish, 0.5 * (low + high)))
+
+    def _count(self, p: Array) -> Array:
+        """The smallest count with at least this probability below or at it."""
+        low = jnp.full_like(self.latent_mean, -1.0)
+        high = jnp.full_like(self.latent_mean, 2.0**50)
+
+        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+            low, high = ends
+            middle = jnp.floor(0.5 * (low + high))
+            below = self.cdf(middle) < p
+            return jnp.where(below, middle, low), jnp.where(below, high, middle)
+
+        return jax.lax.fori_loop(0, 52, halve, (low, high))[1]
+
+
+def _each(fn: Any, p: float | Array, dtype: Any) -> Array:
+    """A function of one probability, over all of them: a leading axis where there are several."""
+    levels = jnp.asarray(p, dtype)
+    return fn(levels) if levels.ndim == 0 else jax.lax.map(fn, levels)
+
+
+def _scale(support: Support, centre: Array, var: Array) -> tuple[Any, Any]:
+    """A map from the line to the support, and its derivative."""
+    if support is Support.REAL:
+        unit = jnp.sqrt(var) + 1e-3 * (1.0 + jnp.abs(centre))
+        return lambda t: centre + unit * jnp.sinh(t), lambda t: unit * jnp.cosh(t)
+    if support is Support.UNIT:
+        return jax.nn.sigmoid, lambda t: jax.nn.sigmoid(t) * jax.nn.sigmoid(-t)
+    return jnp.exp, jnp.exp
+
+
+def _within(likelihood: Any, mean: Array, var: Array, y: Array, side: Side) -> Array:
+    """Log predictive density; minus infinity for an output outside the support."""
+    inside = likelihood.support.contains(y)
+    safe = jnp.where(inside, y, 0.5 if likelihood.support is Support.UNIT else 1.0)
+    return jnp.where(inside, likelihood.log_power_mean(mean, var, safe, 1.0, side), -jnp.inf)
+
+
+class GridPredictive(AbstractPredictive):
+    """Outputs of any likelihood, through the predictive density on a grid of outputs.
+
+    Attributes:
+        mean: means of y.
+        var: variances of y, of what the grid covers.
+        grid: outputs, ascending along the first axis.
+        cumulative: the probability of an output at or below each.
+        likelihood: gives the density.
+        latent_mean: means of f.
+        latent_var: variances of f.
+        side: side data of the rows.
+    """
+
+    mean: Float[Array, "..."]
+    var: Float[Array, "..."]
+    grid: Float[Array, "S ..."]
+    cumulative: Float[Array, "S ..."]
+    likelihood: Any
+    latent_mean: Float[Array, "..."]
+    latent_var: Float[Array, "..."]
+    side: dict[str, Array]
+
+    def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        return _within(self.likelihood, self.latent_mean, self.latent_var, y, self.side)
+
+    def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
+        def one(level: Array) -> Array:
+            index = jnp.sum(self.cumulative < level, axis=0)[None]
+            last = self.grid.shape[0] - 1
+            at = jnp.clip(index, 0, last)
+            y, c = (jnp.take_along_axis(x, at, axis=0)[0] for x in (self.grid, self.cumulative))
+            if self.likelihood.support.discrete:
+                return y
+            before = jnp.clip(index - 1, 0, last)
+            y0, c0 = (
+                jnp.take_along_axis(x, before, axis=0)[0] for x in (self.grid, self.cumulative)
+            )
+            share = jnp.where(c > c0, (level - c0) / jnp.where(c > c0, c - c0, 1.0), 0.0)
+            return y0 + jnp.clip(share, 0.0, 1.0) * (y - y0)
+
+        return _each(one, p, self.mean.dtype)
+
+
+def grid_predictive(likelihood: Any, mean: Array, var: Array, side: Side) -> GridPredictive:
+    """The predictive distribution of a likelihood of which only the density is known."""
+    support = likelihood.support
+    ones = (1,) * mean.ndim
+
+    def density(y: Array) -> Array:
+        return likelihood.log_power_mean(mean, var, y, 1.0, side)
+
+    if support.discrete:
+        count = 2 if support is Support.LABELS else COUNTED
+        values = jnp.arange(count, dtype=mean.dtype).reshape(-1, *ones)
+        grid = jnp.broadcast_to(values, (count, *mean.shape))
+        mass = jnp.exp(jax.lax.map(density, grid))
+    else:
+        to_y, slope = _line(support)
+        edges = _searched(lambda t: density(to_y(t)) + jnp.log(slope(t)), mean)
+        nodes, length = quadrature.panel_rule(edges)
+        grid = to_y(nodes)
+        mass = jnp.exp(jax.lax.map(density, grid)) * slope(nodes) * length
+    total = jnp.sum(mass, axis=0)
+    share = mass / jnp.where(total > 0.0, total, 1.0)
+    average = jnp.sum(share * grid, axis=0)
+    spread = jnp.sum(share * (grid - average) ** 2, axis=0)
+    cumulative = jnp.cumsum(share, axis=0)
+    if not support.discrete:
+        cumulative = cumulative - 0.5 * share
+    return GridPredictive(average, spread, grid, cumulative, likelihood, mean, var, dict(side))
+
+
+def _line(support: Support) -> tuple[Any, Any]:
+    if support is Support.REAL:
+        return lambda t: t, jnp.ones_like
+    return _scale(support, jnp.zeros(()), jnp.ones(()))
+
+
+def _searched(log_density: Any, like: Array) -> Array:
+    """Panel edges where a density on the line has its mass, wherever that is."""
+    spread = np.arcsinh(FARTHEST)
+    first = np.sinh(np.linspace(-spread, spread, 2 * quadrature.PANELS + 1))
+    edges = jnp.asarray(first, like.dtype).reshape(-1, *(1,) * like.ndim)
+    edges = jnp.broadcast_to(edges, (edges.shape[0], *like.shape))
+    for _ in range(ROUNDS):
+        value = jax.lax.map(log_density, edges)
+        edges = quadrature.moved_to_mass(edges, jnp.nan_to_num(value, nan=-1e300, neginf=-1e300))
+    return edges

@@ -1,0 +1,116 @@
+"""Noise with heavy tails: likelihoods that bear outliers."""
+
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+from jax.scipy.special import betainc, gammaln
+
+from cavity.likelihoods.base import NONE, AbstractLikelihood
+from cavity.likelihoods.predictive import AbstractPredictive, MixturePredictive, Side
+from cavity.likelihoods.support import Support
+from cavity.numerics.powers import Power
+from cavity.numerics.quadrature import Landmark
+from cavity.numerics.types import Array, Float
+from cavity.parameters import positive
+
+
+class StudentT(AbstractLikelihood):
+    r"""Student-t noise, for regression with outliers.
+
+    $$p(y \mid f) = \frac{\Gamma((\nu+1)/2)}{\Gamma(\nu/2) \sqrt{\nu\pi}\, \sigma}
+    \Big(1 + \frac{(y - f)^2}{\nu\sigma^2}\Big)^{-(\nu+1)/2}$$
+
+    The posterior of f may have several modes, and a row that the model takes for an outlier has
+    a site of negative precision. Outputs have no finite variance for $\nu \le 2$: the predictive
+    variance is then infinite, and quantiles say more.
+
+    Args:
+        scale: $\sigma$, in units of the output; not the standard deviation.
+        df: $\nu$, the degrees of freedom; small means heavy tails.
+
+    References:
+        Jylanki (2013), S56 to S58 and S65.
+    """
+
+    scale: Float[Array, ""] = positive(output=1)
+    df: Float[Array, ""] = positive()
+
+    support: ClassVar[Support] = Support.REAL
+
+    def __init__(self, scale: Any = 0.3, df: Any = 4.0):
+        self.scale, self.df = scale, df
+
+    def log_prob(
+        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
+    ) -> Float[Array, "..."]:
+        nu, z = self.df, (y - f) / self.scale
+        height = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * jnp.log(nu * jnp.pi)
+        return height - jnp.log(self.scale) - 0.5 * (nu + 1.0) * jnp.log1p(z**2 / nu)
+
+    def landmarks(
+        self, mean: Array, var: Array, y: Array, power: Power, **side: Any
+    ) -> tuple[Landmark, ...]:
+        return ((y, jnp.broadcast_to(self.scale, y.shape)),)
+
+    def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
+        """Mean and variance of y given f; the variance is infinite where df is at most 2."""
+        finite = self.df > 2.0
+        ratio = self.df / jnp.where(finite, self.df - 2.0, 1.0)
+        return f, jnp.broadcast_to(jnp.where(finite, self.scale**2 * ratio, jnp.inf), f.shape)
+
+    def cdf(self, y: Array, f: Array, **side: Any) -> Array:
+        """Probability that the output is at most y given f."""
+        z = (y - f) / self.scale
+        tail = 0.5 * betainc(0.5 * self.df, 0.5, self.df / (self.df + z**2))
+        return jnp.where(z > 0.0, 1.0 - tail, tail)
+
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
+        total = var + self.moments(mean)[1]
+        return MixturePredictive(mean, total, self, mean, var, dict(side))
+
+
+class Laplace(AbstractLikelihood):
+    r"""Laplace (double exponential) noise, $p(y \mid f) = e^{-|y - f| / b} / 2b$.
+
+    Args:
+        scale: b, in units of the output; the standard deviation is $\sqrt 2\, b$.
+
+    References:
+        Jylanki (2013), S9 and S71.
+    """
+
+    scale: Float[Array, ""] = positive(output=1)
+
+    support: ClassVar[Support] = Support.REAL
+    log_concave: ClassVar[bool] = True
+
+    def __init__(self, scale: Any = 0.3):
+        self.scale = scale
+
+    def log_prob(
+        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
+    ) -> Float[Array, "..."]:
+        return -jnp.abs(y - f) / self.scale - jnp.log(2.0 * self.scale)
+
+    def landmarks(
+        self, mean: Array, var: Array, y: Array, power: Power, **side: Any
+    ) -> tuple[Landmark, ...]:
+        # and the mode: where the whole slope on either side moves the Gaussian, or y between
+        pull = power * var / self.scale
+        middle = jnp.clip(y, mean - pull, mean + pull)
+        width = jnp.broadcast_to(self.scale, y.shape)
+        return (y, width), (middle, jnp.sqrt(var))
+
+    def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
+        """Mean and variance of y given f."""
+        return f, jnp.broadcast_to(2.0 * self.scale**2, f.shape)
+
+    def cdf(self, y: Array, f: Array, **side: Any) -> Array:
+        """Probability that the output is at most y given f."""
+        z = (y - f) / self.scale
+        tail = 0.5 * jnp.exp(-jnp.abs(z))
+        return jnp.where(z > 0.0, 1.0 - tail, tail)
+
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
+        total = var + self.moments(mean)[1]
+        return MixturePredictive(mean, total, self, mean, var, dict(side))

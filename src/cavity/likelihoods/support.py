@@ -1,0 +1,32 @@
+"""What the outputs of a likelihood may be."""
+
+import enum
+
+from cavity.numerics.types import Array, Bool, Float
+
+
+class Support(enum.Enum):
+    """The values that outputs may take."""
+
+    REAL = "real numbers"
+    POSITIVE = "numbers above zero"
+    UNIT = "numbers strictly between 0 and 1"
+    COUNTS = "counts 0, 1, 2, ..."
+    LABELS = "the labels 0 and 1"
+
+    @property
+    def discrete(self) -> bool:
+        """Whether outputs have probabilities rather than densities."""
+        return self in (Support.COUNTS, Support.LABELS)
+
+    def contains(self, y: Float[Array, "..."]) -> Bool[Array, "..."]:
+        """Whether each value is one of the support's."""
+        if self is Support.POSITIVE:
+            return y > 0.0
+        if self is Support.UNIT:
+            return (y > 0.0) & (y < 1.0)
+        if self is Support.COUNTS:
+            return (y >= 0.0) & (y % 1.0 == 0.0)
+        if self is Support.LABELS:
+            return (y == 0.0) | (y == 1.0)
+        return abs(y) < float("inf")

@@ -1,0 +1,26 @@
+"""The arrays of a module by dotted name."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+
+
+def is_entry(x: Any) -> bool:
+    """Whether something counts as one entry of a module or of a shadow tree."""
+    return not isinstance(x, eqx.Module | tuple | list | dict) and x is not None
+
+
+def named(tree: Any) -> dict[str, Any]:
+    """The leaves of a module (or of a shadow tree) by dotted name, in order."""
+    entries, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_entry)
+    return {dotted(path): leaf for path, leaf in entries}
+
+
+def dotted(path: tuple[Any, ...]) -> str:
+    """The name of a leaf from JAX's path to it, such as `kernel.lengthscale`."""
+    parts = []
+    for key in path:
+        part = getattr(key, "name", getattr(key, "idx", getattr(key, "key", key)))
+        parts.append(str(part))
+    return ".".join(parts)

@@ -1,0 +1,267 @@
+r"""One-dimensional integrals against a Gaussian, for integrands with features of any width.
+
+Everything that a scalar likelihood term needs comes from one discrete measure: nodes f and
+weights that stand for $\mathcal N(f; m, v)\, df$. The nodes are Gauss-Legendre ones on panels,
+and the panels are graded about every *landmark* of the integrand, a place and the width of what
+is there: a narrow peak, a step, a kink, the Gaussian itself. A rule about the Gaussian alone
+misses a peak that is narrower than its spacing. Nodes are constant under differentiation.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.numerics.gaussian import LOG_2PI
+from cavity.numerics.powers import Power, is_exactly
+from cavity.numerics.types import Array, Float
+
+Landmark = tuple[Array, Array]
+
+# Gauss-Legendre nodes of a panel.
+ORDER = 7
+POINTS, WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
+# Edges in deviations of the Gaussian; what lies beyond weighs less than 1e-18.
+AROUND_GAUSSIAN = np.linspace(-9.0, 9.0, 17)
+# Edges in widths of a landmark, each panel twice as long as the one before.
+AROUND_LANDMARK = np.concatenate([-(2.0 ** np.arange(14, -1, -1)), [0.0], 2.0 ** np.arange(15)])
+# Search: edges at first, in deviations, and how often they are moved.
+FARTHEST, PANELS, ROUNDS = 40.0, 48, 5
+
+
+class Tilted(NamedTuple):
+    r"""What a site update needs of $\log M_a(m, v)$: its value, slope and curvature in m."""
+
+    log_mean: Float[Array, "..."]
+    slope: Float[Array, "..."]
+    curvature: Float[Array, "..."]
+
+
+class Measure(NamedTuple):
+    """Nodes, first axis, and log weights that stand for a Gaussian."""
+
+    nodes: Float[Array, "S ..."]
+    log_weight: Float[Array, "S ..."]
+
+
+def gaussian_measure(
+    mean: Float[Array, "..."], var: Float[Array, "..."], edges: Float[Array, "K ..."]
+) -> Measure:
+    """The Gaussian on the panels between given edges; the weights are differentiable."""
+    nodes, length = panel_rule(jax.lax.stop_gradient(edges))
+    # an empty panel, between landmarks that coincide, has weight zero
+    log_length = jnp.where(length > 0.0, jnp.log(jnp.where(length > 0.0, length, 1.0)), -jnp.inf)
+    density = -0.5 * ((nodes - mean) ** 2 / var + jnp.log(var) + LOG_2PI)
+    return Measure(nodes, log_length + density)
+
+
+def panel_rule(
+    edges: Float[Array, "K ..."],
+) -> tuple[Float[Array, "S ..."], Float[Array, "S ..."]]:
+    """Gauss-Legendre nodes and weights on the panels between edges."""
+    ones = (1,) * (edges.ndim - 1)
+    half = 0.5 * jnp.diff(edges, axis=0)[:, None]
+    middle = 0.5 * (edges[1:] + edges[:-1])[:, None]
+    points = jnp.asarray(POINTS, edges.dtype).reshape(1, -1, *ones)
+    weights = jnp.asarray(WEIGHTS, edges.dtype).reshape(1, -1, *ones)
+    nodes = (middle + half * points).reshape(-1, *edges.shape[1:])
+    return nodes, (half * weights).reshape(nodes.shape)
+
+
+def landmark_edges(
+    mean: Float[Array, "..."], var: Float[Array, "..."], landmarks: Sequence[Landmark]
+) -> Float[Array, "K ..."]:
+    """Panel edges graded about the Gaussian and about every landmark (centre, width)."""
+
+    def about(centre: Array, width: Array, steps: np.ndarray) -> Array:
+        steps_ = jnp.asarray(steps, mean.dtype).reshape(-1, *(1,) * mean.ndim)
+        return jnp.broadcast_to(centre + width * steps_, (len(steps), *mean.shape))
+
+    parts = [about(mean, jnp.sqrt(var), AROUND_GAUSSIAN)]
+    parts += [about(centre, width, AROUND_LANDMARK) for centre, width in landmarks]
+    return jnp.sort(jnp.concatenate(parts), axis=0)
+
+
+def searched_edges(
+    log_prob: Callable[[Array], Array],
+    mean: Float[Array, "..."],
+    var: Float[Array, "..."],
+    power: Power,
+) -> Float[Array, "K ..."]:
+    r"""Panel edges for a function whose landmarks nobody knows.
+
+    From edges that reach 40 deviations, panels are moved a few times to where the Gaussian, the
+    tilted density or the Gaussian times the function varies.
+    """
+    sd = jnp.sqrt(var)
+    spread = np.arcsinh(FARTHEST)
+    first = np.sinh(np.linspace(-spread, spread, PANELS + 1))
+    t = jnp.broadcast_to(
+        jnp.asarray(first, mean.dtype).reshape(-1, *(1,) * mean.ndim), (PANELS + 1, *mean.shape)
+    )
+    for _ in range(ROUNDS):
+        value = log_prob(mean + sd * t)
+        t = _moved(t, jnp.nan_to_num(value, nan=-1e300, neginf=-1e300), power)
+    return mean + sd * t
+
+
+def _moved(t: Array, value: Array, power: Power) -> Array:
+    """Edges moved to where a function of a standard Gaussian varies."""
+    gaussian = -0.5 * t**2
+    tilted = gaussian + power * value
+    drop = tilted - jnp.max(tilted, axis=0)
+    centred = jnp.abs(value - jnp.max(value, axis=0)) * jnp.exp(gaussian)
+    live = (drop > -45.0) | (gaussian > -22.0)
+    # flattened densities, so that tails keep panels too
+    signals = ((jnp.exp(0.15 * drop), 1.0), (jnp.exp(0.15 * gaussian), 0.3), (centred, 0.3))
+    return _equal_shares(t, live, signals)
+
+
+def moved_to_mass(t: Array, log_density: Array) -> Array:
+    """Edges moved to where a density, not normalised, has its mass."""
+    drop = log_density - jnp.max(log_density, axis=0)
+    return _equal_shares(t, drop > -45.0, ((jnp.exp(0.15 * drop), 1.0),))
+
+
+def _equal_shares(t: Array, live: Array, signals: Sequence[tuple[Array, float]]) -> Array:
+    """Edges so that every panel has the same share of what varies where it is live."""
+    length = jnp.diff(t, axis=0)
+    counts = live[1:] | live[:-1]
+    need = 0.7 * _share(jnp.where(counts, length, 0.0))
+    for signal, weight in signals:
+        change = jnp.abs(jnp.diff(signal, axis=0))
+        mass = 0.5 * (signal[1:] + signal[:-1]) * length
+        need = need + weight * (_share(change) + _share(mass))
+    need = jnp.where(counts, need, 0.0)
+    padded = jnp.concatenate([need[:1], need, need[-1:]])
+    need = jnp.where(counts, need + 0.5 * (padded[:-2] + padded[2:]) + 1e-12, 0.0)
+    total = jnp.concatenate([jnp.zeros_like(need[:1]), jnp.cumsum(need, axis=0)])
+    total = total / total[-1]
+    count = t.shape[0]
+    shares = jnp.linspace(0.0, 1.0, count, dtype=t.dtype)
+    flat = (total.reshape(count, -1), t.reshape(count, -1))
+    new = jax.vmap(lambda c, x: jnp.interp(shares, c, x), in_axes=1, out_axes=1)(*flat)
+    return new.reshape(t.shape)
+
+
+def _share(x: Array) -> Array:
+    total = jnp.sum(x, axis=0)
+    return x / jnp.where(total > 0.0, total, 1.0)
+
+
+def log_power_mean(
+    value: Float[Array, "S ..."], log_weight: Float[Array, "S ..."], power: Power
+) -> Float[Array, "..."]:
+    r"""$\tfrac1a \log \sum_s w_s e^{a \ell_s}$ of log values; their mean at power 0."""
+    if is_exactly(power, 1.0):
+        return jax.nn.logsumexp(value + log_weight, axis=0)
+    w = jax.nn.softmax(log_weight, axis=0)
+    mean = jnp.sum(jnp.where(w > 0.0, w * value, 0.0), axis=0)
+    if is_exactly(power, 0.0):
+        return mean
+    small = _nearly_constant(value, mean, power)
+    safe = jnp.where(small, 1.0, power)
+    direct = jax.nn.logsumexp(safe * value + jax.nn.log_softmax(log_weight, axis=0), axis=0) / safe
+    excess = jnp.sum(w * _growth(jnp.where(small, value - mean, 0.0), power), axis=0)
+    return jnp.where(small, mean + _log1p_over(power, excess), direct)
+
+
+def tilted_moments(
+    value: Float[Array, "S ..."],
+    measure: Measure,
+    mean: Float[Array, "..."],
+    var: Float[Array, "..."],
+    power: Power,
+) -> Tilted:
+    """Value, slope and curvature of the log power mean, from one discrete measure.
+
+    The variance of the tilted measure is positive, so a site that is matched to it has a proper
+    belief.
+    """
+    nodes, log_weight = measure
+    log_mean = log_power_mean(value, log_weight, power)
+    small = jnp.ones_like(mean, bool)
+    slope = curvature = jnp.zeros_like(mean)
+    if not is_exactly(power, 0.0):
+        p = jax.nn.softmax(power * value + log_weight, axis=0)
+        moved = jnp.sum(p * (nodes - mean), axis=0)
+        tilted = jnp.sum(p * (nodes - mean - moved) ** 2, axis=0)
+        safe = jnp.where(jnp.asarray(power) > 0.0, power, 1.0)
+        slope = moved / (safe * var)
+        curvature = (tilted / var - 1.0) / (safe * var)
+        if is_exactly(power, 1.0):
+            return Tilted(log_mean, slope, curvature)
+    w = jax.nn.softmax(log_weight, axis=0)
+    centre = jnp.sum(jnp.where(w > 0.0, w * value, 0.0), axis=0)
+    if not is_exactly(power, 0.0):
+        small = _nearly_constant(value, centre, power)
+    growth = jnp.where(w > 0.0, w * _growth(jnp.where(small, value - centre, 0.0), power), 0.0)
+    total = 1.0 + power * jnp.sum(growth, axis=0)
+    middle = jnp.sum(w * nodes, axis=0)
+    away = nodes - middle
+    spread = jnp.sum(w * away**2, axis=0)
+    # G = Σ w e (f - m) / (s v),  H = Σ w e ((f - m)² - v) / (s v²) - a G²
+    slope0 = jnp.sum(growth * away, axis=0) / (total * var)
+    bend0 = jnp.sum(growth * (away**2 - spread), axis=0) / (total * var**2) - power * slope0**2
+    return Tilted(log_mean, jnp.where(small, slope0, slope), jnp.where(small, bend0, curvature))
+
+
+def _nearly_constant(value: Array, mean: Array, power: Power) -> Array:
+    """Whether powers of the function stay within a factor e of their mean."""
+    return power * jnp.max(jnp.abs(value - mean), axis=0) < 1.0
+
+
+def _growth(x: Array, power: Power) -> Array:
+    """(exp(a x) - 1) / a, which is x at a = 0; for |a x| below 1."""
+    if is_exactly(power, 0.0):
+        return x
+    a = jnp.asarray(power)
+    tiny = a < 1e-9
+    return jnp.where(tiny, x, jnp.expm1(a * x) / jnp.where(tiny, 1.0, a))
+
+
+def _log1p_over(power: Power, x: Array) -> Array:
+    a = jnp.asarray(power)
+    tiny = a < 1e-9
+    return jnp.where(tiny, x, jnp.log1p(a * x) / jnp.where(tiny, 1.0, a))
+
+
+def mode(
+    slope: Callable[[Array], Array],
+    mean: Float[Array, "..."],
+    var: Float[Array, "..."],
+    power: Power,
+    steps: int = 40,
+) -> Landmark:
+    r"""Mode and width of $\mathcal N(f; m, v)\, p(f)^a$ for a log-concave p, elementwise.
+
+    Newton's method on the derivative, bisecting where it leaves the bracket.
+
+    Args:
+        slope: the derivative of log p in f.
+        mean: m.
+        var: v.
+        power: a.
+        steps: Newton steps.
+    """
+    sd = jnp.sqrt(var)
+
+    def both(f: Array) -> tuple[Array, Array]:
+        value, bend = jax.jvp(slope, (f,), (jnp.ones_like(f),))
+        return (mean - f) / var + power * value, 1.0 / var - power * bend
+
+    def step(_: int, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        f, low, high = state
+        g, h = both(f)
+        low, high = jnp.where(g > 0.0, f, low), jnp.where(g < 0.0, f, high)
+        new = f + g / h
+        inside = (new > low) & (new < high)
+        return jnp.where(inside, new, 0.5 * (low + high)), low, high
+
+    far = 1e4 * sd + jnp.abs(mean) + 1e3
+    start = (mean, mean - far, mean + far)
+    f, _, _ = jax.lax.fori_loop(0, steps, step, start)
+    _, h = both(f)
+    return f, 1.0 / jnp.sqrt(jnp.where((h > 0.0) & jnp.isfinite(h), h, 1.0 / var))
