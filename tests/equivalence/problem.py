@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import cavity
-from cavity.inference.energy import energy
+from cavity.inference.energy import beliefs, energy
+from cavity.inference.sweep import parallel, sweep
 from cavity.learning.data import prepare
-from cavity.learning.infer import as_dtype, lay_out, settle
+from cavity.learning.infer import as_dtype
+from cavity.learning.settle import lay_out, swept
 from cavity.parameters import bijections, from_real, to_real
 from tests.oracle import dense
 
@@ -155,24 +157,20 @@ def with_mean(seed=0, **changes):
 
 # ----------------------------------------------------------------- values and gradients
 
+# One program each, not one per operation.
+sweep_once = eqx.filter_jit(sweep)
+sweeps = eqx.filter_jit(parallel)
+settled = eqx.filter_jit(swept)
+energy_at = eqx.filter_jit(energy)
+beliefs_at = eqx.filter_jit(beliefs)
+_lay_out = eqx.filter_jit(lay_out)
+
 
 def laid_out(model, X, y, method=None, *, jitter=JITTER, **options):
     """The model's graph on data, and the data, as learning sees them."""
     method = cavity.PowerEP() if method is None else method
     data = prepare(X, y, **options)
-    return lay_out(as_dtype(model, data), data, method, jnp.asarray(jitter)), data
-
-
-@eqx.filter_jit
-def _energy_and_gradient(real, model, data, method, jitter):
-    maps = bijections(model)
-
-    def loss(real):
-        graph = lay_out(from_real(real, model, maps), data, method, jitter)
-        sites, _ = settle(graph, data, method, None)
-        return energy(graph, sites)
-
-    return jax.value_and_grad(loss)(real)
+    return _lay_out(as_dtype(model, data), data, method, jnp.asarray(jitter)), data
 
 
 def energy_and_gradient(model, X, y, method=None, *, jitter=JITTER, step=None, **options):
@@ -182,5 +180,18 @@ def energy_and_gradient(model, X, y, method=None, *, jitter=JITTER, step=None, *
     model = as_dtype(model, data)
     real = to_real(model, bijections(model))
     real = real if step is None else real + step
-    value, gradient = _energy_and_gradient(real, model, data, method, jnp.asarray(jitter))
+    value, gradient = energy_and_gradient_of(real, model, data, method, jnp.asarray(jitter))
     return float(value), np.asarray(gradient)
+
+
+@eqx.filter_jit
+def energy_and_gradient_of(real, model, data, method, jitter):
+    """The same for prepared data."""
+    maps = bijections(model)
+
+    def loss(real):
+        graph = lay_out(from_real(real, model, maps), data, method, jitter)
+        sites, _ = swept(graph, method)
+        return energy(graph, sites)
+
+    return jax.value_and_grad(loss)(real)

@@ -1,5 +1,6 @@
 """What FITC, DTC and VFE are: vanderwilk's identities on inducing points, T11 to T35 and T73."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,17 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cavity
-from cavity.inference.energy import beliefs, empty_sites, energy
+from cavity.inference.energy import empty_sites
 from cavity.inference.sites import ScalarSites
 from cavity.kernels import AbstractKernel
-from cavity.learning.infer import settle
 from tests.equivalence.problem import (
     INDUCING,
     ROWS,
     SWEEPS,
+    beliefs_at,
     energy_and_gradient,
+    energy_at,
     laid_out,
     problem,
+    settled,
 )
 from tests.oracle import dense
 from tests.tolerances import assert_close
@@ -49,7 +52,7 @@ def projected(p, S=None):
     S = p.X if S is None else S
     view, rows = graph.factors[0].edge.view, graph.factors[0].rows
     dummy = jnp.zeros((len(S), 1))
-    projection = view.project(type(rows)(jnp.asarray(S), dummy, dummy))
+    projection = eqx.filter_jit(view.project)(type(rows)(jnp.asarray(S), dummy, dummy))
     return np.asarray(projection.loadings), np.asarray(projection.residual)
 
 
@@ -78,14 +81,14 @@ def test_vanderwilk_t13_marginals_of_training_inputs():
     assert_close(as_test, np.diag(p.Kff), "factorised")
     assert np.max(as_test - np.sum(A**2, axis=0)) > 0.1
     fitc = Fitc(p.model.kernel, jnp.asarray(p.Z), p.options["jitter"])
-    assert_close(np.diag(fitc.cross(p.X, p.X)), as_test, "factorised")
+    assert_close(np.diag(eqx.filter_jit(fitc.cross)(p.X, p.X)), as_test, "factorised")
 
 
 def test_vanderwilk_t14_special_posteriors():
     """vanderwilk T14: no sites give the prior, certain ones h; DTC is proper, SoR has rank M."""
     p = problem(jitter=0.0)
     graph, _ = laid_out(p.model, p.X, p.y, SWEEPS, power=0.0, jitter=0.0)
-    (prior,), (factor,) = beliefs(graph, empty_sites(graph)), graph.factors
+    (prior,), (factor,) = beliefs_at(graph, empty_sites(graph)), graph.factors
     mean, var = prior.marginal(factor.edges[0].view.project(factor.rows))
     assert np.all(np.asarray(mean) == 0.0)
     A, residual = projected(p)
@@ -123,16 +126,16 @@ def test_vanderwilk_t19_test_inputs_do_not_change_the_bound():
 def test_vanderwilk_t20_the_collapsed_bound_is_the_best():
     """vanderwilk T20 (items 29, 31, 32): at q* the uncollapsed bound is the collapsed one."""
     p = problem()
-    graph, data = laid_out(p.model, p.X, p.y, SWEEPS, power=0.0)
-    sites, _ = settle(graph, data, SWEEPS, None)
-    best = -float(energy(graph, sites))
+    graph, _ = laid_out(p.model, p.X, p.y, SWEEPS, power=0.0)
+    sites, _ = settled(graph, SWEEPS)
+    best = -float(energy_at(graph, sites))
     assert_close(best, p.evidence(0.0), "factorised")
     rng = np.random.default_rng(0)
     ((store,),) = sites
     for _ in range(5):
         shift = store.shift + 0.1 * rng.normal(size=store.shift.shape)
         other = ScalarSites(shift, store.precision * rng.uniform(0.8, 1.2, store.shift.shape))
-        assert -float(energy(graph, ((other,),))) < best
+        assert -float(energy_at(graph, ((other,),))) < best
 
 
 @few
@@ -253,7 +256,7 @@ def test_vanderwilk_t32_shifting_all_inducing_inputs():
     p = problem()
     values = [p.but(Z=p.Z + shift).evidence(1.0) for shift in (0.0, 0.2, 0.4)]
     assert np.ptp(values) > 0.1
-    assert p.but(Z=None).evidence(1.0) == p.but(Z=None).evidence(0.0)
+    assert_close(p.but(Z=None).evidence(1.0), p.but(Z=None).evidence(0.0))
 
 
 def test_vanderwilk_t33_fitc_complexity_can_rise():

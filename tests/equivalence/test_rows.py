@@ -3,32 +3,36 @@
 import dataclasses
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import cavity
-from cavity.inference.energy import Graph, energy
+from cavity.inference.energy import Graph
 from cavity.inference.rows import Rows
 from cavity.learning.data import prepare
-from cavity.learning.infer import as_dtype, infer_from, lay_out, settle
+from cavity.learning.infer import as_dtype, infer_from
 from cavity.numerics.rows import padded_size
-from cavity.parameters import bijections, from_real, to_real
-from tests.equivalence.problem import BLOCKS, EACH_ROW, ROWS, SWEEPS, known_noise, problem
+from cavity.parameters import bijections, to_real
+from tests.equivalence.problem import (
+    BLOCKS,
+    EACH_ROW,
+    JITTER,
+    ROWS,
+    SWEEPS,
+    energy_and_gradient_of,
+    energy_at,
+    known_noise,
+    laid_out,
+    problem,
+    settled,
+)
 from tests.tolerances import assert_close
 
 
-@eqx.filter_jit
 def energy_and_gradient(model, data, method):
-    maps, real = bijections(model), to_real(model, bijections(model))
-
-    def loss(real):
-        graph = lay_out(from_real(real, model, maps), data, method, jnp.asarray(1e-8))
-        sites, _ = settle(graph, data, method, None)
-        return energy(graph, sites)
-
-    return jax.value_and_grad(loss)(real)
+    real = to_real(model, bijections(model))
+    return energy_and_gradient_of(real, model, data, method, jnp.asarray(JITTER))
 
 
 CASES = {
@@ -53,7 +57,9 @@ def test_chunks_change_nothing(method, options):
     )
     assert_close(again, value, "factorised")
     assert_close(other, gradient, "fixed_point")
-    one, two = (infer_from(model, d, method, 1e-8).posterior.marginals(p.S) for d in (data, small))
+    one, two = (
+        infer_from(model, d, method, JITTER).posterior.marginals(p.S) for d in (data, small)
+    )
     assert_close(two.mean, one.mean, "factorised", scale=1.0)
     assert_close(two.var, one.var, "factorised", scale=1.0)
 
@@ -85,14 +91,18 @@ def test_many_rows_are_their_statistics(power):
     assert_close(mixed.log_evidence, whole.log_evidence)
 
 
+FILLER = {"presence": 0.0, "x": 7.0, "y": -3.0, "noise_variance": 0.2, "power": 0.9}
+
+
 def padded(rows, more):
     """The same rows with more padding, its values arbitrary."""
 
     def extend(name, value):
         if value is None:
             return None
-        filler = {"presence": 0.0, "x": 7.0, "y": -3.0, "noise": 0.2, "power": 0.9}[name]
-        extra = jnp.full((more, *value.shape[1:]), filler, value.dtype)
+        if isinstance(value, dict):
+            return {inner: extend(inner, each) for inner, each in value.items()}
+        extra = jnp.full((more, *value.shape[1:]), FILLER[name], value.dtype)
         return jnp.concatenate([value, extra])
 
     fields = {f.name: getattr(rows, f.name) for f in dataclasses.fields(Rows)}
@@ -127,7 +137,7 @@ def test_presence_picks_rows(method):
     batch = np.random.default_rng(1).permutation(ROWS)[:7]
     presence = jnp.zeros_like(data.rows.presence).at[batch].set(1.0)
     picked = eqx.tree_at(lambda d: d.rows.presence, data, presence)
-    part = infer_from(model, picked, method, 1e-8)
+    part = infer_from(model, picked, method, JITTER)
     alone = p.but(X=p.X[batch], y=p.y[batch]).infer(0.5)
     assert_close(part.log_evidence, alone.log_evidence, "factorised")
     for a, b in zip(part.posterior.marginals(p.S), alone.posterior.marginals(p.S), strict=True):
@@ -142,13 +152,11 @@ def test_two_factors_may_share_precisions_differently():
     y[np.arange(9), rng.integers(3, size=9)] = np.nan
     graphs = []
     for rows in (slice(0, 9), slice(9, None)):
-        data = prepare(p.X[rows], y[rows], power=0.5, missing="skip")
-        model = as_dtype(p.model, data)
-        graphs.append(lay_out(model, data, cavity.PowerEP(), jnp.asarray(1e-8)))
+        graphs.append(laid_out(p.model, p.X[rows], y[rows], power=0.5, missing="skip")[0])
     for order in (graphs, graphs[::-1]):
         both = Graph(graphs[0].variables, tuple(g.factors[0] for g in order))
         whole = cavity.infer(p.model, p.X, y, power=0.5, missing="skip").log_evidence
-        assert_close(-energy(both, (None, None)), whole, "factorised")
+        assert_close(-energy_at(both, (None, None)), whole, "factorised")
 
 
 def test_two_factors_on_one_variable_are_one():
@@ -157,9 +165,8 @@ def test_two_factors_on_one_variable_are_one():
     halves = [(cavity.PowerEP(), slice(0, 9)), (SWEEPS, slice(9, None))]
     graphs = []
     for method, rows in halves:
-        data = prepare(p.X[rows], p.y[rows], power=0.5)
-        graphs.append(lay_out(as_dtype(p.model, data), data, method, jnp.asarray(1e-8)))
+        graphs.append(laid_out(p.model, p.X[rows], p.y[rows], method, power=0.5)[0])
     both = Graph(graphs[0].variables, (graphs[0].factors[0], graphs[1].factors[0]))
-    sites, record = settle(both, data, SWEEPS, None)
+    sites, record = settled(both, SWEEPS)
     assert record.converged
-    assert_close(-energy(both, sites), p.oracle(0.5), "factorised")
+    assert_close(-energy_at(both, sites), p.oracle(0.5), "factorised")

@@ -1,26 +1,29 @@
 """The sweeps of the general row, on Gaussian noise, where every step has a closed form."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import cavity
-from cavity.inference.energy import beliefs, empty_sites, energy
+from cavity.inference.energy import empty_sites, energy
 from cavity.inference.graph import Projection
 from cavity.inference.sites import BlockSites, ScalarSites
-from cavity.inference.sweep import sweep
 from cavity.numerics.rows import padded_size
-from tests.equivalence.problem import BLOCKS, ROWS, SWEEPS, laid_out, problem
+from tests.equivalence.problem import (
+    BLOCKS,
+    ROWS,
+    SWEEPS,
+    beliefs_at,
+    energy_at,
+    laid_out,
+    problem,
+    sweep_once,
+)
 from tests.oracle import dense
 from tests.tolerances import assert_close
 
 EACH = np.where(np.arange(ROWS) % 2, 0.4, 0.9)  # powers above zero: the oracle's loop needs one
-
-sweep_once = eqx.filter_jit(sweep)
-energy_at = eqx.filter_jit(energy)
-beliefs_at = eqx.filter_jit(beliefs)
 
 
 def graph_of(p, **options):

@@ -18,16 +18,20 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from jax.scipy.linalg import cho_solve
 
 from cavity.inference.energy import Graph, Held, Sites, beliefs, energy, marginals, respond
 from cavity.inference.factors import SiteFactor
 from cavity.inference.match import tilted_marginals
-from cavity.inference.sites import ScalarSites
+from cavity.inference.sites import AbstractSites, ScalarSites
+from cavity.numerics.linalg import cholesky
 from cavity.numerics.rows import map_over_rows
 from cavity.numerics.types import Array, Bool, Float, Int, Scalar
 
 # Newton steps, halvings of one, and conjugate-gradient steps at the most.
 NEWTON, HALVINGS, CONJUGATE = 50, 40, 200
+# Coordinates up to which the curvature is a matrix.
+DENSE = 600
 
 
 class Inner(NamedTuple):
@@ -72,12 +76,15 @@ def inner_maximum(graph: Graph, sites: Sites, held: Held, tolerance: float) -> I
         held: the marginals that cavities are formed from.
         tolerance: ends when a Newton step would gain less than this, in nats.
     """
-    start, restore = ravel_pytree(sites)
-    scale = _scale(sites, held)
+    _, restore = ravel_pytree(sites)
+    units = _units(sites, held)
     place, restore_held = coordinates(held)
 
+    def at(x: Array) -> Sites:
+        return jax.tree.map(jnp.add, sites, _lifted(units, restore(x)))
+
     def value(x: Array) -> Scalar:
-        return energy(graph, restore(start + scale * x), held)
+        return energy(graph, at(x), held)
 
     def proceed(state: tuple) -> Bool[Array, ""]:
         _, best, gain, steps, stuck = state
@@ -85,13 +92,13 @@ def inner_maximum(graph: Graph, sites: Sites, held: Held, tolerance: float) -> I
 
     def step(state: tuple) -> tuple:
         x, best, _, steps, _ = state
-        slope, product = _newton(graph, restore(start + scale * x), held)
-        flat = scale * ravel_pytree(slope)[0]
+        slope, product = _newton(graph, at(x), held)
+        flat = ravel_pytree(_lowered(units, slope))[0]
 
         def curve(d: Array) -> Array:
-            return scale * ravel_pytree(product(restore(scale * d)))[0]
+            return ravel_pytree(_lowered(units, product(_lifted(units, restore(d)))))[0]
 
-        direction = _conjugate(curve, flat)
+        direction = _solved(curve, flat)
         gain = flat @ direction
 
         def rises(size: Scalar) -> Bool[Array, ""]:
@@ -109,10 +116,10 @@ def inner_maximum(graph: Graph, sites: Sites, held: Held, tolerance: float) -> I
         new = jnp.where(stuck, x, x + size * direction)
         return new, value(new), gain, steps + 1, stuck
 
-    zero = jnp.zeros_like(start)
-    state = (zero, value(zero), jnp.full((), jnp.inf, start.dtype), 0, jnp.zeros((), bool))
+    zero = jnp.zeros_like(ravel_pytree(sites)[0])
+    state = (zero, value(zero), jnp.full((), jnp.inf, zero.dtype), 0, jnp.zeros((), bool))
     x, best, gain, steps, _ = jax.lax.while_loop(proceed, step, state)
-    found = restore(start + scale * x)
+    found = at(x)
     outer = jax.grad(lambda p: energy(graph, found, restore_held(p)))(place)
     return Inner(found, best, outer, gain, jnp.asarray(steps))
 
@@ -127,15 +134,39 @@ def _newton(graph: Graph, sites: Sites, held: Held) -> tuple[Sites, Callable[[Si
     now = marginals(graph, q)
     responses = tuple(belief.response() for belief in q)
     tilted = functools.partial(_tilted_moments, graph, held)
-    matched, change_tilted = jax.linearize(tilted, sites)
+    # rows are independent: one direction each for all shifts and for all precisions
+    ones = jax.tree.map(jnp.ones_like, sites)
+    matched, by_shift = jax.jvp(tilted, (sites,), (_only(ones, shift=True),))
+    _, by_precision = jax.jvp(tilted, (sites,), (_only(ones, shift=False),))
     slope = _combined(graph, lambda t, s: t - s, matched, _raw(now))
 
     def product(change: Sites) -> Sites:
-        moved = respond(graph, responses, now, change)
-        raw = _raw_change(now, moved)
-        return _combined(graph, lambda t, s: s - t, change_tilted(change), raw)
+        moved = _raw_change(now, respond(graph, responses, now, change))
+        tilting = _pairs(
+            lambda h, t, d: (h[0] * d[0] + t[0] * d[1], h[1] * d[0] + t[1] * d[1]),
+            by_shift,
+            by_precision,
+            _as_pairs(change),
+        )
+        return _combined(graph, lambda t, s: s - t, tilting, moved)
 
     return slope, product
+
+
+def _only(ones: Sites, *, shift: bool) -> Sites:
+    """Changes of all shifts, or of all precisions, by one."""
+    a, b = (1.0, 0.0) if shift else (0.0, 1.0)
+    return jax.tree.map(
+        lambda site: type(site)(a * site.shift, b * site.precision), ones, is_leaf=_is_site
+    )
+
+
+def _is_site(x: Any) -> bool:
+    return isinstance(x, AbstractSites)
+
+
+def _as_pairs(sites: Sites) -> Any:
+    return jax.tree.map(lambda site: (site.shift, site.precision), sites, is_leaf=_is_site)
 
 
 def _pairs(fn: Callable[..., Any], *trees: Any) -> Any:
@@ -143,12 +174,12 @@ def _pairs(fn: Callable[..., Any], *trees: Any) -> Any:
     return jax.tree.map(fn, *trees, is_leaf=_is_pair)
 
 
-def _raw(held: Held) -> Held:
+def _raw(held: Any) -> Any:
     """Means, and minus half the mean squares: the moments that shift and precision multiply."""
     return _pairs(lambda mv: (mv[0], -0.5 * (mv[1] + mv[0] ** 2)), held)
 
 
-def _raw_change(held: Held, change: Held) -> Held:
+def _raw_change(held: Any, change: Any) -> Any:
     return _pairs(lambda mv, d: (d[0], -0.5 * d[1] - mv[0] * d[0]), held, change)
 
 
@@ -162,7 +193,7 @@ def _tilted_moments(graph: Graph, held: Held, sites: Sites) -> Held:
 
         def part(chunk: tuple, factor: SiteFactor = factor) -> tuple[tuple[Array, Array], ...]:
             rows, row_sites, seen_by_row = chunk
-            return _raw(tilted_marginals(factor, rows, row_sites, seen_by_row))  # type: ignore[return-value]
+            return _raw(tilted_marginals(factor, rows, row_sites, seen_by_row))
 
         assert store is not None
         found.append(
@@ -190,20 +221,57 @@ def _combined(graph: Graph, fn: Callable[..., Array], tilted: Held, own: Held) -
     return tuple(out)
 
 
-def _scale(sites: Sites, held: Held) -> Float[Array, " T"]:
-    """Units of the sites' parameters: a shift per deviation, a precision per variance."""
+def _units(sites: Sites, held: Held) -> Any:
+    """Centre, and units of shift and precision, of each site's coordinates.
 
-    def one(site: Any, pair: tuple[Array, Array]) -> Any:
-        var = jnp.broadcast_to(pair[1], site.shift.shape)
-        return type(site)(1.0 / jnp.sqrt(var), jnp.sqrt(2.0) / var)
+    About the held mean m the moments of f are nearly uncorrelated: coordinates are the
+    precision and the shift less m times it.
+    """
 
-    scaled = tuple(
+    def one(site: Any, pair: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+        mean, var = (jnp.broadcast_to(x, site.shift.shape) for x in pair)
+        return mean, 1.0 / jnp.sqrt(var), jnp.sqrt(2.0) / var
+
+    return tuple(
         None
         if store is None or given is None
         else tuple(one(site, pair) for site, pair in zip(store, given, strict=True))
         for store, given in zip(sites, held, strict=True)
     )
-    return ravel_pytree(scaled)[0]
+
+
+def _lifted(units: Any, x: Sites) -> Sites:
+    """Changes of sites from changes of their coordinates."""
+
+    def one(site: Any, unit: tuple[Array, Array, Array]) -> Any:
+        mean, shift, precision = unit
+        tau = precision * site.precision
+        return type(site)(shift * site.shift + mean * tau, tau)
+
+    return jax.tree.map(one, x, units, is_leaf=_is_site)
+
+
+def _lowered(units: Any, slope: Sites) -> Sites:
+    """Slopes in the coordinates from slopes in sites: the transpose of `_lifted`."""
+
+    def one(site: Any, unit: tuple[Array, Array, Array]) -> Any:
+        mean, shift, precision = unit
+        return type(site)(shift * site.shift, precision * (site.precision + mean * site.shift))
+
+    return jax.tree.map(one, slope, units, is_leaf=_is_site)
+
+
+def _solved(product: Callable[[Array], Array], g: Array) -> Array:
+    """Solves a positive definite system: directly where it is small."""
+    if g.size > DENSE:
+        return _conjugate(product, g)
+    H = jax.vmap(product)(jnp.eye(g.size, dtype=g.dtype))
+    H = 0.5 * (H + H.T)
+    # absent rows have no curvature
+    H = H + jnp.diag(jnp.where(jnp.diagonal(H) > 0.0, 1e-13 * jnp.diagonal(H), 1.0))
+    L = cholesky(H)
+    direction = cho_solve((L, True), g)
+    return jnp.where(jnp.all(jnp.isfinite(direction)), direction, g)
 
 
 def _conjugate(product: Callable[[Array], Array], g: Array) -> Array:

@@ -18,6 +18,9 @@ from cavity.inference.rows import Rows
 from cavity.numerics.linalg import cholesky, inverse_lower, log_determinant, safe_sqrt
 from cavity.numerics.types import Array, Float, Scalar
 
+# A site is certain of the scale of a value if its precision is above this over the prior's.
+CERTAIN = 1e-6
+
 
 class Projection(eqx.Module):
     r"""How rows see a variable: $f_n = o_n + \mathbf a_n^\top \mathbf v + \epsilon_n$.
@@ -290,64 +293,78 @@ class Correlated(AbstractVariable):
         K, tau = self.covariance, messages.precision  # N N, N G
         groups = tau.shape[1]
         replicas = messages.shift.shape[1] // groups
-        positive = tau > 0.0
+        # shifts of sites that say next to nothing of the scale of z are kept for later
+        certain = tau * jnp.diagonal(K)[:, None] > CERTAIN
         s = safe_sqrt(tau).T  # G N
-        u = jnp.where(positive, messages.shift / jnp.sqrt(jnp.where(positive, tau, 1.0)), 0.0)
+        u = jnp.where(certain, messages.shift / jnp.sqrt(jnp.where(certain, tau, 1.0)), 0.0)
         eye = jnp.eye(K.shape[0], dtype=K.dtype)
         # B = I + T^½ K T^½
         L = cholesky(eye + s[:, :, None] * K * s[:, None, :])
-        grouped = _by_group(u, groups, replicas)  # G N R
-        half = solve_triangular(L, grouped, lower=True)
+        half = solve_triangular(L, _by_group(u, groups, replicas), lower=True)  # G N R
         weights = s[:, :, None] * solve_triangular(L, half, lower=True, trans=1)
         # log scale + ½ νᵀ(K⁻¹ + T)⁻¹ν = Σ (log scale + ½ u²) - ½ uᵀB⁻¹u, rows cancelling first
         data = jnp.sum(messages.log_scale + 0.5 * jnp.sum(u**2, axis=1)) - 0.5 * jnp.sum(half**2)
         volume = -0.5 * replicas * jnp.sum(log_determinant(L))
         root = jax.vmap(inverse_lower)(L) * s[:, None, :]
-        raised = None
-        log_normaliser = data + volume
-        if self.mixed:
-            others = _by_group(jnp.where(positive, 0.0, messages.shift), groups, replicas)
-            weights, raised, gained = _raised(K, root, weights, jnp.minimum(tau, 0.0).T, others)
-            log_normaliser = log_normaliser + gained
+        left = _by_group(jnp.where(certain, 0.0, messages.shift), groups, replicas)
+        lowered = jnp.minimum(tau, 0.0).T if self.mixed else None
+        weights, raised, gained = _with_others(K, root, weights, left, lowered)
         columns = jnp.moveaxis(weights, 0, 1).reshape(K.shape[0], -1)
-        return CorrelatedBelief(columns, root, raised, K, log_normaliser)
+        return CorrelatedBelief(
+            weights=columns,
+            root=root,
+            raised=raised,
+            covariance=K,
+            log_normaliser=data + volume + gained,
+        )
 
 
 def _by_group(x: Float[Array, "N P"], groups: int, replicas: int) -> Float[Array, "G N R"]:
     return jnp.moveaxis(x.reshape(-1, groups, replicas), 0, 1)
 
 
-def _raised(
+def _with_others(
     K: Float[Array, "N N"],
     root: Float[Array, "G N N"],
     weights: Float[Array, "G N R"],
-    tau: Float[Array, "G N"],
     shift: Float[Array, "G N R"],
-) -> tuple[Float[Array, "G N R"], Float[Array, "G N N"], Scalar]:
-    r"""A belief times sites of precision at or below zero.
+    tau: Float[Array, "G N"] | None,
+) -> tuple[Float[Array, "G N R"], Float[Array, "G N N"] | None, Scalar]:
+    r"""A belief times further sites, of precision at or below zero.
 
     With $\mathbf W = |\mathbf T|^{1/2}$ and the covariance $\boldsymbol\Sigma$ before,
     $\mathbf C = \mathbf I - \mathbf W \boldsymbol\Sigma \mathbf W$ is positive definite just
     where the product is a proper Gaussian.
 
+    Args:
+        K: prior covariance.
+        root: R of the belief before.
+        weights: its weights.
+        shift: shifts of the sites.
+        tau: their precisions; None where all are zero.
+
     Returns:
         Weights and the factor S of the belief after, and what its log-partition gains.
     """
+    mean = K @ weights
+    if tau is None:
+        slope, half = shift, root @ (K @ shift)
+        spread = jnp.sum(shift * (K @ shift)) - jnp.sum(half**2)
+        moved = slope - jnp.swapaxes(root, -1, -2) @ half
+        return weights + moved, None, jnp.sum(shift * mean) + 0.5 * spread
+    eye = jnp.eye(K.shape[0], dtype=K.dtype)
     w = safe_sqrt(-tau)
-    half = root @ K
-    left = jnp.eye(K.shape[0], dtype=K.dtype) - jnp.swapaxes(root, -1, -2) @ half  # I - RᵀRK
+    left = eye - jnp.swapaxes(root, -1, -2) @ (root @ K)  # I - RᵀRK
     cov = K @ left
-    L = cholesky(jnp.eye(K.shape[0], dtype=K.dtype) - w[:, :, None] * cov * w[:, None, :])
+    L = cholesky(eye - w[:, :, None] * cov * w[:, None, :])
     # S = L⁻¹ W (I - K RᵀR)
     raised = jax.vmap(inverse_lower)(L) @ (w[:, :, None] * jnp.swapaxes(left, -1, -2))
-    mean = K @ weights
-    # the exponent νᵀz - ½ zᵀTz about the mean: its value, and its slope b
+    # the exponent νᵀz - ½ zᵀTz about the mean: its value, and its slope
     slope = shift - tau[:, :, None] * mean
     pushed = raised @ (K @ slope)
     spread = jnp.sum(slope * (cov @ slope)) + jnp.sum(pushed**2)
     at_mean = jnp.sum((shift - 0.5 * tau[:, :, None] * mean) * mean)
-    replicas = shift.shape[-1]
-    gained = at_mean + 0.5 * spread - 0.5 * replicas * jnp.sum(log_determinant(L))
+    gained = at_mean + 0.5 * spread - 0.5 * shift.shape[-1] * jnp.sum(log_determinant(L))
     moved = left @ slope + jnp.swapaxes(raised, -1, -2) @ pushed
     return weights + moved, raised, gained
 

@@ -1,0 +1,202 @@
+"""The outer problem of the double loop: descent in the marginals that are held."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from cavity.inference.double_loop import Inner, coordinates, inner_maximum
+from cavity.inference.energy import Graph, Held, Sites, beliefs, marginals
+from cavity.inference.methods import PowerEP
+from cavity.learning.data import Data
+from cavity.models.base import AbstractModel
+from cavity.numerics.powers import frozen
+from cavity.numerics.types import Array, Scalar
+
+# The descent ends where no slope exceeds this many nats per deviation.
+LEVEL = 1e-9
+# What inner maxima are found to, in nats, and what they must be found to.
+TIGHT, LOOSE = 1e-13, 1e-6
+# Rounds at the most, iterations of one, and how far it may go, in deviations and log variances.
+ROUNDS, ITERATIONS, REACH = 40, 60, 2.0
+# Newton-Krylov steps at the end.
+POLISHES = 20
+
+
+def lay_out(model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar) -> Graph:
+    """The model's graph on prepared data."""
+    return model.graph(data.rows, power=data.power, method=method, jitter=jitter, chunk=data.chunk)
+
+
+@eqx.filter_jit
+def _seen(
+    model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar, sites: Sites
+) -> tuple[Held, Array]:
+    graph = lay_out(model, data, method, jitter)
+    held = marginals(graph, beliefs(graph, sites))
+    return held, coordinates(held)[0]
+
+
+@eqx.filter_jit
+def _inner(
+    model: AbstractModel,
+    data: Data,
+    method: PowerEP,
+    jitter: Scalar,
+    sites: Sites,
+    held: Held,
+    place: Array,
+) -> Inner:
+    graph = frozen(lay_out(model, data, method, jitter))
+    return inner_maximum(graph, sites, coordinates(held)[1](place), TIGHT)
+
+
+@dataclasses.dataclass
+class _Outer:
+    """A descent under way: where it is, and the inner maximum there."""
+
+    fixed: tuple[AbstractModel, Data, PowerEP, Scalar]
+    zero: Sites
+    held: Held  # for its structure
+    place: Array
+    sites: Sites
+    value: float = np.inf
+    slope: np.ndarray | None = None
+    steps: int = 0
+
+    def evaluate(self, place: Array) -> tuple[float, np.ndarray] | None:
+        """Value and slope at held marginals, kept if they are the lowest; None for no maximum."""
+        data = self.fixed[1]
+        for sites in (_follow(self.sites, self.place, place, self.held, data), self.zero):
+            inner = _inner(*self.fixed, sites, self.held, place)
+            self.steps += int(inner.steps)
+            value, slope = float(inner.value), np.asarray(inner.slope, np.float64)
+            good = np.isfinite(value) and np.all(np.isfinite(slope))
+            if good and float(inner.gain) < LOOSE:
+                if value < self.value:
+                    self.place, self.sites, self.value, self.slope = (
+                        place,
+                        inner.sites,
+                        value,
+                        slope,
+                    )
+                return value, slope
+        return None
+
+    def units(self) -> np.ndarray:
+        """Means move in units of deviations, log variances by themselves."""
+        now = coordinates(self.held)[1](self.place)
+        unit: Any = jax.tree.map(
+            lambda mv: (jnp.sqrt(mv[1]), jnp.ones_like(mv[1])),
+            now,
+            is_leaf=lambda x: isinstance(x, tuple) and isinstance(x[0], jax.Array),
+        )
+        return np.asarray(ravel_pytree(unit)[0], np.float64)
+
+    def renew(self) -> None:
+        """Holds the marginals of the beliefs at the inner maximum, which never ascends."""
+        _, place = _seen(*self.fixed, self.sites)
+        self.evaluate(place)
+
+    def descend(self) -> None:
+        """One round of L-BFGS-B from here."""
+        from scipy import optimize
+
+        origin, units = np.asarray(self.place, np.float64), self.units()
+
+        def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+            found = self.evaluate(jnp.asarray(origin + units * x, self.place.dtype))
+            if found is None:
+                return abs(self.value) * 1e3 + 1e6, np.zeros_like(x)
+            return found[0], found[1] * units
+
+        optimize.minimize(
+            objective,
+            np.zeros(origin.size),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(-REACH, REACH)] * origin.size,
+            options={"maxiter": ITERATIONS, "maxcor": 30, "ftol": 0.0, "gtol": LEVEL},
+        )
+
+    def polish(self) -> None:
+        """Newton-Krylov steps on the moments themselves, which rounding hides from the value."""
+        from scipy import optimize
+
+        origin, units = np.asarray(self.place, np.float64), self.units()
+        least = [np.inf]
+
+        def gap(x: np.ndarray) -> np.ndarray:
+            place = jnp.asarray(origin + units * x, self.place.dtype)
+            start = _follow(self.sites, self.place, place, self.held, self.fixed[1])
+            inner = _inner(*self.fixed, start, self.held, place)
+            self.steps += int(inner.steps)
+            if not np.isfinite(float(inner.value)):
+                return np.full_like(x, 1e3)
+            seen = np.asarray(_seen(*self.fixed, inner.sites)[1], np.float64)
+            found = (seen - np.asarray(place, np.float64)) / units
+            size = float(np.max(np.abs(found)))
+            if size < least[0]:
+                least[0], self.place, self.sites = size, place, inner.sites
+            return found
+
+        options = {"maxiter": POLISHES, "fatol": LEVEL, "disp": False}
+        optimize.root(gap, np.zeros(origin.size), method="krylov", options=options)
+
+    def level(self) -> bool:
+        """Whether it is as good as level here."""
+        return self.slope is not None and bool(np.max(np.abs(self.slope * self.units())) < LEVEL)
+
+
+def double_loop(
+    model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar, zero: Sites, near: Sites
+) -> tuple[Sites, int]:
+    """The sites where the outer problem ends, and the inner steps that it took.
+
+    Args:
+        model: the model.
+        data: prepared data.
+        method: how sites are found.
+        jitter: of the covariance that is factorised.
+        zero: sites of precision zero, at which every cavity is proper.
+        near: sites whose beliefs are held at first.
+    """
+    fixed = (model, data, method, jitter)
+    held, place = _seen(*fixed, near)
+    outer = _Outer(fixed, zero, held, place, near)
+    if outer.evaluate(place) is None:
+        return near, outer.steps
+    for _ in range(ROUNDS):
+        before = outer.value
+        outer.renew()
+        outer.descend()
+        if outer.level() or before - outer.value < 1e-12 * max(1.0, abs(before)):
+            break
+    outer.polish()
+    return outer.sites, outer.steps
+
+
+@eqx.filter_jit
+def _follow(sites: Sites, before: Array, after: Array, held: Held, data: Data) -> Sites:
+    """Sites moved with what is held, so that every cavity stays what it was."""
+    restore = coordinates(held)[1]
+    power = data.power if data.rows.power is None else data.rows.power[:, None]
+    share = jnp.where(jnp.asarray(power) > 0.0, 1.0 / jnp.maximum(power, 1e-3), 0.0)
+
+    def one(site: Any, old: tuple[Array, Array], new: tuple[Array, Array]) -> Any:
+        shift = new[0] / new[1] - old[0] / old[1]
+        return type(site)(
+            site.shift + share * shift, site.precision + share * (1.0 / new[1] - 1.0 / old[1])
+        )
+
+    moved: list = []
+    for store, old, new in zip(sites, restore(before), restore(after), strict=True):
+        if store is None or old is None or new is None:
+            moved.append(None)
+            continue
+        moved.append(tuple(one(*parts) for parts in zip(store, old, new, strict=True)))
+    return tuple(moved)
