@@ -144,7 +144,9 @@ class _Outer:
                 least[0], self.place, self.sites = size, place, inner.sites
             return found
 
-        options = {"maxiter": POLISHES, "fatol": LEVEL, "disp": False}
+        # differences over steps that rounding does not drown
+        steps = {"rdiff": 1e-5, "inner_maxiter": 40}
+        options = {"maxiter": POLISHES, "fatol": LEVEL, "disp": False, "jac_options": steps}
         optimize.root(gap, np.zeros(origin.size), method="krylov", options=options)
 
     def level(self) -> bool:
