@@ -30,12 +30,14 @@ class Data(eqx.Module):
         power: the power of all rows: a Python number at 0 and 1, an array in between.
         chunk: rows worked on at a time.
         single: whether y was a vector.
+        length: rows without padding; of blocks, all their rows.
     """
 
     rows: Rows
     power: Any
     chunk: int = eqx.field(static=True)
     single: bool = eqx.field(static=True)
+    length: Any = 0
 
     @property
     def count(self) -> float:
@@ -89,7 +91,7 @@ def prepare(
     row_size = laid.x.shape[1] if laid.blocked else 1
     traced = shared if shared in (None, 0.0, 1.0) else jnp.asarray(shared, dtype)
     chunk = chunk_size(laid.x.shape[0], row_size)
-    return Data(laid, 0.0 if traced is None else traced, chunk, single)
+    return Data(laid, 0.0 if traced is None else traced, chunk, single, np.asarray(len(x)))
 
 
 def _outputs(y: Array, n: int, missing: str) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from cavity.inference.energy import Sites, beliefs, empty_sites, energy
 from cavity.inference.factors import ExactFactor
+from cavity.inference.leave_one_out import leave_one_out
 from cavity.inference.methods import PowerEP
 from cavity.learning.checks import check_domains, check_model, check_shapes
 from cavity.learning.data import Data, prepare
@@ -24,7 +25,7 @@ from cavity.models.posterior import AbstractPosterior, posterior_of
 from cavity.numerics.linalg import MOST_JITTER, escalate
 from cavity.numerics.names import named
 from cavity.numerics.summary import table
-from cavity.numerics.types import Scalar
+from cavity.numerics.types import Array, Scalar
 from cavity.numerics.words import counted
 
 
@@ -45,6 +46,7 @@ class Inference:
             factorised; 0.0 for a full GP that needed none.
         sites: how the sites came about.
         found: the sites themselves; None where every factor is exact.
+        left_out: what `leave_one_out` gives.
     """
 
     posterior: AbstractPosterior
@@ -54,6 +56,24 @@ class Inference:
     jitter: float
     sites: SiteReport
     found: Sites | None
+    left_out: np.ndarray | None
+
+    def leave_one_out(self) -> np.ndarray:
+        r"""Log predictive density of every output given all others, (N,) or (N, P), in nats.
+
+        From the cavities, at the parameters of this result: none are learned again. Exact for
+        the full GP with Gaussian noise. NaN for missing outputs, and where a site is more certain
+        than the posterior, so that the others leave no proper one.
+
+        Raises:
+            ValueError: if rows share sites (blocks).
+
+        References:
+            Jylanki (2013), S24.
+        """
+        if self.left_out is None:
+            raise ValueError("rows of a block share a site, so single rows cannot be left out")
+        return self.left_out
 
     def __str__(self) -> str:
         return described(self, table(self.posterior.model))
@@ -210,10 +230,13 @@ def infer_from(
                 found, report, done = None, EXACT, True
             else:
                 found, report, done = settle(model, data, method, used, sites)
-            posterior, value = _posterior(model, data, method, used, found)
+            posterior, value, without = _posterior(model, data, method, used, found)
             if np.isfinite(value):
                 message = _message(report, done=done)
-                return Inference(posterior, -float(value), done, message, level, report, found)
+                found_out = _observed(without, data)
+                return Inference(
+                    posterior, -float(value), done, message, level, report, found, found_out
+                )
             level = escalate(level)
     raise NumericalError(culprit(model, data))
 
@@ -234,14 +257,23 @@ def _message(report: SiteReport, *, done: bool) -> str:
 @eqx.filter_jit
 def _posterior(
     model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar, sites: Sites | None
-) -> tuple[AbstractPosterior, Scalar]:
+) -> tuple[AbstractPosterior, Scalar, Array | None]:
     graph = lay_out(model, data, method, jitter)
     found = empty_sites(graph) if sites is None else sites
-    (belief,) = beliefs(graph, found)
+    (belief,) = q = beliefs(graph, found)
     factor = graph.factors[0]
     edge = factor.edge if isinstance(factor, ExactFactor) else factor.edges[0]
     posterior = posterior_of(model, edge.view, belief, data.rows, single=data.single)  # type: ignore[arg-type]
-    return posterior, energy(graph, found)
+    return posterior, energy(graph, found), leave_one_out(graph, found, q)
+
+
+def _observed(densities: Array | None, data: Data) -> np.ndarray | None:
+    """Densities of the rows that are not padding, NaN for outputs that are missing."""
+    if densities is None:
+        return None
+    seen = np.broadcast_to(np.asarray(data.rows.presence) > 0.0, densities.shape)
+    values = np.where(seen, np.asarray(densities), np.nan)[: int(data.length)]
+    return values[:, 0] if data.single else values
 
 
 def culprit(model: AbstractModel, data: Data) -> str:

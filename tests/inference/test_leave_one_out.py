@@ -1,0 +1,51 @@
+"""Leave-one-out densities from the cavities, against refits without the row."""
+
+import numpy as np
+import pytest
+
+import cavity
+from cavity.likelihoods import Bernoulli, Gaussian
+from tests.tolerances import assert_close
+
+R = np.random.default_rng(5)
+X = R.uniform(0, 4, (14, 1))
+Y = np.sin(2 * X[:, 0]) + 0.2 * R.standard_normal(14)
+KERNEL = cavity.kernels.RBF(1.3, 0.8)
+
+
+def refitted(model, y, power):
+    """Densities of each row under the posterior of the others, at the same parameters."""
+    found = []
+    for n in range(len(X)):
+        rest = np.arange(len(X)) != n
+        posterior = cavity.infer(model, X[rest], y[rest], power=power).posterior
+        found.append(float(posterior.predict(X[n : n + 1]).log_density(y[n : n + 1])[0]))
+    return np.array(found)
+
+
+@pytest.mark.parametrize(("points", "power"), [(None, 0.5), (5, 0.0), (5, 0.5), (5, 1.0)])
+def test_jylanki_19_gaussian_noise_is_exact(points, power):
+    """jylanki 19: the closed form, for the full GP and with inducing points held fixed."""
+    inducing = None if points is None else cavity.inducing.Points(X[:points])
+    model = cavity.GP(KERNEL, Gaussian(0.05), inducing)
+    found = cavity.infer(model, X, Y, power=power).leave_one_out()
+    assert found.shape == (14,)
+    assert_close(found, refitted(model, Y, power), "factorised")
+
+
+def test_two_classes_come_close():
+    labels = (Y > 0).astype(float)
+    model = cavity.GP(cavity.kernels.RBF(3.0, 0.8), Bernoulli())
+    found = cavity.infer(model, X, labels, power=1.0).leave_one_out()
+    expected = refitted(model, labels, 1.0)
+    assert np.corrcoef(found, expected)[0, 1] > 0.97
+    assert abs(np.mean(found - expected)) < 0.1
+
+
+def test_missing_outputs_and_blocks():
+    model = cavity.GP(KERNEL, Gaussian(0.05), cavity.inducing.Points(X[:5]))
+    y = np.where(np.arange(14) == 3, np.nan, Y)
+    found = cavity.infer(model, X, y, missing="skip").leave_one_out()
+    assert np.flatnonzero(np.isnan(found)).tolist() == [3]
+    with pytest.raises(ValueError, match="block"):
+        cavity.infer(model, X, Y, blocks=np.arange(14) // 7).leave_one_out()
