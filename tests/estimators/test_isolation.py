@@ -87,7 +87,7 @@ def threads():
     return {p["num_threads"] for p in info if p["user_api"] == "blas"}
 
 X = np.random.default_rng(0).normal(size=(60, 2))
-cavity.GPRegressor().fit(X, X[:, 0])
+cavity.GPRegressor(max_iterations=0).fit(X, X[:, 0])
 assert threads() == {2}, "a fit restores the threads"
 try:
     cavity.GPRegressor(kernel=cavity.kernels.RBF(1.0, np.ones(5))).fit(X, X[:, 0])
@@ -167,7 +167,7 @@ def test_predictions_survive_pickling_into_another_process(tmp_path):
 @pytest.mark.parametrize("setting", [{}, SPARSE], ids=["full", "sparse"])
 def test_arrays_changed_after_the_fit_change_nothing(setting):
     X, y = problem()
-    Z = X[:7].copy()
+    Z = X[:10].copy()
     setting = setting | ({"inducing": Z, "learn_inducing": False} if setting else {})
     new = problem(seed=5)[0]
     model = cavity.GPRegressor(**setting).fit(X, y)
@@ -202,7 +202,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was():
 
 def test_equal_seeds_give_equal_models():
     X, y = problem()
-    setting = {"n_inducing": 8, "inducing": "random", "n_restarts": 1, "tolerance": 1.0}
+    setting = {"n_inducing": 10, "inducing": "random", "n_restarts": 1, "tolerance": 1.0}
     first, second, third = (
         cavity.GPRegressor(random_state=seed, **setting).fit(X, y) for seed in (3, 3, 4)
     )

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.x32
 NEW = problem(seed=9, rows=25)[0]
 SETTINGS = pytest.mark.parametrize(
     "setting",
-    [{}, {"n_inducing": 8, "learn_inducing": False, "random_state": 0}],
+    [{}, {"n_inducing": 10, "learn_inducing": False, "random_state": 0}],
     ids=["full", "sparse"],
 )
 

@@ -81,6 +81,6 @@ SMOOTH = [
 @pytest.mark.parametrize("kernel", SMOOTH, ids=lambda kernel: type(kernel).__name__)
 def test_covariance_of_slopes_at_zero_distance(kernel):
     """The second derivative in both inputs at x = z is its limit, not lost in a clipped square."""
-    mixed = jax.jacfwd(jax.grad(lambda a, b: kernel.cross(a[None], b[None])[0, 0]), 1)
+    mixed = jax.jit(jax.jacfwd(jax.grad(lambda a, b: kernel.cross(a[None], b[None])[0, 0]), 1))
     at, near = mixed(X[0], X[0]), mixed(X[0], X[0] + 1e-5)
     np.testing.assert_allclose(at, near, rtol=1e-3, atol=1e-4)

@@ -96,10 +96,14 @@ class _Search:
             self.callback(
                 Progress(done, self.evaluations, self.best, seconds, self.max_iterations)
             )
-        recent = self.history[-WINDOW - 1 :]
-        if len(recent) > WINDOW and recent[0] - recent[-1] < self.tolerance * WINDOW:
+        if self.gained() < self.tolerance:
             self.reason = f"the objective fell by less than {self.tolerance:g} nats per iteration"
             raise StopIteration
+
+    def gained(self) -> float:
+        """What the last iterations gained on average; infinite before there are enough."""
+        recent = self.history[-WINDOW - 1 :]
+        return (recent[0] - recent[-1]) / WINDOW if len(recent) > WINDOW else np.inf
 
     def level(self, bounds: np.ndarray) -> bool:
         """Whether the objective is as good as level at the best point, within the bounds."""
