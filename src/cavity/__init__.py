@@ -8,7 +8,8 @@ One number, the power, runs from variational inference (0) to expectation propag
     result = cavity.fit(model, X, y, power=0.5)
     mean, var = result.posterior.marginals(X_new)
 
-or, with scikit-learn's interface, `cavity.GPRegressor().fit(X, y).predict(X_new)`.
+or, with scikit-learn's interface, `cavity.GPRegressor().fit(X, y).predict(X_new)` and
+`cavity.GPClassifier().fit(X, labels).predict_proba(X_new)`.
 """
 
 import importlib
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cavity import inducing, kernels, likelihoods, means, parameters, priors
     from cavity.inference.methods import PowerEP
-    from cavity.interfaces.estimators import GPRegressor
+    from cavity.interfaces.classifier import GPClassifier
+    from cavity.interfaces.regressor import GPRegressor
     from cavity.interfaces.storage import load, save
     from cavity.learning.cost import Cost, estimate_cost
     from cavity.learning.fit import FitResult, fit
@@ -30,6 +32,7 @@ __all__ = [
     "GP",
     "Cost",
     "FitResult",
+    "GPClassifier",
     "GPRegressor",
     "Inference",
     "NumericalError",
@@ -56,7 +59,8 @@ _HOMES = {
     "GP": "cavity.models.gp",
     "Cost": "cavity.learning.cost",
     "FitResult": "cavity.learning.fit",
-    "GPRegressor": "cavity.interfaces.estimators",
+    "GPClassifier": "cavity.interfaces.classifier",
+    "GPRegressor": "cavity.interfaces.regressor",
     "Inference": "cavity.learning.infer",
     "NumericalError": "cavity.learning.infer",
     "PowerEP": "cavity.inference.methods",

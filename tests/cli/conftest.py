@@ -90,3 +90,15 @@ def two_targets(tables):
     )
     assert done.code == 0, done.err
     return path
+
+
+@pytest.fixture(scope="session")
+def classes(tables):
+    """A model that tells smokers apart."""
+    path = tables / "classes.cavity"
+    done = run(
+        *("fit", tables / "train.csv", "--target", "smoker", "--out", path, "--json"),
+        *("--ignore", "spare", "--ignore", "noise", "--max-iterations", 3),
+    )
+    assert done.code == 0, done.err
+    return path

@@ -1,6 +1,7 @@
 """Misuse: the exit code says whose mistake it was, and the message what to do."""
 
 import os
+import re
 
 import numpy as np
 import polars as pl
@@ -72,9 +73,51 @@ def test_a_bad_table(here, name):
     assert expected in error(fit("t.csv"), "data")
 
 
-def test_a_text_column_as_target(here, tables):
-    message = error(fit(tables / "train.csv", target="colour"), "data")
-    assert "classification" in message
+TARGETS = {
+    "text as numbers": ("colour --task regression", "holds text (such as 'blue'), and regression"),
+    "text as counts": ("colour --likelihood laplace", "asks for classification, and 'laplace' is"),
+    "truth values as counts": ("smoker --likelihood laplace", "or give --task regression"),
+    "three classes": ("colour", "has 3 classes (blue, green, red), and this version tells two"),
+    "numbers as classes": ("weight --task classification", "30 classes (.*, or leave --task out"),
+    "two targets": ("smoker --target colour", "a classification has one target, given smoker, c"),
+    "a text among numbers": ("weight --target colour", "one target, given weight, colour"),
+    "known noise": ("smoker --noise-column noise", "and the target 'smoker' asks for classifica"),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_target_that_does_not_suit_the_task(here, tables, name):
+    options, expected = TARGETS[name]
+    target, *options = options.split()
+    message = error(fit(tables / "train.csv", *options, target=target), "data")
+    assert re.search(re.sub(r"([()])", r"\\\1", expected), message)
+    assert not (here / "m.cavity").exists()
+
+
+def test_one_class_only(here):
+    people(20).with_columns(smoker=pl.lit("yes")).write_csv("t.csv")
+    assert "one class only, yes" in error(fit("t.csv", target="smoker"), "data")
+    table = people(20).with_columns(smoker=pl.Series(["no"] + ["yes"] * 19))
+    table.with_columns(height=pl.Series([None, *table["height"][1:]])).write_csv("t.csv")
+    message = error(fit("t.csv", "--drop-missing", target="smoker"), "data")
+    assert "one class only, yes" in message
+
+
+def test_a_class_that_was_not_there_in_fitting(here, tables, classes):
+    people(12, 4).with_columns(smoker=pl.Series(["maybe", *["true"] * 11])).write_csv("t.csv")
+    for done in (
+        run("evaluate", classes, "t.csv", "--json"),
+        run("predict", classes, "t.csv", "--out", "p.csv", "--density", "--json"),
+    ):
+        assert "row 1: 'maybe' is neither true nor false" in error(done, "data")
+    assert run("predict", classes, "t.csv", "--out", "p.csv").code == 0
+
+
+def test_quantiles_of_classes(here, classes, tables):
+    done = run(
+        "predict", classes, tables / "test.csv", "--out", "p.csv", "--quantiles", 0.5, "--json"
+    )
+    assert "false and true apart, and classes have no quantiles" in error(done, "data")
 
 
 def test_a_column_that_a_kernel_names_and_a_table_lacks(here, tables):
@@ -190,8 +233,14 @@ USAGE = {
     FIT + "--restarts -1": "restarts",
     FIT + "--max-iterations 0": "max-iterations",
     FIT + "--task clustering": "regression",
-    FIT + "--task classification": "later version",
+    FIT + "--task classification --likelihood laplace": "has: bernoulli, logit, probit",
+    FIT + "--task regression --likelihood logit": "not for regression, which has: gaussian",
+    FIT + "--task classification --target z": "one target",
+    FIT + "--likelihood probit --target z": "one target",
     FIT + "--exposure-column e": "counts",
+    FIT + "--exposure-column e --likelihood laplace": "not laplace",
+    FIT + "--noise-column e --likelihood laplace": "go with: gaussian; not with laplace",
+    FIT + "--noise-column e --likelihood probit": "go with: gaussian; not with probit",
     FIT + "--noise-column e --target z": "one target",
     FIT + "--speed 3": "--speed",
     "fit none.csv --target y --out none.csv": "itself",

@@ -8,6 +8,7 @@ from sklearn.exceptions import NotFittedError
 
 import cavity
 from cavity.interfaces import build
+from cavity.learning import starts
 from tests.estimators.problem import problem
 
 X, Y = problem()
@@ -24,7 +25,7 @@ def no_work(monkeypatch):
     def refuse(*_, **__):
         pytest.fail("work began before the input was checked")
 
-    monkeypatch.setattr(build, "screen", refuse)
+    monkeypatch.setattr(starts, "screen", refuse)
     monkeypatch.setattr(build, "select_inducing", refuse)
     monkeypatch.setattr("cavity.learning.objective._value_and_grad", refuse)
 
@@ -63,7 +64,11 @@ SETTINGS = [
     ({"kernel": "rbf[7]"}, "7"),
     ({"kernel": 3}, r"kernel must be text such as 'rbf.*or a kernel.*given 3"),
     ({"kernel": cavity.kernels.RBF}, r"a kernel such as cavity.kernels.RBF\(\).*given <class"),
-    ({"likelihood": "gausian"}, r"likelihood must be one of \['gaussian'\], given 'gausian'"),
+    ({"likelihood": "gausian"}, r"likelihood must be one of \['gaussian'.*given 'gausian'"),
+    ({"likelihood": 3}, r"or a likelihood such as cavity.likelihoods.Gaussian\(\), given 3"),
+    ({"likelihood": "bernoulli"}, "'bernoulli' is for classification: use GPClassifier"),
+    ({"likelihood": cavity.likelihoods.Bernoulli()}, "Bernoulli is for classification: use GPCl"),
+    ({"likelihood": "laplace", "block_size": 5, "n_inducing": 9}, "block_size is for Gaussian"),
     ({"method": "ep"}, r"method must be one of \['power_ep'\], given 'ep'"),
     ({"mean": "average"}, "mean must be one of .*constant.*given 'average'"),
     ({"missing": "drop"}, "missing must be one of .*skip.*given 'drop'"),
@@ -234,7 +239,9 @@ LIBRARY = {
 @pytest.mark.parametrize(("data", "options", "error", "words"), LIBRARY.values(), ids=LIBRARY)
 def test_the_library(no_work, monkeypatch, function, data, options, error, words):
     if options or data[0].shape[-1] != 1:
-        monkeypatch.setattr("cavity.learning.infer._run", lambda *_: pytest.fail("work began"))
+        monkeypatch.setattr(
+            "cavity.learning.infer._posterior", lambda *_: pytest.fail("work began")
+        )
     else:
         monkeypatch.undo()
     model = cavity.GP(cavity.kernels.RBF(1.0, [1.0, 1.0]), cavity.likelihoods.Gaussian())

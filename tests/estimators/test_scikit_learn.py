@@ -19,9 +19,19 @@ from tests.estimators.problem import problem
 pytestmark = pytest.mark.x32
 
 
-@parametrize_with_checks([cavity.GPRegressor()])
+@parametrize_with_checks([cavity.GPRegressor(), cavity.GPClassifier(max_iterations=0)])
 def test_own_checks(estimator, check):
-    """All of them pass; only what needs the array-API switch of scipy may be left out."""
+    passes(estimator, check)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([cavity.GPClassifier()])
+def test_own_checks_with_learning(estimator, check):
+    passes(estimator, check)
+
+
+def passes(estimator, check):
+    """Only what needs the array-API switch of scipy may be left out."""
     try:
         check(estimator)
     except SkipTest as reason:
@@ -30,12 +40,13 @@ def test_own_checks(estimator, check):
         raise
 
 
-def test_init_only_assigns():
-    for name in inspect.signature(cavity.GPRegressor).parameters:
+@pytest.mark.parametrize("kind", [cavity.GPRegressor, cavity.GPClassifier])
+def test_init_only_assigns(kind):
+    for name in inspect.signature(kind).parameters:
         value = object()
-        estimator = cavity.GPRegressor(**{name: value})
+        estimator = kind(**{name: value})
         assert getattr(estimator, name) is value
-        assert set(vars(estimator)) == set(inspect.signature(cavity.GPRegressor).parameters)
+        assert set(vars(estimator)) == set(inspect.signature(kind).parameters)
 
 
 def test_clone_keeps_the_settings_and_drops_what_was_learned():

@@ -8,26 +8,37 @@ import polars as pl
 import cavity
 from cavity.interfaces.estimators import to_numpy
 from cavity.interfaces.fitted import Fitted, parameters
-from cavity.interfaces.schema import Encoded, encode, learn_schema
+from cavity.interfaces.schema import Encoded, encode, learn_schema, with_classes
 
 
 def fitted_to(
-    table: pl.DataFrame, targets: list[str], kernel="rbf", n_inducing=None, noise_column=None
+    table: pl.DataFrame,
+    targets: list[str],
+    kernel="rbf",
+    n_inducing=None,
+    noise_column=None,
+    likelihood=None,
 ) -> tuple[Fitted, Encoded]:
-    """A model of a table with unit parameters, and the table as numbers."""
+    """A model of a table with unit parameters, and the table as numbers.
+
+    With a likelihood of labels it is one of classes.
+    """
+    likelihood = cavity.likelihoods.Gaussian(0.1) if likelihood is None else likelihood
+    classes = likelihood.support is cavity.likelihoods.Support.LABELS
     schema = learn_schema(table, targets, noise_column=noise_column)
+    schema = with_classes(schema, table) if classes else schema
     encoded = encode(table, schema)
     X, y = encoded.X, encoded.y
     parsed = cavity.kernels.parse(kernel, X.shape[1]) if isinstance(kernel, str) else kernel
     inducing = None if n_inducing is None else cavity.inducing.Points(X[:n_inducing])
-    model = cavity.GP(parsed, cavity.likelihoods.Gaussian(0.1), inducing)
+    model = cavity.GP(parsed, likelihood, inducing)
     rows = None if noise_column is None else {"noise_variance": encoded.noise}
     result = cavity.infer(model, X, y[:, 0] if y.shape[1] == 1 else y, rows=rows)
     posterior, scale = to_numpy(result.posterior), np.ones(y.shape[1])
     record = {
         "model": "model.cavity",
-        "task": "regression",
-        "likelihood": "gaussian",
+        "task": "classification" if classes else "regression",
+        "likelihood": type(likelihood).__name__.lower(),
         "kernel": kernel if isinstance(kernel, str) else "own",
         "method": "power_ep",
         "power": 0.5,
@@ -35,7 +46,7 @@ def fitted_to(
         "n_rows": len(y),
         "inputs": [column.name for column in schema.inputs],
         "targets": targets,
-        "classes": None,
+        "classes": list(schema.targets[0].categories) or None,
         "converged": result.converged,
         "message": result.message,
         "log_evidence": float(result.log_evidence),

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from cavity.interfaces import schema, tables
+from cavity.interfaces.classes import class_values
 from cavity.interfaces.errors import DataError
 
 CSV = """width,colour,open,y,noise,note
@@ -175,7 +176,7 @@ def test_unknown_column_and_its_closest(read):
         schema.learn_schema(read(CSV), ["y"], ["colur"])
     wide = pl.DataFrame({f"x{i}": ["1"] for i in range(30)})
     with pytest.raises(DataError, match="and 10 more"):
-        schema.target_kind(wide, "zzz")
+        schema.learn_schema(wide, ["zzz"])
 
 
 @pytest.mark.parametrize(
@@ -214,20 +215,6 @@ def test_few_rows_of_different_text_are_categories():
     assert schema.learn_schema(column("c", ["a", "b"]), ["y"]).features == ("c=a", "c=b")
 
 
-@pytest.mark.parametrize(
-    ("cells", "task"),
-    [
-        (["1", "2.5", ""], "regression"),
-        ([1, 2, None], "regression"),
-        (["yes", "no", "yes"], "classification"),
-        (["true", "false", "true"], "classification"),
-        ([True, False, None], "classification"),
-    ],
-)
-def test_task_of_a_target(cells, task):
-    assert schema.target_kind(pl.DataFrame({"y": cells}), "y") == task
-
-
 def test_class_targets_become_positions():
     table = pl.DataFrame({"x": ["1", "2", "3"], "y": ["no", "yes", "no"]})
     learned = schema.learn_schema(table, ["y"])
@@ -235,6 +222,62 @@ def test_class_targets_become_positions():
     np.testing.assert_array_equal(schema.encode(table, learned).y[:, 0], [0, 1, 0])
     with pytest.raises(DataError, match=r"row 1: the class 'maybe' was not there.*no, yes"):
         schema.encode(table.with_columns(y=pl.lit("maybe")), learned)
+
+
+CLASSES = {
+    "text": (["no", "yes", "no"], ("no", "yes"), [0, 1, 0]),
+    "truth values as text": (["True", "false", "true"], ("false", "true"), [1, 0, 1]),
+    "truth values": ([True, False, True], ("false", "true"), [1, 0, 1]),
+    "whole numbers as text": (["7", "10", "7.0"], ("7", "10"), [0, 1, 0]),
+    "whole numbers": ([10, 7, 7], ("7", "10"), [1, 0, 0]),
+    "numbers": ([0.5, -1.0, 0.5], ("-1", "0.5"), [1, 0, 1]),
+}
+
+
+@pytest.mark.parametrize(("cells", "classes", "places"), CLASSES.values(), ids=CLASSES)
+def test_targets_of_any_kind_become_classes(cells, classes, places):
+    table = pl.DataFrame({"x": ["1", "2", "3"], "y": cells})
+    learned = schema.with_classes(schema.learn_schema(table, ["y"]), table)
+    assert learned.targets[0].categories == classes
+    assert schema.Schema.from_dict(json.loads(json.dumps(learned.to_dict()))) == learned
+    np.testing.assert_array_equal(schema.encode(table, learned).y[:, 0], places)
+    values = class_values(learned.targets[0].kind, classes)
+    assert [values[i] for i in places] == [
+        c if kind == "categorical" else _value(c)
+        for c, kind in zip(cells, [learned.targets[0].kind] * 3, strict=True)
+    ]
+
+
+def _value(cell):
+    return json.loads(cell.lower()) if isinstance(cell, str) else cell
+
+
+def test_a_number_or_truth_value_that_is_no_class():
+    for cells, other, said in (
+        ([1, 2], [1, 3], "row 2: the class '3' was not there in fitting; the classes are: 1, 2"),
+        (["true"] * 2, [True, False], "row 2: the class 'false' was not there"),
+    ):
+        table = pl.DataFrame({"x": [1, 2], "y": cells})
+        learned = schema.with_classes(schema.learn_schema(table, ["y"]), table)
+        with pytest.raises(DataError, match=said):
+            schema.encode(table.with_columns(y=pl.Series(other)), learned)
+
+
+def test_a_missing_class_is_a_missing_cell():
+    table = pl.DataFrame({"x": [1, 2, 3], "y": [1.0, None, 2.0]})
+    learned = schema.with_classes(schema.learn_schema(table, ["y"]), table)
+    with pytest.raises(DataError, match="'y', row 2: the cell is missing"):
+        schema.encode(table, learned)
+    encoded = schema.encode(table, learned, drop_missing=True)
+    np.testing.assert_array_equal(encoded.y[:, 0], [0, 1])
+    assert [encoded.table_row(i) for i in range(2)] == [1, 3]
+
+
+def test_classes_may_be_many():
+    """How many a model can tell apart is not the schema's business."""
+    cells = [f"name {i}" for i in range(200)]
+    table = pl.DataFrame({"x": list(range(200)), "y": cells})
+    assert len(schema.learn_schema(table, ["y"]).targets[0].categories) == 200
 
 
 @pytest.mark.parametrize("value", ["0", "-1"])
@@ -247,4 +290,5 @@ def test_exposures(read):
     learned = schema.learn_schema(read(CSV), ["y"], ["note", "colour"], None, "noise")
     encoded = schema.encode(read(CSV), learned)
     np.testing.assert_array_equal(encoded.exposure, [0.1, 0.2, 0.3])
+    assert list(encoded.side) == ["exposure"]
     assert encoded.noise is None

@@ -1,21 +1,23 @@
-"""From an estimator's settings and data to a model with starting values."""
+"""From an estimator's settings and data to models with starting values."""
 
 import dataclasses
+import functools
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
+from cavity import likelihoods
 from cavity.inducing.base import AbstractInducing, Points
 from cavity.inference.methods import PowerEP
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.formula import parse
 from cavity.learning.inducing_points import CHOICES, select_inducing
-from cavity.learning.initialise import screen, starting_kernel
-from cavity.learning.scales import Scales, in_data_units, measure
+from cavity.learning.starts import Given, started
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.support import Support
 from cavity.means import AbstractMean, Constant, Linear, Zero
 from cavity.models.gp import GP
 from cavity.parameters import FIXED, Bijection, bijections
@@ -24,14 +26,40 @@ FULL_ROWS = 1_000  # "auto" is the full GP up to here
 AUTO_INDUCING = 200
 MOST_FULL_ROWS = 20_000
 
-LIKELIHOODS = {"gaussian": Gaussian}
+_REGRESSION = {
+    "gaussian": "Gaussian",
+    "student_t": "StudentT",
+    "laplace": "Laplace",
+    "poisson": "Poisson",
+    "negative_binomial": "NegativeBinomial",
+    "gamma": "Gamma",
+    "exponential": "Exponential",
+    "beta": "Beta",
+}
+# By task and name; the first of a task is its default.
+LIKELIHOODS: dict[str, dict[str, Callable[[], AbstractLikelihood]]] = {
+    "regression": {
+        name: vars(likelihoods)[kind]
+        for name, kind in _REGRESSION.items()
+        if kind in vars(likelihoods)
+    },
+    "classification": {
+        "bernoulli": likelihoods.Bernoulli,
+        "probit": likelihoods.Bernoulli,
+        "logit": functools.partial(likelihoods.Bernoulli, "logit"),
+    },
+}
+ESTIMATORS = {"regression": "GPRegressor", "classification": "GPClassifier"}
 METHODS = {"power_ep": PowerEP}
 MEANS = ("zero", "constant", "linear")
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What an estimator was asked for; see `GPRegressor` for the meaning of each."""
+    """What an estimator was asked for; see `GPRegressor` for the meaning of each.
+
+    `task` is "regression" or "classification", `names` are those of the columns.
+    """
 
     kernel: Any
     likelihood: Any
@@ -39,9 +67,10 @@ class Settings:
     n_inducing: Any
     inducing: Any
     learn_inducing: bool
-    block_size: int | None
     standardise: bool
     seed: int
+    block_size: int | None = None
+    task: str = "regression"
     names: tuple[str, ...] | None = None
 
 
@@ -79,8 +108,42 @@ def build_method(method: Any) -> PowerEP:
     return METHODS[one_of("method", method, METHODS)]()
 
 
+def build_likelihood(likelihood: Any, task: str) -> AbstractLikelihood:
+    """A likelihood from its name, or itself.
+
+    Raises:
+        ValueError: for an unknown name, and for a likelihood of the other task.
+    """
+    known = LIKELIHOODS[task]
+    if not isinstance(likelihood, AbstractLikelihood):
+        elsewhere = [t for t, names in LIKELIHOODS.items() if _among(likelihood, names)]
+        if elsewhere and task not in elsewhere:
+            raise ValueError(
+                f"the likelihood {likelihood!r} is for {elsewhere[0]}: use "
+                f"{ESTIMATORS[elsewhere[0]]}, or one of {sorted(known)}"
+            )
+        if not _among(likelihood, known):
+            raise ValueError(
+                f"likelihood must be one of {sorted(known)}, or a likelihood such as "
+                f"cavity.likelihoods.{type(next(iter(known.values()))()).__name__}(), given "
+                f"{likelihood!r}"
+            )
+        return known[likelihood]()
+    found = "classification" if likelihood.support is Support.LABELS else "regression"
+    if found != task:
+        raise ValueError(
+            f"the likelihood {type(likelihood).__name__} is for {found}: use "
+            f"{ESTIMATORS[found]}, or one of {sorted(known)}"
+        )
+    return likelihood
+
+
+def _among(name: Any, names: Collection[str]) -> bool:
+    return isinstance(name, str) and name in names
+
+
 def build(
-    settings: Settings, X: np.ndarray, y: np.ndarray, noise: np.ndarray | None = None
+    settings: Settings, X: np.ndarray, y: np.ndarray, side: Mapping[str, np.ndarray]
 ) -> tuple[list[GP], Any]:
     """Models with starting values, the likeliest first, and the bijections to learn them in.
 
@@ -88,18 +151,24 @@ def build(
         settings: what was asked for.
         X: inputs, (N, D).
         y: outputs, (N, P), NaN where missing.
-        noise: known noise variance of each row, (N,).
+        side: side data by name, (N,) each.
 
     Raises:
         ValueError: for unknown names or impossible numbers, before any work.
     """
-    kernel, likelihood = _kernel(settings, X.shape[1]), _likelihood(settings)
+    kernel = _kernel(settings, X.shape[1])
+    likelihood = build_likelihood(settings.likelihood, settings.task)
     model = GP(kernel, likelihood, None, _mean(settings, X, y.shape[1]))
     given, count = _check_inducing(settings, *X.shape)
     points = count if given is None else given.size
     starts = [model]
     if settings.standardise:
-        starts = _started(settings, model, X, y, noise, points)
+        known = Given(
+            kernel=isinstance(settings.kernel, AbstractKernel),
+            likelihood=isinstance(settings.likelihood, AbstractLikelihood),
+            mean=isinstance(settings.mean, AbstractMean),
+        )
+        starts = started(model, known, X, y, side, points=points, seed=settings.seed)
     learned = settings.learn_inducing
     if count is not None:
         distinct = len(np.unique(X, axis=0))
@@ -119,42 +188,6 @@ def _with_inducing(model: GP, inducing: AbstractInducing) -> GP:
     return eqx.tree_at(lambda m: m.inducing, model, inducing, is_leaf=lambda x: x is None)
 
 
-def _started(
-    settings: Settings,
-    model: GP,
-    X: np.ndarray,
-    y: np.ndarray,
-    noise: np.ndarray | None,
-    points: int | None,
-) -> list[GP]:
-    """The model with starting values from the data for all that was asked for by name.
-
-    Sparse models get others to try beside the best: the typical lengthscale with much and with
-    little noise. A full GP is dearer to try, and needs it less.
-    """
-    present = ~np.isnan(y)
-    scales = measure(X, np.where(present, y, 0.0), present.astype(float))
-    model = _centred(settings, model, scales)
-    given = isinstance(settings.likelihood, AbstractLikelihood)
-    if not given:
-        likelihood = in_data_units(model.likelihood, scales)
-        model = eqx.tree_at(lambda m: m.likelihood, model, likelihood)
-    if isinstance(settings.kernel, AbstractKernel):
-        return [model]
-    model = eqx.tree_at(lambda m: m.kernel, model, starting_kernel(model.kernel, scales))
-    if not isinstance(model.likelihood, Gaussian):
-        return [model]
-    known = model.likelihood.variance if noise is None and given else noise
-    level = None if known is None else float(np.mean(known))
-    found = screen(model, X, y, points=points, noise=level, seed=settings.seed)
-    if points is None:
-        return [found]
-    if known is not None:
-        return [found, model]
-    quiet = eqx.tree_at(lambda m: m.likelihood.variance, model, model.likelihood.variance / 10)
-    return [found, model, quiet]
-
-
 def _frozen(maps: Any) -> Any:
     return jax.tree.map(lambda _: FIXED, maps, is_leaf=lambda b: isinstance(b, Bijection))
 
@@ -170,12 +203,6 @@ def _kernel(settings: Settings, n_inputs: int) -> AbstractKernel:
     return parse(settings.kernel, n_inputs, settings.names)
 
 
-def _likelihood(settings: Settings) -> AbstractLikelihood:
-    if isinstance(settings.likelihood, AbstractLikelihood):
-        return settings.likelihood
-    return LIKELIHOODS[one_of("likelihood", settings.likelihood, LIKELIHOODS)]()
-
-
 def _mean(settings: Settings, X: np.ndarray, outputs: int) -> AbstractMean:
     if isinstance(settings.mean, AbstractMean):
         return settings.mean
@@ -187,16 +214,6 @@ def _mean(settings: Settings, X: np.ndarray, outputs: int) -> AbstractMean:
     shape = X.shape[1:] if outputs == 1 else (X.shape[1], outputs)
     centre = X.mean(axis=0) if settings.standardise else np.zeros(X.shape[1])
     return Linear(np.zeros(shape), np.zeros(outputs if outputs > 1 else ()), centre)
-
-
-def _centred(settings: Settings, model: GP, scales: Scales) -> GP:
-    """The model with its mean started at the means of the outputs, unless it was given."""
-    mean = model.mean
-    if isinstance(settings.mean, AbstractMean) or isinstance(mean, Zero):
-        return model
-    height = scales.y_centre if len(scales.y_centre) > 1 else scales.y_centre[0]
-    where = (lambda m: m.mean.value) if isinstance(mean, Constant) else (lambda m: m.mean.bias)
-    return eqx.tree_at(where, model, np.asarray(height))
 
 
 def _check_inducing(

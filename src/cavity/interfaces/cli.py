@@ -34,13 +34,29 @@ Ignored = Annotated[list[str] | None, _text("COLUMN", "Column that is no input; 
 ModelOut = Annotated[str, _text("MODEL", "The model file to write.")]
 TableOut = Annotated[str, _text("FILE", "The .csv or .parquet file to write.")]
 PageOut = Annotated[str, _text("FILE", "The HTML file to write.")]
-Task = Annotated[str | None, _text("NAME", "regression; without it, what the target asks for.")]
-Likelihood = Annotated[str, _text("NAME", "Noise: gaussian.")]
+Task = Annotated[
+    str | None,
+    _text(
+        "NAME",
+        "regression or classification; without it, classification for text and truth values.",
+    ),
+]
+Likelihood = Annotated[
+    str | None,
+    _text(
+        "NAME",
+        "How the target scatters: gaussian, student_t or laplace; of classes probit (also called "
+        "bernoulli) or logit.",
+    ),
+]
 Kernel = Annotated[
     str, _text("TEXT", 'Such as "rbf + linear" or "matern52[age,bmi] * periodic[0]".')
 ]
 Method = Annotated[str, _text("NAME", "Inference: power_ep.")]
-Power = Annotated[float, _text("NUMBER", "From 0, variational, to 1, EP; no matter in a full GP.")]
+Power = Annotated[
+    float,
+    _text("NUMBER", "From 0, variational, to 1, EP; no matter in a full GP with Gaussian noise."),
+]
 Inducing = Annotated[
     str,
     _text("N|auto|full", "Inducing points; auto: a full GP up to 1,000 rows, 200 points beyond."),
@@ -95,7 +111,7 @@ def fit(
     target: Targets,
     out: ModelOut,
     task: Task = None,
-    likelihood: Likelihood = "gaussian",
+    likelihood: Likelihood = None,
     kernel: Kernel = "rbf",
     method: Method = "power_ep",
     power: Power = 0.5,

@@ -21,7 +21,9 @@ from cavity.interfaces.build import (
     MEANS,
     METHODS,
     MOST_FULL_ROWS,
+    build_likelihood,
 )
+from cavity.interfaces.classifier import GPClassifier
 from cavity.interfaces.cli_session import (
     INTERRUPTED,
     Outcome,
@@ -30,11 +32,13 @@ from cavity.interfaces.cli_session import (
     refuse_overwriting,
     usage,
 )
+from cavity.interfaces.cli_task import TASKS, check_likelihood, decide, encode_classes
 from cavity.interfaces.cli_text import describe_fit
 from cavity.interfaces.cli_use import report_warnings
 from cavity.interfaces.errors import DataError
-from cavity.interfaces.estimators import GPRegressor
-from cavity.interfaces.fitted import Fitted, parameters
+from cavity.interfaces.estimators import AbstractEstimator
+from cavity.interfaces.fitted import Fitted, check_targets, parameters
+from cavity.interfaces.regressor import GPRegressor
 from cavity.interfaces.schema import Encoded, Schema, encode, learn_schema
 from cavity.interfaces.tables import read_table
 from cavity.kernels.formula import parse, text
@@ -45,6 +49,10 @@ from cavity.learning.optimise import Progress
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.gp import GP
 
+ESTIMATORS: dict[str, Callable[..., Any]] = {
+    "regression": GPRegressor,
+    "classification": GPClassifier,
+}
 WORTH_SAYING = 10.0  # seconds of an estimate from which on it is printed
 
 
@@ -56,7 +64,7 @@ class Request:
     targets: tuple[str, ...]
     out: str
     task: str | None = None
-    likelihood: str = "gaussian"
+    likelihood: str | None = None
     kernel: str = "rbf"
     method: str = "power_ep"
     power: float = 0.5
@@ -77,20 +85,18 @@ class Request:
 
 def check(request: Request) -> None:
     """A usage error for whatever is wrong before any file is opened."""
-    if request.task == "classification":
-        raise usage("--task", "classification is for a later version; this one has regression")
-    _one_of("--task", request.task or "regression", ("regression",))
-    _one_of("--likelihood", request.likelihood, LIKELIHOODS)
+    if request.task is not None:
+        _one_of("--task", request.task, TASKS)
+    if request.likelihood is not None:
+        _one_of("--likelihood", request.likelihood, {n for t in LIKELIHOODS.values() for n in t})
     _one_of("--method", request.method, METHODS)
     _one_of("--mean", request.mean, MEANS)
     if not 0.0 <= request.power <= 1.0:
         raise usage("--power", f"the power lies between 0 and 1, given {request.power:g}")
     inducing_points(request.inducing)
     _check_kernel(request.kernel)
-    if request.noise_column is not None and len(request.targets) > 1:
-        raise usage("--noise-column", "known noise goes with one target; fit each target alone")
-    if request.exposure_column is not None:
-        raise usage("--exposure-column", f"exposures are for counts, not {request.likelihood}")
+    roles = (request.noise_column, request.exposure_column)
+    check_likelihood(request.task, request.likelihood, request.targets, *roles)
     refuse_overwriting(request.out, table=request.table, test_table=request.test)
 
 
@@ -142,11 +148,13 @@ def with_features(kernel: str, schema: Schema) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Tables:
-    """The tables of a fit as numbers, and what their columns are."""
+    """The tables of a fit as numbers, what their columns are, and what to do with them."""
 
     schema: Schema
     train: Encoded
     test: Encoded | None
+    task: str
+    likelihood: str
 
 
 def read(session: Session, request: Request) -> Tables:
@@ -158,33 +166,24 @@ def read(session: Session, request: Request) -> Tables:
     table = read_table(request.table)
     roles = (request.ignore, request.noise_column, request.exposure_column)
     schema = learn_schema(table, request.targets, *roles)
-    _check_task(schema, request.task)
+    task, likelihood = decide(schema, request.task, request.likelihood)
     drop = request.drop_missing
-    train = encode(table, schema, drop_missing=drop)
+    if task == "classification":
+        schema, train = encode_classes(table, schema, drop_missing=drop)
+    else:
+        train = encode(table, schema, drop_missing=drop)
     for column in schema.inputs:
         if column.kind == "categorical" and len(column.categories) == 1:
             session.warn(f"column '{column.name}' holds '{column.categories[0]}' in every row")
     test = None
     if request.test is not None:
         test = encode(read_table(request.test), schema, drop_missing=drop)
+    targets = [column.name for column in schema.targets]
     for name, encoded in ((request.table, train), (request.test, test)):
         if encoded is not None:
             report_warnings(session, str(name), encoded)
-    return Tables(schema, train, test)
-
-
-def _check_task(schema: Schema, task: str | None) -> None:
-    for column in schema.targets:
-        if column.kind == "categorical" or (column.kind == "boolean" and task is None):
-            remedy = (
-                "; to model true and false as 1 and 0 with Gaussian noise, give --task regression"
-            )
-            raise DataError(
-                f"the target '{column.name}' holds "
-                + ("text" if column.kind == "categorical" else "true and false")
-                + ", which asks for classification, and this version of cavity has regression only"
-                + (remedy if column.kind == "boolean" else "; choose a column of numbers")
-            )
+            check_targets(build_likelihood(likelihood, task), targets, encoded)
+    return Tables(schema, train, test, task, likelihood)
 
 
 # ---------------------------------------------------------------------------- the work
@@ -219,10 +218,10 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
     wanted = inducing_points(request.inducing)
     estimate(session, wanted, train)
     settings: dict[str, Any] = {"n_inducing": wanted}
-    estimator = GPRegressor(
+    estimator = ESTIMATORS[tables.task](
         # by number, because the estimator sees no names
         kernel=text(kernel),
-        likelihood=request.likelihood,
+        likelihood=tables.likelihood,
         method=request.method,
         power=request.power,
         mean=request.mean,
@@ -240,14 +239,14 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
             if interrupted():
                 raise KeyboardInterrupt
 
-        estimator.fit(train.X, y, noise_variance=train.noise, callback=callback)
+        estimator.fit(train.X, y, callback=callback, **train.side)
         stopped = interrupted() or estimator.interrupted_
     _check_finite(estimator)
     written = dataclasses.replace(request, kernel=text(kernel, features))
     return _fitted(estimator, written, tables), stopped
 
 
-def _check_finite(estimator: GPRegressor) -> None:
+def _check_finite(estimator: AbstractEstimator) -> None:
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(estimator.posterior_)]
     floats = [leaf for leaf in leaves if np.issubdtype(leaf.dtype, np.floating)]
     if not all(np.all(np.isfinite(leaf)) for leaf in (*floats, estimator.log_evidence_)):
@@ -257,15 +256,15 @@ def _check_finite(estimator: GPRegressor) -> None:
         )
 
 
-def _fitted(estimator: GPRegressor, request: Request, tables: Tables) -> Fitted:
+def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> Fitted:
     schema, y = tables.schema, tables.train.y
     assert y is not None
     inducing, scale = estimator.inducing_, estimator.output_scale_
     posterior = estimator.posterior_
     record: dict[str, Any] = {
         "model": request.out,
-        "task": "regression",
-        "likelihood": request.likelihood,
+        "task": tables.task,
+        "likelihood": tables.likelihood,
         "kernel": request.kernel,
         "method": request.method,
         "power": request.power,
@@ -273,7 +272,7 @@ def _fitted(estimator: GPRegressor, request: Request, tables: Tables) -> Fitted:
         "n_rows": len(y),
         "inputs": [column.name for column in schema.inputs],
         "targets": [column.name for column in schema.targets],
-        "classes": None,
+        "classes": list(schema.targets[0].categories) or None,
         "converged": bool(estimator.converged_),
         "message": estimator.message_,
         "log_evidence": float(estimator.log_evidence_),

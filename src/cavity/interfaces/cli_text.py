@@ -15,15 +15,18 @@ def describe_fit(fitted: Fitted) -> str:
     """What was fitted to what, how it ended, and what was learned."""
     record = fitted.record
     points = record["n_inducing"]
-    form = "full GP"
-    if points is not None:
-        form = f"{counted(points, 'inducing point')}, power {record['power']:g}"
+    gaussian = record["likelihood"] == "gaussian"
+    form = "full GP" if points is None else counted(points, "inducing point")
+    if points is not None or not gaussian:
+        form = f"{form}, power {record['power']:g}"
     converged = "converged" if record["converged"] else "NOT CONVERGED"
     iterations = counted(record["iterations"], "iteration")
+    told_apart = f": {', '.join(record['classes'])}" if record["classes"] else ""
+    noise = "gaussian noise" if gaussian else f"{record['likelihood']} likelihood"
     rows = [
-        ("task", f"{record['task']} of {', '.join(record['targets'])}"),
+        ("task", f"{record['task']} of {', '.join(record['targets'])}{told_apart}"),
         ("data", f"{counted(record['n_rows'], 'row')}, {counted(len(record['inputs']), 'input')}"),
-        ("model", f"{record['kernel']}, {record['likelihood']} noise, {form}"),
+        ("model", f"{record['kernel']}, {noise}, {form}"),
         ("log evidence", f"{record['log_evidence']:.4f} nats"),
         ("learning", f"{converged} in {iterations}: {record['message']}"),
     ]

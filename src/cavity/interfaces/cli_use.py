@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from cavity.interfaces.classes import class_values
 from cavity.interfaces.cli_session import Outcome, Session, refuse_overwriting, usage
 from cavity.interfaces.cli_text import describe_fit, describe_metrics
 from cavity.interfaces.errors import DataError
 from cavity.interfaces.files import why_not_writable
-from cavity.interfaces.fitted import Fitted
+from cavity.interfaces.fitted import Fitted, check_targets
 from cavity.interfaces.schema import Encoded, encode
 from cavity.interfaces.tables import ENDINGS, check_output, read_table, write_predictions
 from cavity.numerics.words import counted
@@ -63,7 +64,15 @@ def predict(
         read_table(table), fitted.schema, drop_missing=drop_missing, need_targets=density
     )
     report_warnings(session, table, encoded, "with blank outputs")
-    columns = prediction_columns(fitted, encoded, levels, density=density)
+    if fitted.classes:
+        if levels:
+            raise DataError(
+                f"{model} tells {' and '.join(fitted.classes)} apart, and classes have no "
+                "quantiles; leave --quantiles out"
+            )
+        columns = class_columns(fitted, encoded, density=density)
+    else:
+        columns = prediction_columns(fitted, encoded, levels, density=density)
     write_predictions(out, columns)
     rows = encoded.kept.size
     record = {"model": model, "table": table, "out": out, "n_rows": rows, "columns": [*columns]}
@@ -75,7 +84,9 @@ def prediction_columns(
     fitted: Fitted, encoded: Encoded, levels: tuple[float, ...], *, density: bool
 ) -> dict[str, np.ndarray]:
     """The columns of predict's file, one entry per row of the table, NaN in rows left out."""
-    out = fitted.predictive(encoded.X, encoded.noise)
+    if density and not fitted.classes:
+        check_targets(fitted.posterior.model.likelihood, fitted.targets, encoded)
+    out = fitted.predictive(encoded.X, encoded.side)
     parts = {"mean": out.mean, "std": out.std}
     if levels:
         values = out.quantiles(levels)
@@ -89,6 +100,26 @@ def prediction_columns(
             column = np.full(encoded.kept.size, np.nan)
             column[encoded.kept] = values[:, i]
             columns[name if len(fitted.targets) == 1 else f"{name}_{target}"] = column
+    return columns
+
+
+def class_columns(fitted: Fitted, encoded: Encoded, *, density: bool) -> dict[str, Any]:
+    """The columns of predict's file for classes, None and NaN in rows left out."""
+    found = np.full((encoded.kept.size, len(fitted.classes)), np.nan)
+    found[encoded.kept] = fitted.log_probabilities(encoded.X)
+    values = class_values(fitted.schema.targets[0].kind, fitted.classes)
+    labels = [None] * encoded.kept.size
+    for row in np.flatnonzero(encoded.kept):
+        labels[row] = values[int(np.argmax(found[row]))]
+    columns: dict[str, Any] = {"label": labels}
+    columns |= {
+        f"probability_{c}": np.exp(p) for c, p in zip(fitted.classes, found.T, strict=True)
+    }
+    if density:
+        assert encoded.y is not None
+        columns["log_density"] = np.full(encoded.kept.size, np.nan)
+        truth = encoded.y[:, 0].astype(int)
+        columns["log_density"][encoded.kept] = found[encoded.kept, truth]
     return columns
 
 

@@ -118,19 +118,33 @@ def categories(column: Series) -> tuple[str, ...]:
     Raises:
         DataError: if they are too many to be categories.
     """
-    cells = text(column).drop_nulls()
-    distinct = tuple(sorted(cells.unique().to_list()))
-    different = len(distinct) == len(cells) > FEW_ROWS
-    if different or len(distinct) > MOST_CATEGORIES:
-        found = (
-            "a different text in every row" if different else f"{len(distinct)} different texts"
-        )
+    cells, found = text(column).drop_nulls(), distinct(column)
+    different = len(found) == len(cells) > FEW_ROWS
+    if different or len(found) > MOST_CATEGORIES:
+        many = "a different text in every row" if different else f"{len(found)} different texts"
         raise DataError(
-            f"column '{column.name}' holds {found} (such as '{distinct[0]}'): too many to be "
+            f"column '{column.name}' holds {many} (such as '{found[0]}'): too many to be "
             f"categories (at most {MOST_CATEGORIES}); leave it out with --ignore {column.name}, "
             "or turn it into numbers first"
         )
-    return distinct
+    return found
+
+
+def distinct(column: Series) -> tuple[str, ...]:
+    """The distinct texts of a column in alphabetical order, however many."""
+    return tuple(sorted(text(column).drop_nulls().unique().to_list()))
+
+
+def positions(column: Series, known: tuple[str, ...]) -> np.ndarray:
+    """The place of each cell's text among known ones, one past the last if new, NaN if missing."""
+    import polars as pl
+
+    places = {name: float(i) for i, name in enumerate(known)}
+    cells = text(column)
+    place = cells.replace_strict(places, default=float(len(known)), return_dtype=pl.Float64)
+    values = place.fill_null(np.nan).to_numpy().copy()
+    values[cells.is_null().to_numpy()] = np.nan
+    return values
 
 
 def not_a_number(name: str, row: int, cell: str) -> str:

@@ -12,8 +12,8 @@ from cavity.interfaces.cli_session import Outcome, Session
 from cavity.interfaces.cli_text import aligned
 from cavity.interfaces.cli_use import predict, report
 from cavity.interfaces.errors import DataError
-from cavity.interfaces.estimators import GPRegressor
 from cavity.interfaces.files import reason
+from cavity.interfaces.regressor import GPRegressor
 from cavity.interfaces.tables import write_predictions
 from cavity.learning.metrics import nlpd, rmse
 

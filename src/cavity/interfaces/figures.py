@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from cavity.interfaces import plots
 from cavity.interfaces.kernel_parts import Relevance
 from cavity.interfaces.slices import Slice
 from cavity.learning.metrics import coverage
+from cavity.learning.tabulated import Tabulated
 from cavity.numerics.words import counted
 
 if TYPE_CHECKING:
@@ -21,6 +23,11 @@ else:
 BANDS = (0.025, 0.25, 0.75, 0.975)
 MOST_DATA = 1_000  # points of a fit
 MOST_TICKS = 250  # of a rug
+SMALLEST = 1e-12  # probability that still has a normal deviate
+COUNTED = (
+    " Intervals of counts hold at least their share, so the curve may lie above the line; the "
+    "probability below a count includes half of its own."
+)
 _LEVELS = np.append(np.linspace(0.05, 0.95, 19), 0.99)
 
 
@@ -49,6 +56,16 @@ class Picture:
         return f"data:image/svg+xml;base64,{data}"
 
 
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """What the line and the bands of a picture are, in words."""
+
+    alt: str
+    what: str = "The predictive mean"
+    bands: str = "50 % and 95 % of new values, noise included"
+    data: str = ""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outcome:
     """One target of a table and what a model says of it.
@@ -59,6 +76,7 @@ class Outcome:
         std: predictive deviations, noise included, (N,).
         quantiles: at the probabilities `BANDS`, (N, 4).
         rows: the numbers of the rows in the table, counted from 1, (N,).
+        table: the predictive distributions where they are not normal, else None.
     """
 
     observed: np.ndarray
@@ -66,12 +84,41 @@ class Outcome:
     std: np.ndarray
     quantiles: np.ndarray
     rows: np.ndarray
+    table: Tabulated | None = None
 
-    @property
+    @functools.cached_property
+    def below(self) -> np.ndarray:
+        """Predicted probability of a value below the observed one, (N,).
+
+        Of a count with half of its own.
+        """
+        from scipy.special import ndtr
+
+        if self.table is None:
+            return ndtr(self.residuals)
+        found = self.table.cdf(self.observed)
+        if self.table.discrete:
+            found = 0.5 * (found + self.table.cdf(self.observed - 1.0))
+        return found
+
+    @functools.cached_property
     def residuals(self) -> np.ndarray:
-        """Standardised residuals, (N,); 0 where a prediction claims to be certain."""
+        """Standardised residuals, (N,); 0 where a prediction claims to be certain.
+
+        Where predictions are not normal, the normal deviates of the same probability.
+        """
+        from scipy.special import ndtri
+
+        if self.table is not None:
+            return ndtri(np.clip(self.below, SMALLEST, 1.0 - SMALLEST))
         difference = self.observed - self.mean
         return np.divide(difference, self.std, out=np.zeros_like(difference), where=self.std > 0)
+
+    def coverage(self, level: float) -> float:
+        """The share of rows in their central intervals."""
+        if self.table is not None:
+            return float(np.mean(self.table.within(self.observed, level)))
+        return coverage(self.observed, self.mean, self.std, level)
 
 
 def thinned(count: int, most: int) -> np.ndarray:
@@ -86,20 +133,19 @@ def thinned(count: int, most: int) -> np.ndarray:
 
 def calibration(outcome: Outcome) -> Picture:
     """Coverage of central intervals, and the histogram of the probability transform."""
-    from scipy.special import ndtr
     from scipy.stats import binom
 
     count = len(outcome.observed)
-    values = (outcome.observed, outcome.mean, outcome.std)
-    observed = np.array([coverage(*values, level) for level in _LEVELS])
+    observed = np.array([outcome.coverage(level) for level in _LEVELS])
     lower, upper = (binom.ppf(p, count, _LEVELS) / count for p in (0.025, 0.975))
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
         plots.draw_calibration(left, _LEVELS, observed, lower, upper)
-        plots.draw_pit(right, ndtr(outcome.residuals))
+        plots.draw_pit(right, outcome.below)
 
-    inside = {level: coverage(*values, level) for level in (0.5, 0.9)}
+    inside = {level: outcome.coverage(level) for level in (0.5, 0.9)}
+    discrete = outcome.table is not None and outcome.table.discrete
     return Picture(
         "calibration",
         "Calibration",
@@ -110,7 +156,8 @@ def calibration(outcome: Outcome) -> Picture:
         "model is too confident, above it too cautious. The grey band is where a perfectly "
         f"calibrated model would lie with {count} rows, 95 times in 100. Right: the predicted "
         "probability of a value below the observed one, over all rows; flat is ideal, a hump "
-        "means too cautious, a valley too confident, a slope means predictions too low or high.",
+        "means too cautious, a valley too confident, a slope means predictions too low or high."
+        + (COUNTED if discrete else ""),
         plots.picture(draw, height=4.0),
     )
 
@@ -160,12 +207,18 @@ def residuals(outcome: Outcome) -> Picture:
         plots.draw_residual_histogram(right, values)
 
     largest = int(np.argmax(np.abs(values)))
+    what = "Observed minus predicted, divided by the predictive deviation. Left:"
+    if outcome.table is not None:
+        what = (
+            "Each observed value as the standard normal deviate that has the same predicted "
+            "probability below it. Left:"
+        )
     return Picture(
         "residuals",
         "Standardised residuals",
         f"Standardised residuals of {count} rows against predictions, and their histogram; "
         f"{beyond:.1f} % are beyond 1.96.",
-        "Observed minus predicted, divided by the predictive deviation. Left: a shapeless cloud "
+        f"{what} a shapeless cloud "
         "around zero is ideal; a bend shows a trend that the model misses, a funnel noise that "
         f"is not the same everywhere. {beyond:.1f} % of the rows are outside the grey dashed "
         "lines, 5 % should be. Right: against the standard normal density (line); heavier tails "
@@ -217,7 +270,10 @@ def relevance(found: Sequence[Relevance], features: Sequence[str]) -> Picture:
 
 
 def along_inputs(
-    chosen: Sequence[tuple[Slice, np.ndarray, np.ndarray]], target: str, columns: Sequence[str]
+    chosen: Sequence[tuple[Slice, np.ndarray, np.ndarray]],
+    target: str,
+    columns: Sequence[str],
+    shown: Shown,
 ) -> Picture:
     """Predictions along one input each, the others at typical values.
 
@@ -225,6 +281,7 @@ def along_inputs(
         chosen: slices with predictive means (n,) and quantiles (n, 4) at `BANDS`.
         target: what is predicted.
         columns: the names of all columns that there were to choose from.
+        shown: what the line and the bands are.
     """
     width = 2 if len(chosen) == 4 else min(len(chosen), 3)
     height = -(-len(chosen) // width)
@@ -245,16 +302,16 @@ def along_inputs(
     swing = max(float(np.ptp(mean)) for _, mean, _ in chosen)
     reach = max(float(np.ptp(quantiles[0])) for _, _, quantiles in chosen)
     order = "The columns that move the prediction most come first"
-    shown = "is shown" if len(chosen) == 1 else "are shown"
-    order += f"; {len(chosen)} of {len(columns)} {shown}." if len(chosen) < len(columns) else "."
+    are = "is shown" if len(chosen) == 1 else "are shown"
+    order += f"; {len(chosen)} of {len(columns)} {are}." if len(chosen) < len(columns) else "."
     if swing < 1e-3 * reach:
         order = "No column moves the prediction noticeably."
     return Picture(
         "slices",
         "Along one input at a time",
-        f"Predictions of {target} along each of: {listed}.",
-        "The predictive mean (line) with the intervals that hold 50 % and 95 % of new values, "
-        "noise included, as one column changes and the others stay at their median or most "
+        f"{shown.alt} along each of: {listed}.",
+        f"{shown.what} (line) with the intervals that hold {shown.bands}, as one column changes "
+        "and the others stay at their median or most "
         f"frequent value. Ticks at the bottom are the data{thin}. All panels share one vertical "
         "scale. " + order,
         plots.picture(draw, width=max(8.4 * width / 3, 4.0), height=0.4 + 2.3 * height),
@@ -276,6 +333,7 @@ def fit(
     observed: np.ndarray | None,
     inducing: np.ndarray | None,
     target: str,
+    shown: Shown,
 ) -> Picture:
     """The whole fit of one target to a single numeric input.
 
@@ -286,6 +344,7 @@ def fit(
         observed: targets of the table, (N,), or None.
         inducing: inducing points, (M,), or None.
         target: what is predicted.
+        shown: what the line and the bands are.
     """
     x, places = cut.data, cut.places
     rows = thinned(len(x), MOST_DATA)
@@ -302,8 +361,8 @@ def fit(
         axes.set_ylabel(plots.label(target))
         figure.legend(loc="outside upper center", ncols=5)
 
-    texts = ["The predictive mean with the bands that hold 50 % and 95 % of new values, noise"]
-    texts[0] += " included, and the data of this table."
+    texts = [f"{shown.what} with the bands that hold {shown.bands}, and the data of this table."]
+    texts += [shown.data] if shown.data else []
     if len(rows) < len(x):
         texts.append(f"{len(rows):,} of {len(x):,} rows are drawn, chosen at random.")
     if inducing is not None:
@@ -314,7 +373,7 @@ def fit(
     return Picture(
         "fit",
         "The fit",
-        f"{target} against {cut.column.name}: data, predictive mean and bands.",
+        f"{target} against {cut.column.name}: data, {shown.what.lower()} and bands.",
         " ".join(texts),
         plots.picture(draw, height=4.4),
     )

@@ -1,21 +1,31 @@
 """A fitted model with all that is needed to predict, judge and describe it without its data."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from cavity.interfaces import storage
-from cavity.interfaces.errors import StorageError
-from cavity.interfaces.predictions import Predictions, predict_outputs
+from cavity.interfaces.errors import DataError, StorageError
+from cavity.interfaces.predictions import (
+    Predictions,
+    class_log_probabilities,
+    predict_outputs,
+)
 from cavity.interfaces.schema import Encoded, Schema
-from cavity.learning.infer import NumericalError
-from cavity.learning.metrics import average_metrics, regression_metrics
+from cavity.learning.classification_metrics import classification_metrics
+from cavity.learning.infer import NumericalError, one_blas_thread
+from cavity.learning.metrics import LEVELS, Scores, average_metrics, regression_metrics
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.numerics.names import named
 from cavity.numerics.words import counted
 from cavity.parameters import Units, units
+
+# Rows whose distributions are tabulated at a time.
+PART = 4_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,25 +54,48 @@ class Fitted:
         """The names of the outputs."""
         return tuple(column.name for column in self.schema.targets)
 
-    def predictive(self, X: np.ndarray, noise: np.ndarray | None = None) -> Predictions:
-        """The predictive distribution of the targets, in the units of the data.
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes; none of a regression."""
+        return self.schema.targets[0].categories
+
+    def predictive(
+        self, X: np.ndarray, side: Mapping[str, np.ndarray] | None = None
+    ) -> Predictions:
+        """The predictive distribution of the targets of a regression, in the units of the data.
 
         Args:
             X: inputs, (n, D), as `schema.encode` makes them.
-            noise: known noise variance of each row, where the model has a noise column.
+            side: side data of the rows, where the model was fitted with them.
+
+        Raises:
+            NumericalError: if a prediction is not finite. Deviations may be infinite.
+        """
+        out = predict_outputs(self.posterior, self.output_scale, X, side or {})
+        good = np.isfinite(out.mean) & ~np.isnan(out.std)
+        if not np.all(np.isfinite(out.std)):
+            good &= self._known(X)  # an infinite deviation is the likelihood's, or an overflow
+        _check_good(np.all(good, axis=1))
+        return out
+
+    def _known(self, X: np.ndarray) -> np.ndarray:
+        """Whether the variance of the function is finite, (n, P)."""
+        with jax.enable_x64(True), one_blas_thread():
+            var = np.asarray(self.posterior.marginals(np.asarray(X, float)).var)
+        return np.isfinite(var).reshape(len(X), -1)
+
+    def log_probabilities(self, X: np.ndarray) -> np.ndarray:
+        """Log probabilities of the classes, (n, C).
+
+        Args:
+            X: inputs, (n, D), as `schema.encode` makes them.
 
         Raises:
             NumericalError: if a prediction is not finite.
         """
-        out = predict_outputs(self.posterior, self.output_scale, X, noise)
-        bad = np.flatnonzero(~np.all(np.isfinite(out.mean) & np.isfinite(out.std), axis=1))
-        if len(bad):
-            verb = "is" if len(bad) == 1 else "are"
-            raise NumericalError(
-                f"{len(bad)} of {counted(len(out.mean), 'prediction')} {verb} not finite (the "
-                f"first is number {bad[0] + 1}); inputs far outside the fitted ones do this"
-            )
-        return out
+        found = class_log_probabilities(self.posterior, X, len(self.classes))
+        _check_good(~np.any(np.isnan(found), axis=1))
+        return found
 
     def metrics(self, table: Encoded) -> dict[str, Any]:
         """How well the rows of a table are predicted, by the names of `cavity evaluate --json`.
@@ -70,20 +103,41 @@ class Fitted:
         With several targets these are means over them, and `per_target` has those of each.
 
         Raises:
+            DataError: for a target that the likelihood does not take.
             NumericalError: if a prediction is not finite.
         """
         assert table.y is not None
-        out = self.predictive(table.X, table.noise)
+        if self.classes:
+            return dict(classification_metrics(table.y[:, 0], self.log_probabilities(table.X)))
+        check_targets(self.posterior.model.likelihood, self.targets, table)
+        out = self.predictive(table.X, table.side)
         density = out.log_density(table.y)
         parts = zip(table.y.T, out.mean.T, out.std.T, density.T, strict=True)
+        scores = self._scores(table)
         each = [
-            regression_metrics(*part, mean, var)
-            for part, mean, var in zip(parts, self.y_mean, self.y_var, strict=True)
+            regression_metrics(*part, mean, var, score)
+            for part, mean, var, score in zip(parts, self.y_mean, self.y_var, scores, strict=True)
         ]
         if len(each) == 1:
             return dict(each[0])
         named_each = dict(zip(self.targets, each, strict=True))
         return {**average_metrics(each), "per_target": named_each}
+
+    def _scores(self, table: Encoded) -> list[Scores | None]:
+        """Row by row scores of each target, None where predictions are normal."""
+        if isinstance(self.posterior.model.likelihood, Gaussian):
+            return [None] * len(self.targets)
+        found = [self._scores_of(table, slice(i, i + PART)) for i in range(0, len(table.X), PART)]
+        return [_joined(parts) for parts in zip(*found, strict=True)]
+
+    def _scores_of(self, table: Encoded, part: slice) -> list[Scores]:
+        assert table.y is not None
+        side = {name: values[part] for name, values in table.side.items()}
+        tables = self.predictive(table.X[part], side).tabulated()
+        return [
+            Scores(t.crps(y), {level: t.within(y, level) for level in LEVELS})
+            for t, y in zip(tables, table.y[part].T, strict=True)
+        ]
 
     def save(self, path: str | Path) -> None:
         """Writes the model as one file, whole or not at all.
@@ -120,6 +174,39 @@ class Fitted:
                 "models that 'cavity fit' wrote"
             ) from None
         return cls(posterior, schema, record | {"parameters": values}, scale, y_mean, y_var)
+
+
+def check_targets(likelihood: Any, targets: Sequence[str], table: Encoded) -> None:
+    """Refuses targets that a likelihood does not take.
+
+    Raises:
+        DataError: naming column and row of the first one.
+    """
+    assert table.y is not None
+    bad = np.argwhere(~np.asarray(likelihood.support.contains(table.y)))
+    if len(bad):
+        i, p = map(int, bad[0])
+        raise DataError(
+            f"column '{targets[p]}', row {table.table_row(i)}: {table.y[i, p]:g} is not among "
+            f"what the likelihood {type(likelihood).__name__} takes, {likelihood.support.value} "
+            f"({counted(len(bad), 'cell')} in all); correct the cell, or choose another likelihood"
+        )
+
+
+def _check_good(good: np.ndarray) -> None:
+    """Refuses predictions that are not finite."""
+    bad = np.flatnonzero(~good)
+    if len(bad):
+        verb = "is" if len(bad) == 1 else "are"
+        raise NumericalError(
+            f"{len(bad)} of {counted(len(good), 'prediction')} {verb} not finite (the first is "
+            f"number {bad[0] + 1}); inputs far outside the fitted ones do this"
+        )
+
+
+def _joined(parts: Sequence[Scores]) -> Scores:
+    within = {level: np.concatenate([part.within[level] for part in parts]) for level in LEVELS}
+    return Scores(np.concatenate([part.crps for part in parts]), within)
 
 
 def parameters(

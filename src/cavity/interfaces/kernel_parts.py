@@ -8,6 +8,7 @@ import equinox as eqx
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel, Active
+from cavity.likelihoods.support import Support
 from cavity.numerics.names import named
 from cavity.parameters import FIXED, Units, bijections
 
@@ -146,10 +147,13 @@ def parameter_rows(
             along = {0: features, 1: targets} if unit.input else {array.ndim - 1: targets}
             known[f"{owner}.{field.name}"] = _axes(array, along), unit
     rows, domains = [], named(bijections(model))
+    output = "target" if model.likelihood.support is Support.REAL else "function"
     for name, value in values.items():
         if not name.startswith("inducing.") and domains.get(name) != FIXED:
             axes, unit = known.get(name, ([], Units()))
-            rows += _rows(name, np.asarray(value, float), [*axes, list(targets)], _words(unit))
+            rows += _rows(
+                name, np.asarray(value, float), [*axes, list(targets)], _words(unit, output)
+            )
     return rows
 
 
@@ -172,12 +176,12 @@ def _rows(
         yield ParameterRow(name, place, float(value[index]), words)
 
 
-def _words(unit: Units) -> str:
+def _words(unit: Units, output: str) -> str:
     """Units of measurement in words."""
     powers = {1: "", 2: "²"}
     parts = []
     if unit.output > 0:
-        parts.append(f"target{powers[unit.output]}")
+        parts.append(f"{output}{powers[unit.output]}")
     if unit.input > 0:
         parts.append(f"column{powers[unit.input]}")
     if unit.input < 0:

@@ -1,14 +1,17 @@
 """Predictions of outputs in the units of the data, from a posterior of scaled outputs."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.learning.infer import one_blas_thread
-from cavity.likelihoods.base import AbstractPredictive
+from cavity.learning.tabulated import Tabulated, tabulate
+from cavity.likelihoods.base import AbstractLikelihood, AbstractPredictive
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -17,32 +20,58 @@ class Predictions:
 
     Attributes:
         mean: means, (n, P).
-        std: standard deviations, (n, P).
+        std: standard deviations, (n, P); infinite where there is none.
+        scaled: the distribution of the outputs divided by `scale`.
+        scale: the divisor of each output, (P,).
+        likelihood: of the model.
     """
 
     mean: np.ndarray
     std: np.ndarray
-    _scaled: AbstractPredictive
-    _scale: np.ndarray
+    scaled: AbstractPredictive
+    scale: np.ndarray
+    likelihood: AbstractLikelihood
 
     def log_density(self, y: np.ndarray) -> np.ndarray:
         """Log predictive densities, (n, P), in nats per unit of y, of outputs (n, P)."""
         with jax.enable_x64(True), one_blas_thread():
-            scaled = (np.asarray(y, float) / self._scale).reshape(self._scaled.mean.shape)
-            density = np.asarray(self._scaled.log_density(jnp.asarray(scaled)))
-        return density.reshape(self.mean.shape) - np.log(self._scale)
+            scaled = (np.asarray(y, float) / self.scale).reshape(self.scaled.mean.shape)
+            density = np.asarray(self.scaled.log_density(jnp.asarray(scaled)))
+        return density.reshape(self.mean.shape) - np.log(self.scale)
 
     def quantiles(self, levels: Any) -> np.ndarray:
         """Quantiles, (n, P, Q), at Q probabilities."""
         levels = np.atleast_1d(np.asarray(levels, float))
         with jax.enable_x64(True), one_blas_thread():
-            values = np.asarray(self._scaled.quantile(levels))
+            values = np.asarray(self.scaled.quantile(levels))
         values = values.reshape(len(levels), *self.mean.shape)
-        return np.moveaxis(values * self._scale, 0, -1)
+        return np.moveaxis(values * self.scale, 0, -1)
+
+    def tabulated(self) -> list[Tabulated]:
+        """The distribution of each output as a table."""
+        likelihood, shape = self.likelihood, self.mean.shape
+
+        def log_density(y: np.ndarray) -> np.ndarray:
+            given = y.reshape(len(y), *self.scaled.mean.shape)
+            return np.asarray(_log_densities(self.scaled, given)).reshape(y.shape)
+
+        with jax.enable_x64(True), one_blas_thread():
+            centre = (self.mean / self.scale).ravel()
+            found = tabulate(log_density, likelihood.support, centre)
+        places = found.places.reshape(-1, *shape) * self.scale
+        cumulative = found.cumulative.reshape(-1, *shape)
+        return [
+            Tabulated(places[..., p], cumulative[..., p], found.discrete) for p in range(shape[1])
+        ]
+
+
+@eqx.filter_jit
+def _log_densities(predictive: AbstractPredictive, y: Any) -> Any:
+    return jax.lax.map(predictive.log_density, y)
 
 
 def predict_outputs(
-    posterior: Any, scale: np.ndarray, X: np.ndarray, noise_variance: np.ndarray | None = None
+    posterior: Any, scale: np.ndarray, X: np.ndarray, side: Mapping[str, np.ndarray]
 ) -> Predictions:
     """The predictive distribution of outputs in the units of the data.
 
@@ -50,15 +79,65 @@ def predict_outputs(
         posterior: of outputs that were divided by `scale`.
         scale: the divisor of each output, (P,).
         X: inputs, (n, D).
-        noise_variance: known noise variance of each row, (n,), where the fit had them.
+        side: side data by name, (n,) each, where the fit had them.
 
     Raises:
         ValueError: for unusable inputs.
     """
-    rows = None if noise_variance is None else {"noise_variance": noise_variance}
     with jax.enable_x64(True), one_blas_thread():
-        out = posterior.predict(np.asarray(X, float), rows=rows)
+        out = posterior.predict(np.asarray(X, float), rows=dict(side) or None)
         shape = (len(X), len(scale))
         mean = np.asarray(out.mean).reshape(shape) * scale
         std = np.sqrt(np.asarray(out.var)).reshape(shape) * scale
-    return Predictions(mean, std, out, scale)
+    return Predictions(mean, std, out, scale, posterior.model.likelihood)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chances:
+    """The probability of the second of two classes at every row, and how sure it is itself.
+
+    Attributes:
+        mean: the probabilities, (n, 1).
+    """
+
+    mean: np.ndarray
+    _likelihood: AbstractLikelihood
+    _latent_mean: np.ndarray
+    _latent_std: np.ndarray
+
+    def quantiles(self, levels: Any) -> np.ndarray:
+        """Quantiles of the probability that the uncertain function gives, (n, 1, Q)."""
+        from scipy.special import ndtri
+
+        f = self._latent_mean[:, None] + self._latent_std[:, None] * ndtri(np.asarray(levels))
+        with jax.enable_x64(True), one_blas_thread():
+            found = np.exp(np.asarray(self._likelihood.log_prob(f, np.ones_like(f))))
+        return found[:, None]
+
+
+def predict_chances(posterior: Any, X: np.ndarray) -> Chances:
+    """The probability of the second of two classes.
+
+    Args:
+        posterior: of labels 0 and 1.
+        X: inputs, (n, D).
+    """
+    with jax.enable_x64(True), one_blas_thread():
+        mean, var = map(np.asarray, posterior.marginals(np.asarray(X, float)))
+    chance = np.exp(class_log_probabilities(posterior, X, 2)[:, 1:])
+    return Chances(chance, posterior.model.likelihood, mean, np.sqrt(var))
+
+
+def class_log_probabilities(posterior: Any, X: np.ndarray, count: int) -> np.ndarray:
+    """Log probabilities of the classes 0, 1, ... of a classification, (n, C).
+
+    Args:
+        posterior: of labels.
+        X: inputs, (n, D).
+        count: the number of classes C.
+    """
+    with jax.enable_x64(True), one_blas_thread():
+        out = posterior.predict(np.asarray(X, float))
+        each = [np.asarray(out.log_density(jnp.full(len(X), float(c)))) for c in range(count)]
+    found = np.stack(each, axis=1)
+    return found - np.logaddexp.reduce(found, axis=1, keepdims=True)

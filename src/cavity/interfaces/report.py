@@ -1,6 +1,7 @@
 """A fitted model and what it makes of a table, on one HTML page that needs nothing else."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,35 +9,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.inducing.base import Points
-from cavity.interfaces import figures
+from cavity.interfaces import class_figures, figures
+from cavity.interfaces.class_figures import ClassOutcome
 from cavity.interfaces.errors import DataError
-from cavity.interfaces.figures import BANDS, Outcome, Picture
+from cavity.interfaces.explanations import METRICS
+from cavity.interfaces.figures import BANDS, Outcome, Picture, Shown
 from cavity.interfaces.files import reason, whole_file, why_not_writable
 from cavity.interfaces.fitted import Fitted
 from cavity.interfaces.kernel_parts import parameter_rows, relevances
-from cavity.interfaces.predictions import Predictions
+from cavity.interfaces.outliers import Outliers, outliers
+from cavity.interfaces.predictions import predict_chances
 from cavity.interfaces.schema import Column, Encoded
 from cavity.interfaces.slices import Slice, blocks, slices
 from cavity.learning.metrics import average_metrics
+from cavity.learning.tabulated import Tabulated
+from cavity.likelihoods.gaussian import Gaussian
 
 MOST_SLICES = 8
 FEW_ROWS = 10  # below, histograms and coverage say nothing
-
-METRICS = {
-    "rmse": "root mean squared error of the predictive means; in units of the target",
-    "mae": "mean absolute error of the predictive means; in units of the target",
-    "nlpd": "mean negative log predictive density, in nats per row; lower is better, and only "
-    "differences mean something, because the value depends on the units of the target",
-    "smse": "mean squared error over the variance of these targets; 0 is perfect, 1 is no better "
-    "than their mean",
-    "smll": "log loss relative to a normal distribution with the mean and variance of the "
-    "training targets, in nats per row; below 0 is better than knowing nothing of the inputs",
-    "crps": "continuous ranked probability score, the mean absolute error of a distribution; in "
-    "units of the target, lower is better",
-    "coverage_50": "share of rows inside their central 50 % interval; near 0.5 is right",
-    "coverage_90": "share of rows inside their central 90 % interval; near 0.9 is right",
-    "coverage_95": "share of rows inside their central 95 % interval; near 0.95 is right",
-}
 
 
 class ColumnRow(NamedTuple):
@@ -58,6 +48,7 @@ class Section(NamedTuple):
     metrics: dict[str, float]
     pictures: list[Picture]
     notes: list[str]
+    outliers: Outliers | None = None
 
 
 def write_report(path: str | Path, fitted: Fitted, encoded: Encoded) -> list[str]:
@@ -125,6 +116,7 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
             page.fitted.targets,
         ),
         known_noise=posterior.known_noise,
+        exact=page.normal and page.fitted.record["n_inducing"] is None,
         average=average_metrics(metrics) if metrics else {},
         explanations=METRICS,
         sections=sections,
@@ -149,11 +141,31 @@ class Page:
     fitted: Fitted
     encoded: Encoded
 
-    def predict(self, X: np.ndarray) -> Predictions:
-        """Predictions at inputs that are no rows of the table, with a typical known noise."""
-        noise = self.encoded.noise
-        typical = None if noise is None else np.full(len(X), np.median(noise))
-        return self.fitted.predictive(X, typical)
+    def predict(self, X: np.ndarray) -> Any:
+        """Means and quantiles at inputs that are no rows of the table, with typical side data."""
+        if self.fitted.classes:
+            return predict_chances(self.fitted.posterior, X)
+        side = {k: np.full(len(X), np.median(v)) for k, v in self.encoded.side.items()}
+        out = self.fitted.predictive(X, side)
+        return out if self.normal else Rough(out.mean, out.tabulated())
+
+    @property
+    def normal(self) -> bool:
+        """Whether predictive distributions are."""
+        return isinstance(self.fitted.posterior.model.likelihood, Gaussian)
+
+    def shown(self, target: str) -> tuple[str, Shown]:
+        """What curves of a target show: the name of their axis, and more in words."""
+        classes = self.fitted.classes
+        if not classes:
+            return target, Shown(f"Predictions of {target}")
+        name = f"probability of {classes[-1]}"
+        return name, Shown(
+            f"The {name}",
+            f"The {name}",
+            "this probability itself with 50 % and 95 % certainty",
+            f"A point at 1 is a row that is {classes[-1]}, at 0 one that is {classes[0]}.",
+        )
 
     # -------------------------------------------------------------------------- the data
 
@@ -168,9 +180,10 @@ class Page:
         if y is not None:
             targets = enumerate(schema.targets)
             rows += [_summary(column, "target", y[:, i : i + 1]) for i, column in targets]
-        if schema.noise_column is not None and self.encoded.noise is not None:
-            column = Column(schema.noise_column, "numeric")
-            rows.append(_summary(column, "noise variance", self.encoded.noise[:, None]))
+        sides = {"noise_variance": schema.noise_column, "exposure": schema.exposure_column}
+        for side, values in self.encoded.side.items():
+            column = Column(str(sides[side]), "numeric")
+            rows.append(_summary(column, side.replace("_", " "), values[:, None]))
         return rows
 
     # ----------------------------------------------------------------------- the targets
@@ -178,16 +191,29 @@ class Page:
     def sections(self) -> list[Section]:
         """Metrics and pictures of each target."""
         curves, notes = self.curves()
-        outcomes, each = self.outcomes(), self.metrics()
-        sections = []
-        for target, pictures in zip(self.fitted.targets, curves, strict=True):
-            if target in outcomes:
-                quality, more = _quality(outcomes[target])
-                place = 1 if pictures and pictures[0].name == "fit" else 0
-                pictures[place:place] = quality
-                notes = notes + more if not sections else notes
-            sections.append(Section(target, each.get(target, {}), pictures, notes))
+        each, sections = self.metrics(), []
+        for i, (target, pictures) in enumerate(zip(self.fitted.targets, curves, strict=True)):
+            quality, more, strange = self.quality(i) if each else ([], [], None)
+            place = 1 if pictures and pictures[0].name == "fit" else 0
+            pictures[place:place] = quality
+            notes = notes + more if not sections else notes
+            sections.append(Section(target, each.get(target, {}), pictures, notes, strange))
         return sections
+
+    def quality(self, i: int) -> tuple[list[Picture], list[str], Outliers | None]:
+        """Pictures of how good the predictions of a target are, notes, and its outliers."""
+        assert self.encoded.y is not None
+        if self.fitted.classes:
+            found = self.fitted.log_probabilities(self.encoded.X)
+            labels = self.encoded.y[:, i].astype(int)
+            return *_class_quality(ClassOutcome(labels, found, self.fitted.classes)), None
+        outcome = self.outcomes[i]
+        strange = None
+        if outcome.table is not None:
+            likelihood, scale = self.fitted.posterior.model.likelihood, self.fitted.output_scale
+            what = (outcome.observed, outcome.mean, outcome.table, outcome.rows)
+            strange = outliers(likelihood, float(scale[i]), *what)
+        return *_quality(outcome), strange
 
     def metrics(self) -> dict[str, dict[str, float]]:
         """The metrics of each target by name, none where the table has no targets."""
@@ -196,18 +222,24 @@ class Page:
         found = self.fitted.metrics(self.encoded)
         return found.get("per_target", {self.fitted.targets[0]: found})
 
-    def outcomes(self) -> dict[str, Outcome]:
-        """What came of each target by name, none where the table has no targets."""
+    @functools.cached_property
+    def outcomes(self) -> list[Outcome]:
+        """What came of each target of a regression."""
         X, y = self.encoded.X, self.encoded.y
-        if y is None:
-            return {}
-        out = self.fitted.predictive(X, self.encoded.noise)
-        quantiles = out.quantiles(BANDS)
+        assert y is not None
+        out = self.fitted.predictive(X, self.encoded.side)
         rows = np.flatnonzero(self.encoded.kept) + 1
-        return {
-            target: Outcome(y[:, i], out.mean[:, i], out.std[:, i], quantiles[:, i], rows)
-            for i, target in enumerate(self.fitted.targets)
-        }
+        several = range(len(self.fitted.targets))
+        if self.normal:
+            quantiles = out.quantiles(BANDS)
+            return [
+                Outcome(y[:, i], out.mean[:, i], out.std[:, i], quantiles[:, i], rows)
+                for i in several
+            ]
+        return [
+            Outcome(y[:, i], out.mean[:, i], out.std[:, i], t.quantiles(np.array(BANDS)), rows, t)
+            for i, t in zip(several, out.tabulated(), strict=True)
+        ]
 
     # ------------------------------------------------------------------------ the inputs
 
@@ -246,7 +278,9 @@ class Page:
                 (s, mean[:, i], quantiles[:, i])
                 for s, (mean, quantiles) in zip(chosen, results, strict=True)
             ]
-            pictures.append([figures.along_inputs(shown, target, [c.name for c in schema.inputs])])
+            axis, words = self.shown(target)
+            names = [c.name for c in schema.inputs]
+            pictures.append([figures.along_inputs(shown, axis, names, words)])
         return pictures, []
 
     def fits(self) -> list[Picture]:
@@ -267,7 +301,12 @@ class Page:
         y = self.encoded.y
         return [
             figures.fit(
-                cut, out.mean[:, i], quantiles[:, i], None if y is None else y[:, i], Z, target
+                cut,
+                out.mean[:, i],
+                quantiles[:, i],
+                None if y is None else y[:, i],
+                Z,
+                *self.shown(target),
             )
             for i, target in enumerate(self.fitted.targets)
         ]
@@ -283,6 +322,12 @@ def _summary(column: Column, role: str, values: np.ndarray) -> ColumnRow:
         note = f"{count} categories: {listed}" + (", …" if count > len(top) else "")
         return ColumnRow(column.name, role, column.kind, None, None, None, note)
     x = values[:, 0]
+    if role == "target" and column.categories:
+        listed = (
+            f"{name} {100 * np.mean(x == i):.0f} %" for i, name in enumerate(column.categories)
+        )
+        note = f"{len(column.categories)} classes: {', '.join(listed)}"
+        return ColumnRow(column.name, role, column.kind, None, None, None, note)
     if column.kind == "boolean":
         note = f"true in {100 * x.mean():.0f} %"
         return ColumnRow(column.name, role, column.kind, None, None, None, note)
@@ -298,6 +343,36 @@ def _quality(outcome: Outcome) -> tuple[list[Picture], list[str]]:
         note = f"Calibration and residuals are not drawn for fewer than {FEW_ROWS} rows."
         return pictures, [note]
     return [figures.calibration(outcome), *pictures, figures.residuals(outcome)], []
+
+
+def _class_quality(outcome: ClassOutcome) -> tuple[list[Picture], list[str]]:
+    """Pictures of how good probabilities of classes are, as far as the rows suffice."""
+    pictures, notes = [class_figures.confusion(outcome)], []
+    if len(outcome.labels) < FEW_ROWS:
+        notes.append(f"Reliability is not drawn for fewer than {FEW_ROWS} rows.")
+    else:
+        pictures.insert(0, class_figures.reliability_diagram(outcome))
+    curve = class_figures.roc_curve(outcome)
+    if curve is None:
+        notes.append("There is no ROC curve, because the rows of this table are all of one class.")
+    return pictures + ([] if curve is None else [curve]), notes
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rough:
+    """Means and quantiles from tables, quick and exact enough to be drawn.
+
+    Attributes:
+        mean: means, (n, P).
+        tables: of each output.
+    """
+
+    mean: np.ndarray
+    tables: list[Tabulated]
+
+    def quantiles(self, levels: Any) -> np.ndarray:
+        """Quantiles, (n, P, Q)."""
+        return np.stack([t.quantiles(np.asarray(levels)) for t in self.tables], axis=1)
 
 
 def _in_one_go(cuts: Sequence[Slice], predict: Any) -> list[tuple[np.ndarray, np.ndarray]]:

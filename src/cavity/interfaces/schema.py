@@ -7,11 +7,12 @@ Rows are counted from 1 in every message, without the header.
 import dataclasses
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity.interfaces import columns as cells
+from cavity.interfaces.classes import class_positions, classes_of
 from cavity.interfaces.errors import DataError
 from cavity.numerics.words import counted
 
@@ -23,7 +24,11 @@ else:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column by name and kind; `categories` are those of a categorical one, in order."""
+    """A column by name and kind.
+
+    `categories` are those of a categorical one, in order; of a target of a classification of any
+    kind they are its classes, as text.
+    """
 
     name: str
     kind: cells.Kind
@@ -35,8 +40,8 @@ class Schema:
     """Which columns a model reads, and how they become numbers.
 
     Inputs in the order of the fitted table: a numeric column is one feature, a boolean one is 0
-    or 1, a categorical one is a 0/1 feature per category. A boolean target is 0 or 1, a
-    categorical one the position of its class among the categories.
+    or 1, a categorical one is a 0/1 feature per category. A target with classes is the position
+    of its class among them; without, a numeric one is itself and a boolean one is 0 or 1.
     """
 
     inputs: tuple[Column, ...]
@@ -49,6 +54,13 @@ class Schema:
     def features(self) -> tuple[str, ...]:
         """The names of the columns of X; `colour=red` for a category."""
         return tuple(name for column in self.inputs for name in _features(column))
+
+    def with_target_categories(self, categories: tuple[str, ...]) -> "Schema":
+        """The schema with other categories of its only target."""
+        (target,) = self.targets
+        return dataclasses.replace(
+            self, targets=(dataclasses.replace(target, categories=categories),)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as JSON values."""
@@ -119,7 +131,7 @@ def learn_schema(
             cells.numbers(table[name])
     return Schema(
         inputs=tuple(_learn_column(table, name) for name in inputs),
-        targets=tuple(_learn_column(table, name) for name in targets),
+        targets=tuple(_learn_target(table, name) for name in targets),
         noise_column=noise_column,
         exposure_column=exposure_column,
         ignored=tuple(ignore),
@@ -131,10 +143,18 @@ def _learn_column(table: DataFrame, name: str) -> Column:
     return Column(name, kind, cells.categories(table[name]) if kind == "categorical" else ())
 
 
-def target_kind(table: DataFrame, column: str) -> Literal["regression", "classification"]:
-    """The task a target column asks for: classification for text and truth values."""
-    _need(table, column)
-    return "regression" if cells.kind(table[column]) == "numeric" else "classification"
+def _learn_target(table: DataFrame, name: str) -> Column:
+    kind = cells.kind(table[name])
+    return Column(name, kind, cells.distinct(table[name]) if kind == "categorical" else ())
+
+
+def with_classes(schema: Schema, table: DataFrame) -> Schema:
+    """The schema with its targets read as classes."""
+    targets = (
+        dataclasses.replace(c, categories=classes_of(table[c.name], c.kind))
+        for c in schema.targets
+    )
+    return dataclasses.replace(schema, targets=tuple(targets))
 
 
 def _need(table: DataFrame, name: str) -> None:
@@ -172,6 +192,16 @@ class Encoded:
     kept: np.ndarray
     features: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+
+    @property
+    def side(self) -> dict[str, np.ndarray]:
+        """Side data of the rows, as models take them."""
+        both = {"noise_variance": self.noise, "exposure": self.exposure}
+        return {name: values for name, values in both.items() if values is not None}
+
+    def table_row(self, i: int) -> int:
+        """The number, from 1 on, that one of the N rows has in the table."""
+        return int(np.flatnonzero(self.kept)[i]) + 1
 
 
 def encode(
@@ -220,7 +250,7 @@ def _encode_input(table: DataFrame, column: Column, warnings: list[str]) -> np.n
         return cells.numbers(series)[:, None]
     if column.kind == "boolean":
         return cells.booleans(series)[:, None]
-    position = _positions(table, column)
+    position = cells.positions(series, column.categories)
     one_hot = (position[:, None] == np.arange(len(column.categories))).astype(float)
     one_hot[np.isnan(position)] = np.nan
     unseen = position == len(column.categories)
@@ -236,31 +266,18 @@ def _encode_input(table: DataFrame, column: Column, warnings: list[str]) -> np.n
     return one_hot
 
 
-def _positions(table: DataFrame, column: Column) -> np.ndarray:
-    """The place of each cell among the categories, one past the last if new, NaN if missing."""
-    import polars as pl
-
-    known = {category: float(i) for i, category in enumerate(column.categories)}
-    text = cells.text(table[column.name])
-    place = text.replace_strict(known, default=float(len(known)), return_dtype=pl.Float64)
-    values = place.fill_null(np.nan).to_numpy().copy()
-    values[text.is_null().to_numpy()] = np.nan
-    return values
-
-
 def _encode_target(table: DataFrame, column: Column) -> np.ndarray:
-    if column.kind == "numeric":
-        return cells.numbers(table[column.name])[:, None]
-    if column.kind == "boolean":
-        return cells.booleans(table[column.name])[:, None]
-    position = _positions(table, column)
+    series = table[column.name]
+    if not column.categories:
+        read = cells.booleans if column.kind == "boolean" else cells.numbers
+        return read(series)[:, None]
+    position = class_positions(series, column.kind, column.categories)
     unknown = np.flatnonzero(position == len(column.categories))
     if len(unknown):
         row = int(unknown[0])
         raise DataError(
-            f"column '{column.name}', row {row + 1}: the class "
-            f"'{cells.text(table[column.name])[row]}' was not there in fitting; the classes are: "
-            + ", ".join(column.categories)
+            f"column '{column.name}', row {row + 1}: the class '{cells.text(series)[row]}' was "
+            f"not there in fitting; the classes are: {', '.join(column.categories)}"
         )
     return position[:, None]
 

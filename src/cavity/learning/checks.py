@@ -8,6 +8,7 @@ import numpy as np
 from cavity.inducing.base import Points
 from cavity.inference.methods import PowerEP
 from cavity.learning.data import Data
+from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
 from cavity.numerics.checks import check_side_names
@@ -34,7 +35,7 @@ def check_shapes(model: AbstractModel, data: Data) -> None:
     """Raises ValueError where parts of a model have other numbers of columns than the data."""
     columns, outputs = data.rows.x.shape[-1], data.rows.y.shape[-1]
     check_side_names(data.rows.side, model.likelihood.side, "this likelihood")
-    _check_outputs(model, data)
+    check_outputs(model.likelihood, data)
     if isinstance(model.inducing, Points) and model.inducing.Z.shape[1] != columns:
         given = counted(model.inducing.Z.shape[1], "column")
         raise ValueError(
@@ -53,14 +54,14 @@ def check_shapes(model: AbstractModel, data: Data) -> None:
         )
 
 
-def _check_outputs(model: AbstractModel, data: Data) -> None:
+def check_outputs(likelihood: AbstractLikelihood, data: Data) -> None:
     """Raises ValueError for an observed output that the likelihood does not have."""
     y = np.asarray(data.rows.y)
     seen = np.broadcast_to(np.asarray(data.rows.presence), y.shape) > 0.0
-    support = model.likelihood.support
+    support = likelihood.support
     bad = np.argwhere(seen & ~np.asarray(support.contains(y)))  # type: ignore[arg-type]
     if len(bad):
-        value, name = float(y[tuple(bad[0])]), type(model.likelihood).__name__
+        value, name = float(y[tuple(bad[0])]), type(likelihood).__name__
         raise ValueError(
             f"y has {counted(len(bad), 'value')} that the {name} likelihood does not take (the "
             f"first is {value:g}): it takes {support.value}"

@@ -1,6 +1,7 @@
 """Starting values from the data."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -8,6 +9,8 @@ import numpy as np
 
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.scales import Scales, in_data_units
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.support import Support
 from cavity.models.gp import GP
 from cavity.models.views import OutputMean
 from cavity.numerics.rows import padded_size
@@ -28,6 +31,38 @@ ROUNDING = 1e-12
 # The least noise to start from, as a share of the outputs' variance: learning may only take a
 # parameter so far from its start, and noise near the rounding error helps nobody.
 LEAST_NOISE = 1e-3
+
+
+# Deviations of a normal distribution per median absolute deviation.
+NORMAL_MAD = 1.4826
+# Latent guesses of real outputs further from their median than this many deviations, as the
+# median deviation tells them, are moved there: outliers must not set the scale of anything.
+FARTHEST = 3.0
+
+
+def latent_guesses(
+    likelihood: AbstractLikelihood, y: np.ndarray, side: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Rough latent values that would give these outputs, (N, P), NaN where missing.
+
+    Args:
+        likelihood: of the model.
+        y: outputs, (N, P), NaN where missing.
+        side: side data by name, (N,) each.
+    """
+    guesses = np.full(y.shape, np.nan)
+    for p, column in enumerate(y.T):
+        seen = ~np.isnan(column)
+        if not np.any(seen):
+            continue
+        known = {name: np.asarray(values)[seen] for name, values in side.items()}
+        found = np.asarray(likelihood.guess(column[seen], **known), np.float64)
+        if likelihood.support is Support.REAL:
+            middle = np.median(found)
+            reach = FARTHEST * NORMAL_MAD * np.median(np.abs(found - middle))
+            found = np.clip(found, middle - reach, middle + reach) if reach > 0.0 else found
+        guesses[seen, p] = found
+    return guesses
 
 
 def starting_kernel(kernel: AbstractKernel, scales: Scales) -> AbstractKernel:

@@ -2,9 +2,11 @@ r"""How good predictions are: errors, densities and calibration of regression.
 
 Everything takes numpy arrays of one output, one entry per test row, and returns a float.
 Densities are in nats per row, errors in units of the output. A measure that the data do not
-define (a standardised one of constant targets) is NaN.
+define (a standardised one of constant targets) is NaN. Those of classes are in
+`classification_metrics`.
 """
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -116,6 +118,19 @@ def coverage(y: ArrayLike, mean: ArrayLike, std: ArrayLike, level: float) -> flo
     return float(np.mean(np.abs(y - mean) <= ndtri(0.5 * (1.0 + level)) * std))
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scores:
+    """Row by row, what a distribution that is not normal makes of its target.
+
+    Attributes:
+        crps: continuous ranked probability scores, (N,).
+        within: for each of `LEVELS`, whether the target is in the central interval, (N,).
+    """
+
+    crps: np.ndarray
+    within: Mapping[float, np.ndarray]
+
+
 def regression_metrics(
     y: ArrayLike,
     mean: ArrayLike,
@@ -123,6 +138,7 @@ def regression_metrics(
     log_density: ArrayLike,
     y_train_mean: float,
     y_train_var: float,
+    scores: Scores | None = None,
 ) -> dict[str, float]:
     """Every measure of one output by name, as the command line and the report print them.
 
@@ -133,18 +149,23 @@ def regression_metrics(
         log_density: log predictive densities of the test targets, in nats.
         y_train_mean: mean of the training targets.
         y_train_var: variance of the training targets.
+        scores: of predictions that are not normal.
 
     Returns:
         `rmse, mae, nlpd, smse, smll, crps, coverage_50, coverage_90, coverage_95`.
     """
-    return {
+    found = {
         "rmse": rmse(y, mean),
         "mae": mae(y, mean),
         "nlpd": nlpd(log_density),
         "smse": smse(y, mean),
         "smll": smll(y, log_density, y_train_mean, y_train_var),
-        "crps": crps(y, mean, std),
-    } | {f"coverage_{round(100 * level)}": coverage(y, mean, std, level) for level in LEVELS}
+        "crps": crps(y, mean, std) if scores is None else float(np.mean(scores.crps)),
+    }
+    for level in LEVELS:
+        inside = coverage(y, mean, std, level) if scores is None else scores.within[level]
+        found[f"coverage_{round(100 * level)}"] = float(np.mean(inside))
+    return found
 
 
 def average_metrics(per_target: Iterable[Mapping[str, float]]) -> dict[str, float]:

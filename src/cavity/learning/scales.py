@@ -14,6 +14,7 @@ import numpy as np
 
 from cavity.inference.rows import Rows
 from cavity.kernels.base import Active
+from cavity.likelihoods.support import Support
 from cavity.parameters import Positive, Real, Units, free_parts, units
 
 # Logarithms of parameters stay this close to where they start: a factor of 6e7 either way.
@@ -107,7 +108,7 @@ def _scaled(value: Any, unit: Units, scales: Scales) -> np.ndarray:
 
 def coordinate_scales(model: Any, maps: Any, rows: Rows) -> np.ndarray:
     """Step sizes of the free coordinates: 1 on logarithmic scales, data units elsewhere."""
-    scales = _of_rows(rows)
+    scales = _of_rows(rows, model)
     parts = []
     for value, b, unit in free_parts(model, maps, units(model)):
         shape = np.shape(value)
@@ -128,7 +129,7 @@ def coordinate_bounds(model: Any, maps: Any, rows: Rows) -> np.ndarray:
     below that of `LEAST_VARIANCE` times the outputs' variance: noise that small is lost in the
     rounding errors of a covariance matrix.
     """
-    least = np.log(LEAST_VARIANCE) + 2.0 * np.log(_of_rows(rows).y_spread)
+    least = np.log(LEAST_VARIANCE) + 2.0 * np.log(_of_rows(rows, model).y_spread)
     parts = []
     for value, b, unit in free_parts(model, maps, units(model)):
         start = np.ravel(np.asarray(value, np.float64))
@@ -140,9 +141,15 @@ def coordinate_bounds(model: Any, maps: Any, rows: Rows) -> np.ndarray:
     return np.concatenate([*parts, np.zeros((0, 2))])
 
 
-def _of_rows(rows: Rows) -> Scales:
+def _of_rows(rows: Rows, model: Any) -> Scales:
+    """The scales of the inputs, and of the latent function as the outputs tell it."""
     x = np.asarray(rows.x, np.float64).reshape(-1, rows.x.shape[-1])
     y = np.asarray(rows.y, np.float64).reshape(-1, rows.y.shape[-1])
     presence = np.asarray(rows.presence, np.float64).reshape(y.shape[0], -1)
     seen = presence.max(axis=1) > 0.0  # padding is not data
+    if model.likelihood.support is not Support.REAL:
+        side = {name: np.asarray(values, np.float64).ravel() for name, values in rows.side.items()}
+        known = {name: values[seen] for name, values in side.items()}
+        columns = [model.likelihood.guess(column, **known) for column in y[seen].T]
+        return measure(x[seen], np.stack(columns, axis=1), presence[seen])
     return measure(x[seen], y[seen], presence[seen])

@@ -1,0 +1,268 @@
+"""Gaussian process classification with scikit-learn's interface."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+from cavity.interfaces.estimators import AbstractEstimator
+from cavity.interfaces.predictions import class_log_probabilities
+from cavity.numerics.words import counted
+
+# Classes that a message names one by one.
+NAMED = 10
+
+
+class GPClassifier(ClassifierMixin, AbstractEstimator):
+    r"""Gaussian process classification, full or sparse, by Power EP. Two classes.
+
+    Labels may be anything that can be told apart and sorted: text, truth values, numbers. All
+    work is done in float64 and JAX's own settings are left as they are; lengthscales are in the
+    units of the inputs.
+
+    Args:
+        kernel: text such as "rbf", "rbf + linear" or "matern52 * periodic[0]", with one
+            lengthscale per column and starting values from the data; or a kernel object, whose
+            values are taken as they are.
+        likelihood: "bernoulli" or "probit" for a probit link, "logit" for a logit link, or a
+            likelihood object.
+        method: "power_ep", or a method object such as `cavity.PowerEP(step=0.5)`.
+        power: in [0, 1]. 0 is variational inference, 1 is EP; it matters in a full GP too.
+        n_inducing: number of inducing points; "auto" is the full GP up to 1,000 rows and 200
+            points beyond; None is the full GP, up to 20,000 rows; at or above the number of
+            distinct rows all of them are used.
+        inducing: how the points start: "greedy" (largest conditional variance), "kmeans",
+            "random", or the points themselves, (M, D).
+        learn_inducing: whether the points move in learning.
+        mean: prior mean of the latent function: "constant", "zero", "linear", or a mean object.
+        standardise: start from the location and spread of the data; otherwise from unit values.
+        n_restarts: further runs from perturbed starting values; the best is kept.
+        max_iterations: iterations of one run at the most; 0 keeps the starting values.
+        tolerance: a run ends when the objective falls by less than this many nats per iteration.
+        jitter: share of the mean prior variance added to the inducing covariance.
+        random_state: seed or generator for everything random.
+
+    Attributes:
+        classes_: the labels, sorted; columns of probabilities are in this order.
+        log_evidence_: approximate log marginal likelihood, nats.
+        kernel_: the fitted kernel.
+        likelihood_: the fitted likelihood.
+        mean_: the fitted prior mean.
+        inducing_: the fitted inducing variables; None for a full GP.
+        converged_: whether learning and inference converged.
+        message_: why learning ended.
+        n_iter_: iterations.
+        n_evaluations_: evaluations of the objective.
+        jitter_: the jitter that was used.
+        sites_: how the sites came about.
+        interrupted_: whether fit was interrupted from the keyboard.
+        posterior_: the posterior process, its arrays numpy float64.
+        n_features_in_: number of input columns.
+        feature_names_in_: their names, if X had names.
+
+    References:
+        Bui (2017), S24; Rasmussen and Williams (2006), chapter 3.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        likelihood: Any = "bernoulli",
+        method: Any = "power_ep",
+        power: Any = 0.5,
+        n_inducing: Any = "auto",
+        inducing: Any = "greedy",
+        learn_inducing: Any = True,
+        mean: Any = "constant",
+        standardise: Any = True,
+        n_restarts: Any = 0,
+        max_iterations: Any = 1000,
+        tolerance: Any = 1e-3,
+        jitter: Any = 1e-8,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.method = method
+        self.power = power
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.learn_inducing = learn_inducing
+        self.mean = mean
+        self.standardise = standardise
+        self.n_restarts = n_restarts
+        self.max_iterations = max_iterations
+        self.tolerance = tolerance
+        self.jitter = jitter
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X, y, callback=None):
+        """Learns the parameters and infers the posterior.
+
+        Args:
+            X: inputs, (N, D); arrays or data frames of numbers.
+            y: labels, (N,), of two classes.
+            callback: called with a `Progress` after every iteration.
+
+        Returns:
+            The estimator itself. Interrupting from the keyboard keeps the best found so far.
+
+        Raises:
+            ValueError: for unusable data or settings.
+        """
+        found: Any = validate_data(self, X, y, dtype=np.float64, order="C")
+        X, y = found
+        classes, labels = _sorted(y)
+        check_classification_targets(y)
+        _check_classes(classes)
+        self._check("classification", X, labels, {})
+        self._learn("classification", X, labels, np.ones(1), {}, callback)
+        self.classes_ = classes
+        return self
+
+    def predict(self, X):
+        """The likeliest class of each row.
+
+        Args:
+            X: inputs, (n, D).
+
+        Returns:
+            Labels, (n,).
+
+        Raises:
+            ValueError: for unusable inputs.
+        """
+        likeliest = np.argmax(self.predict_log_proba(X), axis=1)
+        return self.classes_[likeliest]
+
+    def predict_proba(self, X):
+        """The probability of each class, the uncertainty of the function included.
+
+        Args:
+            X: inputs, (n, D).
+
+        Returns:
+            (n, C), columns in the order of `classes_`; rows sum to one.
+
+        Raises:
+            ValueError: for unusable inputs.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X):
+        """The log probability of each class; accurate also where a probability rounds to 0 or 1.
+
+        Args:
+            X: inputs, (n, D).
+
+        Returns:
+            (n, C), columns in the order of `classes_`.
+
+        Raises:
+            ValueError: for unusable inputs.
+        """
+        X = self._inputs(X)
+        return class_log_probabilities(self.posterior_, X, len(self.classes_))
+
+    def decision_function(self, X):
+        """Log odds of the second class: above zero it is the likelier one.
+
+        Args:
+            X: inputs, (n, D).
+
+        Returns:
+            (n,).
+
+        Raises:
+            ValueError: for unusable inputs.
+        """
+        found = self.predict_log_proba(X)
+        return found[:, 1] - found[:, 0]
+
+    def log_predictive_density(self, X, y):
+        """Log predictive probability of each row's label, in nats.
+
+        Args:
+            X: inputs, (n, D).
+            y: labels, (n,), of the classes of the fit.
+
+        Returns:
+            (n,).
+
+        Raises:
+            ValueError: for unusable inputs, and labels that were not there in fitting.
+        """
+        found = self.predict_log_proba(X)
+        labels = self._labels(y, found)
+        return found[np.arange(len(found)), labels]
+
+    def score(self, X, y, sample_weight=None):
+        """The share of rows whose likeliest class is theirs.
+
+        Args:
+            X: inputs, (n, D).
+            y: labels, (n,), of the classes of the fit.
+            sample_weight: weight of each row, (n,).
+
+        Returns:
+            The accuracy, between 0 and 1.
+
+        Raises:
+            ValueError: for unusable inputs, and labels that were not there in fitting.
+        """
+        predicted = self.predict(X)
+        self._labels(y, predicted)
+        return accuracy_score(y, predicted, sample_weight=sample_weight)
+
+    def _labels(self, y, like) -> np.ndarray:
+        """The places of labels among the classes."""
+        given = np.asarray(column_or_1d(y))
+        check_consistent_length(like, given)
+        known = {label: i for i, label in enumerate(self.classes_.tolist())}
+        strange = sorted({repr(label) for label in given.tolist() if label not in known})
+        if strange:
+            raise ValueError(
+                f"y has {counted(len(strange), 'label')} that were not there in fitting "
+                f"({', '.join(strange[:NAMED])}); the classes are {_named(self.classes_)}"
+            )
+        return np.array([known[label] for label in given.tolist()], dtype=int)
+
+
+def _sorted(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The classes, sorted, and the place of each row's among them, as a float."""
+    try:
+        classes, labels = np.unique(y, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in y.tolist()})
+        raise ValueError(
+            f"y has labels of different kinds ({', '.join(kinds)}) that cannot be sorted; make "
+            "them all text, or all numbers"
+        ) from None
+    return classes, labels.astype(np.float64)
+
+
+def _check_classes(classes: np.ndarray) -> None:
+    """Refuses any other number of classes than two."""
+    if len(classes) == 1:
+        raise ValueError(
+            f"y has one class only, {_named(classes)}: classification needs rows of two classes"
+        )
+    if len(classes) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: y "
+            f"has {len(classes)} classes, {_named(classes)}; keep the rows of two of them, or "
+            "tell one class from the rest"
+        )
+
+
+def _named(classes: np.ndarray) -> str:
+    shown = ", ".join(map(repr, classes[:NAMED].tolist()))
+    return shown + (", ..." if len(classes) > NAMED else "")

@@ -1,0 +1,57 @@
+"""Samples of outputs given the latent function, for any likelihood."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from cavity.learning.infer import one_blas_thread
+from cavity.learning.tabulated import likeliest, tabulate
+from cavity.likelihoods.base import AbstractLikelihood
+
+# Draws worked on at a time.
+BATCH = 20_000
+
+
+def sample_outputs(
+    likelihood: AbstractLikelihood,
+    f: np.ndarray,
+    side: Mapping[str, np.ndarray],
+    random: np.random.RandomState,
+) -> np.ndarray:
+    """A sample of y for every latent value, from a table of the distribution of y given f.
+
+    Args:
+        likelihood: of real numbers, positive ones, shares or counts.
+        f: latent values, (S, n) or (S, n, P).
+        side: side data by name, (n,) each.
+        random: gives the random numbers.
+    """
+    shape = f.shape
+    wide = {name: values.reshape((1, -1) + (1,) * (f.ndim - 2)) for name, values in side.items()}
+    known = {name: np.broadcast_to(values, shape).ravel() for name, values in wide.items()}
+    values, levels = f.ravel(), random.uniform(size=f.size)
+    found = np.empty(f.size)
+    for start in range(0, f.size, BATCH):
+        part = slice(start, min(start + BATCH, f.size))
+        here = {name: v[part] for name, v in known.items()}
+        found[part] = _drawn(likelihood, values[part], here, levels[part])
+    return found.reshape(shape)
+
+
+def _drawn(likelihood: Any, f: np.ndarray, side: Any, levels: np.ndarray) -> np.ndarray:
+    with jax.enable_x64(True), one_blas_thread():
+
+        def log_density(y: np.ndarray) -> np.ndarray:
+            return np.asarray(_log_prob(likelihood, f, y, side))
+
+        top = likeliest(log_density, likelihood.support, f)
+        table = tabulate(log_density, likelihood.support, top)
+    return table.quantile_of_each(levels)
+
+
+@eqx.filter_jit
+def _log_prob(likelihood: Any, f: Any, y: Any, side: Any) -> Any:
+    return likelihood.log_prob(f, y, **side)
