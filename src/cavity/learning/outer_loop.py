@@ -1,5 +1,6 @@
 """The outer problem of the double loop: descent in the marginals that are held."""
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -147,7 +148,9 @@ class _Outer:
         # differences over steps that rounding does not drown
         steps = {"rdiff": 1e-5, "inner_maxiter": 40}
         options = {"maxiter": POLISHES, "fatol": LEVEL, "disp": False, "jac_options": steps}
-        optimize.root(gap, np.zeros(origin.size), method="krylov", options=options)
+        # what it raises where it gets no further; the best point met is kept
+        with contextlib.suppress(ValueError):
+            optimize.root(gap, np.zeros(origin.size), method="krylov", options=options)
 
     def level(self) -> bool:
         """Whether it is as good as level here."""
