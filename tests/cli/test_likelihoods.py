@@ -10,7 +10,9 @@ from tests.cli.conftest import people, run
 from tests.cli.test_bad_input import error
 from tests.cli.test_fit import KEYS, METRICS
 
-ROBUST = pytest.mark.parametrize("likelihood", ["student_t", "laplace"])
+ROBUST = pytest.mark.parametrize(
+    "likelihood", ["laplace", pytest.param("student_t", marks=pytest.mark.slow)]
+)
 
 
 def fit(table, *options, target="weight"):

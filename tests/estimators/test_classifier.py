@@ -59,11 +59,18 @@ def test_labels_of_any_kind(names, wrap):
     np.testing.assert_array_equal(renamed.predict_proba(X), chance)
 
 
-@pytest.mark.parametrize("likelihood", ["probit", "logit"])
-@pytest.mark.parametrize("setting", [{}, {"n_inducing": 8}], ids=["full", "sparse"])
-def test_the_ways_to_predict_agree(likelihood, setting):
+@pytest.mark.parametrize(
+    ("likelihood", "points"),
+    [
+        ("probit", None),
+        ("logit", 8),
+        pytest.param("probit", 8, marks=pytest.mark.slow),
+        pytest.param("logit", None, marks=pytest.mark.slow),
+    ],
+)
+def test_the_ways_to_predict_agree(likelihood, points):
     X, y = classes()
-    model = cavity.GPClassifier(likelihood=likelihood, **setting, **FAST).fit(X, y)
+    model = cavity.GPClassifier(likelihood=likelihood, n_inducing=points, **FAST).fit(X, y)
     chance, log_chance = model.predict_proba(NEW), model.predict_log_proba(NEW)
     assert chance.shape == (25, 2)
     np.testing.assert_allclose(chance.sum(axis=1), 1.0, rtol=1e-14)
@@ -115,6 +122,7 @@ def test_units_of_the_inputs_change_nothing():
     assert scaled.log_evidence_ == pytest.approx(plain.log_evidence_, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_power_matters_in_a_full_gp_too():
     """At equal parameters the evidence never decreases with the power; 0 is a bound."""
     X, y = classes()
@@ -126,6 +134,7 @@ def test_the_power_matters_in_a_full_gp_too():
     assert np.all(np.diff(evidence) > 0.0)
 
 
+@pytest.mark.slow
 def test_probabilities_near_one_keep_their_logarithm():
     X = np.linspace(-3, 3, 60)[:, None]
     kernel = cavity.kernels.Linear(100.0)
@@ -151,6 +160,7 @@ def test_clone_and_pipeline():
     )
 
 
+@pytest.mark.slow
 def test_grid_search_in_two_processes():
     X, y = classes()
     search = GridSearchCV(

@@ -85,7 +85,7 @@ class MixturePredictive(AbstractPredictive):
         to_y, unit_slope = _scale(self.likelihood.support, self.mean, self.latent_var)
         reach = jnp.full_like(self.latent_mean, REACH)
 
-        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        def halve(_: Array | int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
             low, high = ends
             middle = 0.5 * (low + high)
             below = self.cdf(to_y(middle), sharp=False) < p
@@ -93,7 +93,7 @@ class MixturePredictive(AbstractPredictive):
 
         low, high = jax.lax.fori_loop(0, HALVINGS, halve, (-reach, reach))
 
-        def polish(_: int, t: Array) -> Array:
+        def polish(_: Array | int, t: Array) -> Array:
             y = to_y(t)
             density = jnp.exp(self.log_density(y)) * unit_slope(t)
             step = (self.cdf(y) - p) / jnp.maximum(density, 1e-300)
@@ -106,7 +106,7 @@ class MixturePredictive(AbstractPredictive):
         low = jnp.full_like(self.latent_mean, -1.0)
         high = jnp.full_like(self.latent_mean, 2.0**50)
 
-        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        def halve(_: Array | int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
             low, high = ends
             middle = jnp.floor(0.5 * (low + high))
             below = self.cdf(middle) < p

@@ -252,7 +252,7 @@ def mode(
         value, bend = jax.jvp(slope, (f,), (jnp.ones_like(f),))
         return (mean - f) / var + power * value, 1.0 / var - power * bend
 
-    def step(_: int, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def step(_: Array | int, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         f, low, high = state
         g, h = both(f)
         low, high = jnp.where(g > 0.0, f, low), jnp.where(g < 0.0, f, high)
