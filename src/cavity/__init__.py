@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cavity import inducing, kernels, likelihoods, means, parameters, priors
-    from cavity.inference.methods import PowerEP
+    from cavity.inference.methods import Laplace, LocalBound, MeanField, PowerEP, TiedPowerEP
     from cavity.interfaces.classifier import GPClassifier
     from cavity.interfaces.regressor import GPRegressor
     from cavity.interfaces.storage import load, save
@@ -35,9 +35,13 @@ __all__ = [
     "GPClassifier",
     "GPRegressor",
     "Inference",
+    "Laplace",
+    "LocalBound",
+    "MeanField",
     "NumericalError",
     "PowerEP",
     "Progress",
+    "TiedPowerEP",
     "cluster_blocks",
     "estimate_cost",
     "fit",
@@ -62,9 +66,13 @@ _HOMES = {
     "GPClassifier": "cavity.interfaces.classifier",
     "GPRegressor": "cavity.interfaces.regressor",
     "Inference": "cavity.learning.infer",
+    "Laplace": "cavity.inference.methods",
+    "LocalBound": "cavity.inference.methods",
+    "MeanField": "cavity.inference.methods",
     "NumericalError": "cavity.learning.infer",
     "PowerEP": "cavity.inference.methods",
     "Progress": "cavity.learning.optimise",
+    "TiedPowerEP": "cavity.inference.methods",
     "cluster_blocks": "cavity.learning.inducing_points",
     "estimate_cost": "cavity.learning.cost",
     "fit": "cavity.learning.fit",

@@ -4,7 +4,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cavity.interfaces.build import LIKELIHOODS
 from cavity.interfaces.fitted import Fitted
 from tests.cli.conftest import people, run
 from tests.cli.test_bad_input import error
@@ -72,8 +71,6 @@ def test_infinite_deviations_are_no_failure(here, tables):
 @pytest.fixture
 def visits(here):
     """A table of counts with exposures."""
-    if "poisson" not in LIKELIHOODS["regression"]:
-        pytest.skip("this version has no likelihood of counts")
     table = people(30)
     days = np.random.default_rng(0).uniform(1.0, 30.0, 30)
     rate = np.exp(2.0 * (table["height"].to_numpy() - 1.8))
@@ -121,6 +118,20 @@ def test_counts_that_are_none(visits, cell, shown):
             f"column 'visits', row 5: {shown} is not among what the likelihood Poisson" in message
         )
         assert "counts 0, 1, 2" in message
+
+
+def test_numbers_above_zero(here):
+    people(30).select("height", "weight").write_csv("t.csv")
+    done = fit("t.csv", "--likelihood", "gamma")
+    assert done.code == 0, done.err
+    assert done.json["likelihood"] == "gamma"
+    assert done.json["parameters"]["likelihood.shape"] > 0
+    found = run("evaluate", "m.cavity", "t.csv", "--json").json["metrics"]
+    assert sorted(found) == sorted(METRICS)
+    assert all(np.isfinite(value) for value in found.values())
+    done = fit("t.csv", "--likelihood", "gamma", "--exposure-column", "height")
+    assert done.code == 2
+    assert "exposures are for counts (negative_binomial, poisson), not gamma" in done.err
 
 
 def test_exposures_are_positive(visits):

@@ -203,7 +203,8 @@ def test_blocks_need_gaussian_noise():
 
 def test_bui_02_low_rank_belief_is_the_dense_one():
     """bui 2: Woodbury and the determinant lemma, also with sites of precision zero."""
-    from cavity.inference.graph import Projection, Whitened
+    from cavity.inference.graph import Projection
+    from cavity.inference.whitened import Whitened
 
     rng = np.random.default_rng(3)
     A = rng.normal(size=(4, 9))

@@ -153,6 +153,57 @@ def test_the_start_takes_exposures_into_account(counts):
     )
 
 
+def test_poisson_by_name(counts):
+    """The same model as the likelihood of one's own, from closed forms and landmarks."""
+    named = cavity.GPRegressor(likelihood="poisson", **FAST).fit(X, COUNTS, exposure=EXPOSURE)
+    assert named.log_evidence_ == pytest.approx(counts.log_evidence_, rel=1e-6)
+    mean, std = named.predict(X, return_std=True, exposure=EXPOSURE)
+    np.testing.assert_allclose(mean, counts.predict(X, exposure=EXPOSURE), rtol=1e-3)
+    np.testing.assert_allclose(named.predict(X, exposure=2 * EXPOSURE), 2 * mean, rtol=1e-9)
+    assert np.all(std**2 > mean)
+    assert named.score(X, COUNTS, exposure=EXPOSURE) > 0.8
+    quantiles = named.predict_quantiles(X[:4], [0.1, 0.9], exposure=EXPOSURE[:4])
+    assert np.all((quantiles == np.round(quantiles)) & (quantiles >= 0.0))
+    with pytest.raises(ValueError, match=r"fitted with a known exposure"):
+        named.score(X, COUNTS)
+
+
+def test_gamma_by_name():
+    """Starts and predictions follow the unit of the outputs."""
+    y = np.exp(Y)
+    plain, other = (
+        cavity.GPRegressor(likelihood="gamma", **FAST).fit(X, y * unit) for unit in (1.0, 1e3)
+    )
+    assert plain.log_evidence_ - other.log_evidence_ == pytest.approx(60 * np.log(1e3), rel=1e-6)
+    mean, std = plain.predict(NEW, return_std=True)
+    np.testing.assert_allclose(other.predict(NEW), 1e3 * mean, rtol=1e-6)
+    assert plain.score(X, y) > 0.7
+    low, high = plain.predict_quantiles(NEW[:4], [0.05, 0.95]).T
+    assert np.all((low > 0.0) & (low < mean[:4]) & (mean[:4] < high))
+    draws = plain.sample_y(NEW[:4], 4000, random_state=1)
+    np.testing.assert_allclose(draws.mean(axis=1), mean[:4], atol=0.1 * std[:4].max())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("likelihood", "y", "side"),
+    [
+        ("negative_binomial", COUNTS, {"exposure": EXPOSURE}),
+        ("exponential", np.exp(Y), {}),
+        ("beta", 1.0 / (1.0 + np.exp(-Y)), {}),
+    ],
+)
+def test_other_outputs_by_name(likelihood, y, side):
+    model = cavity.GPRegressor(likelihood=likelihood, **FAST).fit(X, y, **side)
+    assert model.score(X, y, **side) > 0.7
+    low, high = model.predict_quantiles(X, [0.05, 0.95], **side).T
+    assert np.mean((low <= y) & (y <= high)) > 0.85
+    assert np.all(np.isfinite(model.log_predictive_density(X, y, **side)))
+    draws = model.sample_y(X, 500, random_state=1, **side)
+    np.testing.assert_allclose(np.median(draws, axis=1), np.median(draws), atol=np.ptp(y))
+    assert np.all((np.mean(draws <= low[:, None], axis=1) < 0.2) | (low == 0.0))
+
+
 def test_predicting_counts_needs_exposures(counts):
     for method in (
         lambda: counts.predict(X),

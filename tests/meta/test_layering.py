@@ -2,8 +2,8 @@
 
 The folders of the package are the floors. A module imports from its own floor or below; inside
 `kernels`, `inducing`, `likelihoods` and `models`, siblings import only `base` (likelihoods: also
-`predictive` and `support`; models: also
-`layers`, `posterior` and `views`); `kernels.formula`, which names every kernel, imports them all.
+`loglinear`, `predictive` and `support`; models: also `layers`, `posterior` and `views`);
+`kernels.formula`, which names every kernel, imports them all.
 No module but the root's own `__init__` imports the root package.
 Floors 0 to 3 import only jax, numpy, equinox and jaxtyping; scipy, optax, scikit-learn,
 threadpoolctl and blackjax enter at floor 4, inside functions; the rest of the dependencies at
@@ -35,7 +35,7 @@ FLOORS = {
 SHARED_BY_SIBLINGS = {
     "kernels": {"base"},
     "inducing": {"base"},
-    "likelihoods": {"base", "predictive", "support"},
+    "likelihoods": {"base", "loglinear", "predictive", "support"},
     "models": {"base", "layers", "posterior", "views"},
 }
 COLLECTORS = {"cavity.kernels.formula"}

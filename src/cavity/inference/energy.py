@@ -4,7 +4,8 @@ $$-\log Z = -\sum_v \big[\Phi(q_v) - \Phi(p_v)\big] - \sum_n \log s_n$$
 
 over variables v with priors p and beliefs q, and rows n with site scales s. Exact factors hand
 over their scales with their messages; for the others
-$\log s_n = \log M_a(f_n; \text{cavity}) + \sum_e D_a(q_e, t_{ne})$.
+$\log s_n = \log M_a(f_n; \text{cavity}) + \sum_e D_a(q_e, t_{ne})$, where methods differ in what
+stands for the log power mean and in what it sees of the belief (`inference/terms.py`).
 """
 
 from typing import Any
@@ -23,6 +24,7 @@ from cavity.inference.graph import (
 )
 from cavity.inference.rows import Rows
 from cavity.inference.sites import AbstractSites
+from cavity.inference.terms import Latent, latent
 from cavity.numerics.rows import map_over_rows, sum_over_rows
 from cavity.numerics.types import Array, Float, Scalar
 
@@ -48,20 +50,22 @@ def empty_sites(graph: Graph) -> Sites:
 
 def beliefs(graph: Graph, sites: Sites) -> Beliefs:
     """The posterior of every variable: its prior times all its messages."""
-    pairs = zip(graph.variables, _inbox(graph, sites, (ExactFactor, SiteFactor)), strict=True)
+    pairs = zip(graph.variables, inbox(graph, sites), strict=True)
     return tuple(variable.belief(m) for variable, m in pairs if m is not None)
 
 
-def _inbox(graph: Graph, sites: Sites, kinds: tuple[type, ...]) -> list[Messages | None]:
-    """For every variable the product of the messages of its factors of some kinds."""
-    inbox: list[Messages | None] = [None] * len(graph.variables)
+def inbox(
+    graph: Graph, sites: Sites, kinds: tuple[type, ...] = (ExactFactor, SiteFactor)
+) -> list[Messages | None]:
+    """For every variable the product of the messages of its factors, or of those of some kinds."""
+    received: list[Messages | None] = [None] * len(graph.variables)
     for factor, store in zip(graph.factors, sites, strict=True):
         if not isinstance(factor, kinds):
             continue
-        for variable, sent in _messages(graph, factor, store):
-            before = inbox[variable]
-            inbox[variable] = sent if before is None else _add(before, sent)
-    return inbox
+        for variable, message in _messages(graph, factor, store):
+            before = received[variable]
+            received[variable] = message if before is None else _add(before, message)
+    return received
 
 
 def energy(graph: Graph, sites: Sites, held: Held | None = None) -> Scalar:
@@ -122,10 +126,10 @@ def respond(
         )
         for store, given in zip(change, seen_now, strict=True)
     )
-    inbox = _inbox(graph, centred, (SiteFactor,))
+    received = inbox(graph, centred, (SiteFactor,))
     changes = [
         None if m is None else response.change(m)
-        for response, m in zip(responses, inbox, strict=True)
+        for response, m in zip(responses, received, strict=True)
     ]
 
     def one(factor: Factor) -> Any:
@@ -157,19 +161,26 @@ def _messages(
     assert store is not None
 
     def stored(part: tuple[Rows, tuple[AbstractSites, ...]]) -> tuple[Messages, ...]:
-        rows, sites = part
-        presence = factor.row_presence(rows)
-        zero = jnp.zeros(rows.y.shape[0], rows.y.dtype)
-        sent = []
-        for edge, site in zip(factor.edges, sites, strict=True):
-            shift = site.shift * _like(presence, site.shift)
-            precision = site.precision * _like(presence, site.precision)
-            variable = graph.variables[edge.variable]
-            sent.append(variable.scatter(shift, precision, zero, edge.view.project(rows)))
-        return tuple(sent)
+        return tuple(message for _, message in sent(graph, factor, *part))
 
     total = sum_over_rows(stored, (factor.rows, factor.row_sites(store)), factor.chunk)
     return [(edge.variable, m) for edge, m in zip(factor.edges, total, strict=True)]
+
+
+def sent(
+    graph: Graph, factor: SiteFactor, rows: Rows, sites: tuple[AbstractSites, ...]
+) -> list[tuple[int, Messages]]:
+    """The messages of a chunk of rows, with the variables that they go to."""
+    presence = factor.row_presence(rows)
+    zero = jnp.zeros(rows.y.shape[0], rows.y.dtype)
+    found = []
+    for edge, site in zip(factor.edges, sites, strict=True):
+        shift = site.shift * _like(presence, site.shift)
+        precision = site.precision * _like(presence, site.precision)
+        projection = edge.view.project(rows)
+        message = graph.variables[edge.variable].scatter(shift, precision, zero, projection)
+        found.append((edge.variable, message))
+    return found
 
 
 def _like(presence: Array, x: Array) -> Array:
@@ -215,12 +226,17 @@ def seen(
     return tuple(out)
 
 
-def latent(cavity: tuple[Array, Array], projection: Projection) -> tuple[Array, Array]:
-    """Mean and variance of f from those of the projected variable."""
-    mean, var = cavity
-    if mean.ndim == 2:
-        return mean + projection.offset, var + projection.residual[:, None]
-    return mean + jnp.swapaxes(projection.offset, 1, 2), var + projection.residual[:, None]
+def faces(
+    factor: SiteFactor, rows: Rows, sites: tuple[AbstractSites, ...], views: tuple[Seen, ...]
+) -> tuple[tuple[Latent, ...], Array]:
+    """What the term of each row sees through its edges, and whether that is proper."""
+    power = factor.site_power(rows)
+    faced, proper = [], []
+    for view, site in zip(views, sites, strict=True):
+        mean, var, ok = site.cavity(*factor.visible(view.mean, view.var), power)
+        faced.append(latent((mean, var), view.projection))
+        proper.append(ok)
+    return tuple(faced), jnp.all(jnp.stack(proper), axis=0)
 
 
 def _log_scales(
@@ -228,16 +244,14 @@ def _log_scales(
 ) -> Float[Array, ""]:
     def part_sum(part: tuple[Rows, tuple[AbstractSites, ...], Any]) -> Array:
         rows, sites, given = part
-        power = factor.row_power(rows)
         views = seen(factor, rows, q, given)
-        cavities, removed = [], jnp.zeros((), rows.y.dtype)
+        faced, proper = faces(factor, rows, sites, views)
+        log_mean = factor.term.log_mean(faced, rows, factor.row_power(rows))
+        removed = jnp.zeros((), rows.y.dtype)
+        power = factor.site_power(rows)
         for view, site in zip(views, sites, strict=True):
-            mean, var, proper = site.cavity(view.mean, view.var, power)
-            cavities.append(latent((mean, var), view.projection))
-            removal = site.removal(view.mean, view.var, power)
-            removed = removed + jnp.where(proper, removal, jnp.nan)
-        means, variances = zip(*cavities, strict=True)
-        log_mean = factor.log_power_mean(means, variances, rows, power)
+            removed = removed + site.removal(*factor.visible(view.mean, view.var), power)
+        removed = jnp.where(proper, removed, jnp.nan)
         return jnp.sum(factor.row_presence(rows) * (log_mean + removed))
 
     return sum_over_rows(part_sum, (factor.rows, factor.row_sites(store), held), factor.chunk)

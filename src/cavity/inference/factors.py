@@ -15,10 +15,10 @@ from cavity.inference.graph import AbstractView, Projection
 from cavity.inference.rows import Rows
 from cavity.inference.sites import AbstractSites, BlockSites, ScalarSites
 from cavity.inference.slots import AbstractSlots, Private
+from cavity.inference.terms import AbstractTerm, Sight
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.powers import Power, log1p_ratio, log_determinant_ratio
-from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array, Float
 
 
@@ -140,21 +140,18 @@ class SiteFactor(eqx.Module):
     Attributes:
         edges: the variables that the rows see.
         rows: the data.
-        log_power_mean: $\log M_a$ from the means and (co)variances of the edges' cavities,
-            residual and offset included, one value per row and output (blocks: the density of
-            a whole block). Called as `log_power_mean(means, variances, rows, power)`.
-        tilted: the same with its slope and curvature in the mean of the one edge, called alike;
-            None to differentiate.
+        term: what stands in the place of the likelihood.
+        sight: what the term sees of the belief.
         power: the power of all rows; `rows.power` takes its place where given.
         chunk: rows worked on at a time.
     """
 
     edges: tuple[Edge, ...]
     rows: Rows
-    log_power_mean: Callable[..., Array]
+    term: AbstractTerm
     power: Power
     chunk: int = eqx.field(static=True)
-    tilted: Callable[..., Tilted] | None = None
+    sight: Sight = eqx.field(static=True, default=Sight.CAVITY)
 
     def empty_sites(self) -> tuple[AbstractSites, ...]:
         """Sites of precision zero, where every sweep may start."""
@@ -186,6 +183,14 @@ class SiteFactor(eqx.Module):
         if rows.power is None:
             return self.power
         return rows.power if rows.blocked else rows.power[:, None]
+
+    def site_power(self, rows: Rows) -> Power:
+        """The power of the sites, which is what a cavity leaves out of them."""
+        return self.row_power(rows) if self.sight is Sight.CAVITY else 0.0
+
+    def visible(self, mean: Array, var: Array) -> tuple[Array, Array]:
+        """What of a belief's marginals the sites and the term see."""
+        return mean, jnp.zeros_like(var) if self.sight is Sight.POINT else var
 
     def row_presence(self, rows: Rows) -> Array:
         """1 where a site belongs to data: per row and output, or per block and output."""

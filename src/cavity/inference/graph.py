@@ -6,20 +6,12 @@ from a factor are Gaussian messages. A variable and all its messages make a beli
 """
 
 import abc
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
 
 from cavity.inference.rows import Rows
-from cavity.numerics.linalg import cholesky, inverse_lower, log_determinant, safe_sqrt
-from cavity.numerics.types import Array, Float, Scalar
-
-# A site is certain of the scale of a value if its precision is above this over the prior's.
-CERTAIN = 1e-6
+from cavity.numerics.types import Array, Float, Int, Scalar
 
 
 class Projection(eqx.Module):
@@ -84,7 +76,7 @@ class AbstractBelief(eqx.Module):
 
     To implement:
         the field `log_normaliser`, log of the integral of prior times messages, in nats,
-        `marginal(projection)` and `response()`.
+        `marginal(projection)`, `response()` and `dense()`.
     """
 
     log_normaliser: eqx.AbstractVar[Scalar]
@@ -99,13 +91,17 @@ class AbstractBelief(eqx.Module):
     def response(self) -> AbstractResponse:
         """How the belief changes with its messages."""
 
+    @abc.abstractmethod
+    def dense(self) -> tuple[Float[Array, "P M"], Float[Array, "P M M"]]:
+        """Means and covariances of the whole variable, per output."""
+
 
 class AbstractVariable(eqx.Module):
     """A Gaussian variable and its prior; P outputs are P copies with the same prior.
 
     To implement:
         `scatter(shift, precision, log_scale, projection)`, what sites on projections say about
-        the variable, and `belief(messages)`.
+        the variable, `revise(messages, index, change)`, and `belief(messages)`.
     """
 
     @abc.abstractmethod
@@ -119,265 +115,9 @@ class AbstractVariable(eqx.Module):
         """The messages of a chunk of rows (or blocks) with the given sites."""
 
     @abc.abstractmethod
+    def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
+        """The messages after the sites of some rows, and so what they send, have changed."""
+
+    @abc.abstractmethod
     def belief(self, messages: Messages) -> AbstractBelief:
         """The posterior under these messages; NaN where it is not a proper Gaussian."""
-
-
-# --------------------------------------------------------------------- whitened variables
-
-
-class WhitenedBelief(AbstractBelief):
-    r"""$q(\mathbf v) = \mathcal N(\mathbf m, \mathbf B^{-1})$, one B per group of outputs."""
-
-    mean: Float[Array, "G R M"]
-    root: Float[Array, "G M M"]  # inverse of the lower Cholesky factor of B
-    log_normaliser: Scalar
-
-    def marginal(
-        self, projection: Projection
-    ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
-        A = projection.loadings
-        assert A is not None
-        flat = A.reshape(A.shape[0], -1)
-        mean = jnp.moveaxis((self.mean @ flat).reshape(-1, *A.shape[1:]), 0, -1)
-        # aᵀ B⁻¹ a = |L⁻¹ a|²
-        half = (self.root @ flat).reshape(*self.root.shape[:2], *A.shape[1:])
-        outputs = mean.shape[-1]
-        if A.ndim == 2:
-            var = jnp.sum(half**2, axis=1).T
-            return mean, jnp.broadcast_to(var, mean.shape)
-        cov = jnp.einsum("gmkb,gmkc->kgbc", half, half)
-        return mean, jnp.broadcast_to(cov, (cov.shape[0], outputs, *cov.shape[2:]))
-
-    def response(self) -> "WhitenedResponse":
-        return WhitenedResponse(jnp.swapaxes(self.root, -1, -2) @ self.root)
-
-
-class WhitenedResponse(AbstractResponse):
-    """Through the covariance: mean + B⁻¹h, covariance - B⁻¹PB⁻¹."""
-
-    covariance: Float[Array, "G M M"]
-
-    def change(self, messages: Messages) -> tuple[Array, Array]:
-        mean = messages.shift @ self.covariance
-        return mean, -self.covariance @ messages.precision @ self.covariance
-
-    def marginal(
-        self, change: tuple[Array, Array], projection: Projection
-    ) -> tuple[Float[Array, "N P"], Float[Array, "N P"]]:
-        A = projection.loadings
-        assert A is not None
-        mean = (change[0] @ A).reshape(-1, A.shape[1]).T
-        var = jnp.sum(A * (change[1] @ A), axis=1).T
-        return mean, jnp.broadcast_to(var, mean.shape)
-
-
-class Whitened(AbstractVariable):
-    r"""A variable with prior $\mathcal N(0, \mathbf I)$, such as $\mathbf L^{-1} \mathbf u$.
-
-    A precision is the identity plus a sum over rows, so no prior covariance is inverted.
-    """
-
-    size: int = eqx.field(static=True)
-
-    def scatter(
-        self,
-        shift: Float[Array, "..."],
-        precision: Float[Array, "..."],
-        log_scale: Float[Array, " rows"],
-        projection: Projection,
-    ) -> Messages:
-        A = projection.loadings
-        assert A is not None
-        if A.ndim == 2:
-            # Σ τ a aᵀ
-            P = jnp.stack([(A * t) @ A.T for t in precision.T])
-            h = (A @ shift).T
-        else:
-            flat = A.reshape(A.shape[0], -1)
-            TA = jnp.einsum("kgbc,mkc->gmkb", precision, A)
-            P = TA.reshape(precision.shape[1], A.shape[0], -1) @ flat.T
-            h = (flat @ jnp.moveaxis(shift, 1, 2).reshape(flat.shape[1], -1)).T
-        h = h.reshape(P.shape[0], -1, self.size)
-        return Messages(h, P, jnp.sum(log_scale))
-
-    def belief(self, messages: Messages) -> WhitenedBelief:
-        B = jnp.eye(self.size, dtype=messages.precision.dtype) + messages.precision
-        L = cholesky(B)
-        root = jax.vmap(inverse_lower)(L)
-        half = solve_triangular(L, jnp.swapaxes(messages.shift, -1, -2), lower=True)
-        mean = jnp.swapaxes(solve_triangular(L, half, lower=True, trans=1), -1, -2)
-        replicas = messages.shift.shape[1]
-        # ½ hᵀB⁻¹h - ½ log|B|
-        log_normaliser = 0.5 * (jnp.sum(half**2) - replicas * jnp.sum(log_determinant(L)))
-        return WhitenedBelief(mean, root, log_normaliser + messages.log_scale)
-
-
-# ------------------------------------------------------------------- correlated variables
-
-
-class CorrelatedBelief(AbstractBelief):
-    r"""$q(\mathbf f)$ of the values at the data, in covariance form.
-
-    Its covariance is $\mathbf K - \mathbf K \mathbf R^\top \mathbf R \mathbf K$, plus
-    $\mathbf K \mathbf S^\top \mathbf S \mathbf K$ where precisions may be negative, and its
-    mean is $\mathbf K \mathbf w$.
-    """
-
-    weights: Float[Array, "N P"]
-    root: Float[Array, "G N N"]  # R
-    raised: Float[Array, "G N N"] | None  # S
-    covariance: Float[Array, "N N"]
-    log_normaliser: Scalar
-
-    def marginal(
-        self, projection: Projection
-    ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
-        mean = self.covariance @ self.weights
-        var = jnp.diagonal(self.covariance)[:, None]
-        var = var - jnp.sum((self.root @ self.covariance) ** 2, axis=1).T
-        if self.raised is not None:
-            var = var + jnp.sum((self.raised @ self.covariance) ** 2, axis=1).T
-        return mean, jnp.broadcast_to(jnp.maximum(var, 0.0), mean.shape)
-
-    def response(self) -> "CorrelatedResponse":
-        half = self.root @ self.covariance
-        cov = self.covariance - jnp.swapaxes(half, -1, -2) @ half
-        if self.raised is not None:
-            half = self.raised @ self.covariance
-            cov = cov + jnp.swapaxes(half, -1, -2) @ half
-        return CorrelatedResponse(cov)
-
-
-class CorrelatedResponse(AbstractResponse):
-    """Through the covariance: mean + Σh, variances - Σ∘Σ τ."""
-
-    covariance: Float[Array, "G N N"]
-
-    def change(self, messages: Messages) -> tuple[Array, Array]:
-        mean = jnp.einsum("gij,jg->ig", self.covariance, messages.shift)
-        return mean, -jnp.einsum("gij,jg->ig", self.covariance**2, messages.precision)
-
-    def marginal(
-        self, change: tuple[Array, Array], projection: Projection
-    ) -> tuple[Float[Array, "N P"], Float[Array, "N P"]]:
-        return change
-
-
-class Correlated(AbstractVariable):
-    r"""The values of the function at the data, prior $\mathcal N(0, \mathbf K)$.
-
-    The covariance is never factorised alone, so it may be singular. Messages stay one per row.
-
-    Attributes:
-        covariance: K.
-        mixed: whether precisions may be negative; costs a second factorisation.
-
-    References:
-        Jylanki (2013), S27.
-    """
-
-    covariance: Float[Array, "N N"]
-    mixed: bool = eqx.field(static=True, default=False)
-
-    def scatter(
-        self,
-        shift: Float[Array, "..."],
-        precision: Float[Array, "..."],
-        log_scale: Float[Array, " rows"],
-        projection: Projection,
-    ) -> Messages:
-        return Messages(shift, precision, log_scale)
-
-    def belief(self, messages: Messages) -> CorrelatedBelief:
-        K, tau = self.covariance, messages.precision  # N N, N G
-        groups = tau.shape[1]
-        replicas = messages.shift.shape[1] // groups
-        # shifts of sites that say next to nothing of the scale of z are kept for later
-        certain = tau * jnp.diagonal(K)[:, None] > CERTAIN
-        s = safe_sqrt(tau).T  # G N
-        u = jnp.where(certain, messages.shift / jnp.sqrt(jnp.where(certain, tau, 1.0)), 0.0)
-        eye = jnp.eye(K.shape[0], dtype=K.dtype)
-        # B = I + T^½ K T^½
-        L = cholesky(eye + s[:, :, None] * K * s[:, None, :])
-        half = solve_triangular(L, _by_group(u, groups, replicas), lower=True)  # G N R
-        weights = s[:, :, None] * solve_triangular(L, half, lower=True, trans=1)
-        # log scale + ½ νᵀ(K⁻¹ + T)⁻¹ν = Σ (log scale + ½ u²) - ½ uᵀB⁻¹u, rows cancelling first
-        data = jnp.sum(messages.log_scale + 0.5 * jnp.sum(u**2, axis=1)) - 0.5 * jnp.sum(half**2)
-        volume = -0.5 * replicas * jnp.sum(log_determinant(L))
-        root = jax.vmap(inverse_lower)(L) * s[:, None, :]
-        left = _by_group(jnp.where(certain, 0.0, messages.shift), groups, replicas)
-        lowered = jnp.minimum(tau, 0.0).T if self.mixed else None
-        weights, raised, gained = _with_others(K, root, weights, left, lowered)
-        columns = jnp.moveaxis(weights, 0, 1).reshape(K.shape[0], -1)
-        return CorrelatedBelief(
-            weights=columns,
-            root=root,
-            raised=raised,
-            covariance=K,
-            log_normaliser=data + volume + gained,
-        )
-
-
-def _by_group(x: Float[Array, "N P"], groups: int, replicas: int) -> Float[Array, "G N R"]:
-    return jnp.moveaxis(x.reshape(-1, groups, replicas), 0, 1)
-
-
-def _with_others(
-    K: Float[Array, "N N"],
-    root: Float[Array, "G N N"],
-    weights: Float[Array, "G N R"],
-    shift: Float[Array, "G N R"],
-    tau: Float[Array, "G N"] | None,
-) -> tuple[Float[Array, "G N R"], Float[Array, "G N N"] | None, Scalar]:
-    r"""A belief times further sites, of precision at or below zero.
-
-    With $\mathbf W = |\mathbf T|^{1/2}$ and the covariance $\boldsymbol\Sigma$ before,
-    $\mathbf C = \mathbf I - \mathbf W \boldsymbol\Sigma \mathbf W$ is positive definite just
-    where the product is a proper Gaussian.
-
-    Args:
-        K: prior covariance.
-        root: R of the belief before.
-        weights: its weights.
-        shift: shifts of the sites.
-        tau: their precisions; None where all are zero.
-
-    Returns:
-        Weights and the factor S of the belief after, and what its log-partition gains.
-    """
-    mean = K @ weights
-    if tau is None:
-        slope, half = shift, root @ (K @ shift)
-        spread = jnp.sum(shift * (K @ shift)) - jnp.sum(half**2)
-        moved = slope - jnp.swapaxes(root, -1, -2) @ half
-        return weights + moved, None, jnp.sum(shift * mean) + 0.5 * spread
-    eye = jnp.eye(K.shape[0], dtype=K.dtype)
-    w = safe_sqrt(-tau)
-    left = eye - jnp.swapaxes(root, -1, -2) @ (root @ K)  # I - RᵀRK
-    cov = K @ left
-    L = cholesky(eye - w[:, :, None] * cov * w[:, None, :])
-    # S = L⁻¹ W (I - K RᵀR)
-    raised = jax.vmap(inverse_lower)(L) @ (w[:, :, None] * jnp.swapaxes(left, -1, -2))
-    # the exponent νᵀz - ½ zᵀTz about the mean: its value, and its slope
-    slope = shift - tau[:, :, None] * mean
-    pushed = raised @ (K @ slope)
-    spread = jnp.sum(slope * (cov @ slope)) + jnp.sum(pushed**2)
-    at_mean = jnp.sum((shift - 0.5 * tau[:, :, None] * mean) * mean)
-    gained = at_mean + 0.5 * spread - 0.5 * shift.shape[-1] * jnp.sum(log_determinant(L))
-    moved = left @ slope + jnp.swapaxes(raised, -1, -2) @ pushed
-    return weights + moved, raised, gained
-
-
-class Identity(AbstractView):
-    """Row n sees the n-th element of a `Correlated` variable, without residual.
-
-    Attributes:
-        mean: prior mean of the function, from inputs to one column per output.
-    """
-
-    mean: Callable[[Float[Array, "N D"]], Float[Array, "N P"]]
-
-    def project(self, rows: Rows) -> Projection:
-        residual = jnp.zeros(rows.x.shape[0], rows.x.dtype)
-        return Projection(None, residual, self.mean(rows.x))

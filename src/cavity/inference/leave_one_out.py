@@ -7,10 +7,11 @@ exact GP it is the closed form.
 
 import jax.numpy as jnp
 
-from cavity.inference.energy import Beliefs, Graph, Sites, latent, seen
+from cavity.inference.energy import Beliefs, Graph, Sites, seen
 from cavity.inference.factors import ExactFactor, SiteFactor
 from cavity.inference.rows import Rows
 from cavity.inference.sites import ScalarSites
+from cavity.inference.terms import latent
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.rows import map_over_rows
 from cavity.numerics.types import Array, Float
@@ -36,8 +37,7 @@ def leave_one_out(graph: Graph, sites: Sites, q: Beliefs) -> Float[Array, "N P"]
         views = seen(factor, rows, q)
         cavities = [s.cavity(v.mean, v.var, 1.0) for s, v in zip(row_sites, views, strict=True)]
         inputs = [latent(c[:2], v.projection) for c, v in zip(cavities, views, strict=True)]
-        means, variances = (tuple(x) for x in zip(*inputs, strict=True))
-        density = factor.log_power_mean(means, variances, rows, 1.0)
+        density = factor.term.log_density(tuple(inputs), rows)
         proper = jnp.all(jnp.stack([c[2] for c in cavities]), axis=0)
         return jnp.where(proper, density, jnp.nan)
 
@@ -51,7 +51,7 @@ def _exact(factor: ExactFactor, rows: Rows, q: Beliefs) -> Float[Array, "N P"]:
     mean, var = q[factor.edge.variable].marginal(projection)
     site = ScalarSites(shift, jnp.broadcast_to(precision, shift.shape))
     m, v, proper = site.cavity(mean, var, 1.0)
-    f_mean, f_var = latent((m, v), projection)
-    total = f_var + factor.noise_variance(**rows.columns)
+    f_mean, f_var, residual = latent((m, v), projection)
+    total = f_var + residual + factor.noise_variance(**rows.columns)
     density = -0.5 * (LOG_2PI + jnp.log(total) + (rows.y - f_mean) ** 2 / total)
     return jnp.where(proper, density, jnp.nan)

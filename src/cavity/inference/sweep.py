@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.energy import Graph, Sites, beliefs
+from cavity.inference.energy import Graph, Sites, beliefs, energy, seen
 from cavity.inference.factors import SiteFactor
 from cavity.inference.match import update
 from cavity.inference.rows import Rows
@@ -58,7 +58,7 @@ def sweep(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array]
 
         def part(rows_and_sites: tuple[Rows, Any], factor: SiteFactor = factor) -> tuple:
             rows, store = rows_and_sites
-            new, worst, skips = update(factor, rows, store, q, step)
+            new, worst, skips = update(factor, rows, store, seen(factor, rows, q), step)
             count = rows.y.shape[0]
             return new, jnp.full(count, worst), jnp.full(count, skips / count)
 
@@ -132,6 +132,44 @@ def parallel(
     # sites that met the tolerance before their last step, or that had a proper belief
     found = _choose(converged | jnp.isfinite(end.residual), end.sites, end.base)
     return found, SweepRecord(end.count, end.residual, end.skipped, converged)
+
+
+def descend(
+    graph: Graph, sites: Sites, *, tolerance: float, max_sweeps: int
+) -> tuple[Sites, SweepRecord]:
+    """Parallel sweeps, each shortened until the energy falls: for power 0, where it is a bound.
+
+    A sweep is then a natural-gradient step, so that a short enough one cannot go uphill.
+    """
+
+    def unfinished(state: tuple) -> Array:
+        _, _, residual, skipped, count, stuck = state
+        good = (residual < tolerance) & (skipped == 0)
+        return (count < max_sweeps) & ~good & ~stuck
+
+    def once(state: tuple) -> tuple:
+        now, value, _, _, count, _ = state
+        target, residual, skipped = sweep(graph, now, 1.0)
+
+        def at(length: Array) -> Sites:
+            return jax.tree.map(lambda old, to: old + length * (to - old), now, target)
+
+        def uphill(length: Array) -> Array:
+            # a comparison with NaN is false
+            rise = 1e-13 * jnp.abs(value)
+            return ~(energy(graph, at(length)) <= value + rise) & (length > SHORTEST**2)
+
+        one = jnp.ones((), _dtype(sites))
+        length = jax.lax.while_loop(uphill, lambda length: 0.5 * length, one)
+        new = at(length)
+        stuck = length <= SHORTEST**2
+        return _choose(stuck, now, new), energy(graph, new), residual, skipped, count + 1, stuck
+
+    infinite, none = jnp.full((), jnp.inf, _dtype(sites)), jnp.zeros((), bool)
+    first = jnp.where(jnp.isfinite(energy(graph, sites)), energy(graph, sites), jnp.inf)
+    start = (sites, first, infinite, jnp.zeros((), _dtype(sites)), jnp.zeros((), int), none)
+    found, _, residual, skipped, count, _ = jax.lax.while_loop(unfinished, once, start)
+    return found, SweepRecord(count, residual, skipped, (residual < tolerance) & (skipped == 0))
 
 
 class _Sweeps(NamedTuple):

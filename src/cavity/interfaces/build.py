@@ -11,7 +11,7 @@ import numpy as np
 
 from cavity import likelihoods
 from cavity.inducing.base import AbstractInducing, Points
-from cavity.inference.methods import PowerEP
+from cavity.inference.methods import AbstractMethod, Laplace, LocalBound, MeanField, PowerEP
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.formula import parse
 from cavity.learning.inducing_points import CHOICES, select_inducing
@@ -26,22 +26,17 @@ FULL_ROWS = 1_000  # "auto" is the full GP up to here
 AUTO_INDUCING = 200
 MOST_FULL_ROWS = 20_000
 
-_REGRESSION = {
-    "gaussian": "Gaussian",
-    "student_t": "StudentT",
-    "laplace": "Laplace",
-    "poisson": "Poisson",
-    "negative_binomial": "NegativeBinomial",
-    "gamma": "Gamma",
-    "exponential": "Exponential",
-    "beta": "Beta",
-}
 # By task and name; the first of a task is its default.
 LIKELIHOODS: dict[str, dict[str, Callable[[], AbstractLikelihood]]] = {
     "regression": {
-        name: vars(likelihoods)[kind]
-        for name, kind in _REGRESSION.items()
-        if kind in vars(likelihoods)
+        "gaussian": likelihoods.Gaussian,
+        "student_t": likelihoods.StudentT,
+        "laplace": likelihoods.Laplace,
+        "poisson": likelihoods.Poisson,
+        "negative_binomial": likelihoods.NegativeBinomial,
+        "gamma": likelihoods.Gamma,
+        "exponential": likelihoods.Exponential,
+        "beta": likelihoods.Beta,
     },
     "classification": {
         "bernoulli": likelihoods.Bernoulli,
@@ -50,7 +45,12 @@ LIKELIHOODS: dict[str, dict[str, Callable[[], AbstractLikelihood]]] = {
     },
 }
 ESTIMATORS = {"regression": "GPRegressor", "classification": "GPClassifier"}
-METHODS = {"power_ep": PowerEP}
+METHODS = {
+    "power_ep": PowerEP,
+    "laplace": Laplace,
+    "local_bound": LocalBound,
+    "mean_field": MeanField,
+}
 MEANS = ("zero", "constant", "linear")
 
 
@@ -97,13 +97,13 @@ def whole(name: str, value: Any, least: int, otherwise: str = "") -> int:
     return int(value)
 
 
-def build_method(method: Any) -> PowerEP:
+def build_method(method: Any) -> AbstractMethod:
     """An inference method from its name, or itself.
 
     Raises:
         ValueError: for an unknown name.
     """
-    if isinstance(method, PowerEP):
+    if isinstance(method, AbstractMethod):
         return method
     return METHODS[one_of("method", method, METHODS)]()
 
@@ -112,7 +112,8 @@ def build_likelihood(likelihood: Any, task: str) -> AbstractLikelihood:
     """A likelihood from its name, or itself.
 
     Raises:
-        ValueError: for an unknown name, and for a likelihood of the other task.
+        ValueError: for an unknown name, for a likelihood of the other task, and for one of more
+            than two classes.
     """
     known = LIKELIHOODS[task]
     if not isinstance(likelihood, AbstractLikelihood):
@@ -129,7 +130,13 @@ def build_likelihood(likelihood: Any, task: str) -> AbstractLikelihood:
                 f"{likelihood!r}"
             )
         return known[likelihood]()
-    found = "classification" if likelihood.support is Support.LABELS else "regression"
+    labels = likelihood.support is Support.LABELS
+    if labels and likelihood.classes > 2:
+        raise ValueError(
+            f"the likelihood {type(likelihood).__name__} has {likelihood.classes} classes, and "
+            "estimators tell two apart: fit it with cavity.fit(cavity.GP(...), X, y)"
+        )
+    found = "classification" if labels else "regression"
     if found != task:
         raise ValueError(
             f"the likelihood {type(likelihood).__name__} is for {found}: use "

@@ -45,8 +45,9 @@ Likelihood = Annotated[
     str | None,
     _text(
         "NAME",
-        "How the target scatters: gaussian, student_t or laplace; of classes probit (also called "
-        "bernoulli) or logit.",
+        "How the target scatters: gaussian, student_t or laplace; of counts poisson or "
+        "negative_binomial; above zero gamma or exponential; between 0 and 1 beta; of classes "
+        "probit (also called bernoulli) or logit.",
     ),
 ]
 Kernel = Annotated[

@@ -54,7 +54,7 @@ def check_likelihood(
     if noise_column is not None and len(targets) > 1:
         raise usage("--noise-column", "known noise goes with one target; fit each target alone")
     if exposure_column is not None and "exposure" not in reads:
-        known = ", ".join(reading("exposure")) or "no likelihood of this version"
+        known = ", ".join(reading("exposure"))
         found = named or default_likelihood("regression")
         raise usage("--exposure-column", f"exposures are for counts ({known}), not {found}")
 

@@ -183,12 +183,12 @@ def check_targets(likelihood: Any, targets: Sequence[str], table: Encoded) -> No
         DataError: naming column and row of the first one.
     """
     assert table.y is not None
-    bad = np.argwhere(~np.asarray(likelihood.support.contains(table.y)))
+    bad = np.argwhere(~np.asarray(likelihood.accepts(table.y)))
     if len(bad):
         i, p = map(int, bad[0])
         raise DataError(
             f"column '{targets[p]}', row {table.table_row(i)}: {table.y[i, p]:g} is not among "
-            f"what the likelihood {type(likelihood).__name__} takes, {likelihood.support.value} "
+            f"what the likelihood {type(likelihood).__name__} takes, {likelihood.accepted} "
             f"({counted(len(bad), 'cell')} in all); correct the cell, or choose another likelihood"
         )
 

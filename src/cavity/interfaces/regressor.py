@@ -18,7 +18,7 @@ from cavity.likelihoods.support import Support
 
 
 class GPRegressor(RegressorMixin, AbstractEstimator):
-    r"""Gaussian process regression, exact or sparse, by Power EP: with outliers and counts too.
+    r"""Gaussian process regression, exact or sparse, by Power EP; of outliers and counts too.
 
     All work is done in float64 and JAX's own settings are left as they are. Parameters, evidence
     and predictions are in the units of the data: standardising only chooses the starting values
@@ -31,7 +31,9 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
             lengthscale per column and starting values from the data; or a kernel object, whose
             values are taken as they are, in the units of the data.
         likelihood: how outputs scatter about the function: "gaussian", with outliers
-            "student_t" or "laplace"; or a likelihood object.
+            "student_t" or "laplace". Of counts "poisson" or "negative_binomial" and of numbers
+            above zero "gamma" or "exponential", all about the exponential of the function; of
+            shares between 0 and 1 "beta", about its sigmoid. Or a likelihood object.
         method: "power_ep", or a method object such as `cavity.PowerEP(step=0.5)`.
         power: in [0, 1]. 0 is the variational bound, 1 is EP (with Gaussian noise FITC). Plays no
             part in a full GP with Gaussian noise, which is exact.

@@ -37,7 +37,7 @@ _PUBLIC = ("kernels", "means", "inducing", "likelihoods", "models")
 _PARTS = {
     "models.InducingView": "cavity.models.views",
     "models.OutputMean": "cavity.models.views",
-    "inference.WhitenedBelief": "cavity.inference.graph",
+    "inference.WhitenedBelief": "cavity.inference.whitened",
 }
 
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import numpy as np
 
 from cavity.inducing.base import Points
-from cavity.inference.methods import PowerEP
+from cavity.inference.methods import AbstractMethod, TiedPowerEP
 from cavity.learning.data import Data
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
@@ -22,8 +22,14 @@ class OutsideDomain(ValueError):
 
 def check_model(model: AbstractModel, blocks: Any, method: Any) -> None:
     """Refuses what is no method (TypeError), and combinations that make no sense (ValueError)."""
-    if not isinstance(method, PowerEP):
+    if not isinstance(method, AbstractMethod):
         raise TypeError(f"method must be an object such as cavity.PowerEP(), given {method!r}")
+    method.check(model.likelihood)
+    if isinstance(method, TiedPowerEP) and (model.inducing is None or blocks is not None):
+        raise ValueError(
+            "tied sites need a model with inducing variables, and no blocks: all rows share one "
+            "site on the inducing variables"
+        )
     if blocks is not None and model.inducing is None:
         raise ValueError(
             "blocks change nothing in a full GP, which is exact; give the model inducing "
@@ -36,6 +42,11 @@ def check_shapes(model: AbstractModel, data: Data) -> None:
     columns, outputs = data.rows.x.shape[-1], data.rows.y.shape[-1]
     check_side_names(data.rows.side, model.likelihood.side, "this likelihood")
     check_outputs(model.likelihood, data)
+    if model.likelihood.latents > 1 and outputs > 1:
+        raise ValueError(
+            f"{type(model.likelihood).__name__} has {model.likelihood.latents} latent functions "
+            f"and takes one output, y has {outputs}: fit a model to each"
+        )
     if isinstance(model.inducing, Points) and model.inducing.Z.shape[1] != columns:
         given = counted(model.inducing.Z.shape[1], "column")
         raise ValueError(
@@ -58,13 +69,12 @@ def check_outputs(likelihood: AbstractLikelihood, data: Data) -> None:
     """Raises ValueError for an observed output that the likelihood does not have."""
     y = np.asarray(data.rows.y)
     seen = np.broadcast_to(np.asarray(data.rows.presence), y.shape) > 0.0
-    support = likelihood.support
-    bad = np.argwhere(seen & ~np.asarray(support.contains(y)))  # type: ignore[arg-type]
+    bad = np.argwhere(seen & ~np.asarray(likelihood.accepts(y)))  # type: ignore[arg-type]
     if len(bad):
         value, name = float(y[tuple(bad[0])]), type(likelihood).__name__
         raise ValueError(
             f"y has {counted(len(bad), 'value')} that the {name} likelihood does not take (the "
-            f"first is {value:g}): it takes {support.value}"
+            f"first is {value:g}): it takes {likelihood.accepted}"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.methods import PowerEP
+from cavity.inference.methods import AbstractMethod, PowerEP, TiedPowerEP
 from cavity.learning.checks import (
     OutsideDomain,
     check_domains,
@@ -28,6 +28,7 @@ from cavity.learning.infer import (
 )
 from cavity.learning.objective import Objective
 from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed, minimise
+from cavity.learning.tied import Beliefs, TiedObjective, search
 from cavity.models.base import AbstractModel
 from cavity.numerics.summary import table
 from cavity.parameters import Positive, free_parts, from_real, to_real
@@ -72,7 +73,7 @@ def fit(
     y: Any,
     *,
     power: Any = 0.5,
-    method: PowerEP = PowerEP(),
+    method: AbstractMethod = PowerEP(),
     jitter: float = 1e-8,
     blocks: Any = None,
     rows: Mapping[str, Any] | None = None,
@@ -141,7 +142,7 @@ def fit(
         learned, minimum, jitter = run.all(
             model, stages, first_jitter(model, jitter), n_restarts, seed
         )
-        result = infer_from(learned, data, method, jitter)
+        result = infer_from(learned, data, method, jitter, run.beliefs, learned=True)
     return _result(result, learned, minimum, stages[-1], densities)
 
 
@@ -177,11 +178,12 @@ class _Run:
     """Runs of the optimiser on one data set."""
 
     data: Data
-    method: PowerEP
+    method: AbstractMethod
     densities: Any
     max_iterations: int
     tolerance: float
     callback: Callable[[Progress], None] | None
+    beliefs: Beliefs | None = None  # of tied factors, where the last search ended
 
     def all(
         self,
@@ -194,8 +196,9 @@ class _Run:
         """The best of the run from the model's parameters and of perturbed ones."""
         random = np.random.default_rng(seed)
         best: tuple[AbstractModel, Minimum, float] | None = None
-        evaluations = 0
+        evaluations, kept = 0, None
         for restart in range(n_restarts + 1):
+            self.beliefs = None
             start = model if restart == 0 else _perturbed(model, stages[-1], random)
             try:
                 found = self.staged(start, stages, jitter)
@@ -214,10 +217,11 @@ class _Run:
                 break
             evaluations += found[1].evaluations
             if best is None or found[1].objective < best[1].objective:
-                best = found
+                best, kept = found, self.beliefs
             if found[1].interrupted:
                 break
         assert best is not None
+        self.beliefs = kept
         return best[0], dataclasses.replace(best[1], evaluations=evaluations), best[2]
 
     def staged(
@@ -244,15 +248,8 @@ class _Run:
         self, model: AbstractModel, maps: Any, jitter: float
     ) -> tuple[AbstractModel, Minimum, float]:
         """One stage; run again from its best point where the jitter had to be raised."""
-        objective = Objective(
-            model,
-            self.data,
-            maps=maps,
-            densities=self.densities,
-            method=self.method,
-            jitter=jitter,
-        )
-        minimum = self._search(objective, np.zeros(objective.size))
+        objective = self._objective(model, maps, jitter)
+        minimum = self._search(objective, objective.first)
         for _ in range(3):
             if minimum.interrupted or objective.jitter == jitter:
                 break
@@ -263,18 +260,29 @@ class _Run:
             if before.converged and stuck and not minimum.converged:
                 changes |= {"converged": True, "message": before.message}
             minimum = dataclasses.replace(minimum, **changes)
+        if isinstance(objective, TiedObjective):
+            self.beliefs = objective.beliefs(minimum.x)
         return objective.model(minimum.x), minimum, objective.jitter
 
-    def _search(self, objective: Objective, x: np.ndarray) -> Minimum:
+    def _objective(
+        self, model: AbstractModel, maps: Any, jitter: float
+    ) -> Objective | TiedObjective:
+        settings = {"maps": maps, "densities": self.densities, "jitter": jitter}
+        if isinstance(self.method, TiedPowerEP):
+            start = {"beliefs": self.beliefs, **settings}
+            return TiedObjective(model, self.data, self.method, **start)
+        return Objective(model, self.data, method=self.method, **settings)
+
+    def _search(self, objective: Objective | TiedObjective, x: np.ndarray) -> Minimum:
+        limits: dict[str, Any] = {
+            "max_iterations": self.max_iterations,
+            "tolerance": self.tolerance * max(1.0, self.data.count / TOLERANT),
+            "callback": self.callback,
+        }
         try:
-            return minimise(
-                objective,
-                x,
-                bounds=objective.bounds,
-                max_iterations=self.max_iterations,
-                tolerance=self.tolerance * max(1.0, self.data.count / TOLERANT),
-                callback=self.callback,
-            )
+            if isinstance(objective, TiedObjective):
+                return search(objective, x, **limits)
+            return minimise(objective, x, bounds=objective.bounds, **limits)
         except StartFailed:
             if not objective.finite_value:
                 raise

@@ -14,12 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.energy import Sites, beliefs, empty_sites, energy
-from cavity.inference.factors import ExactFactor
+from cavity.inference.factors import ExactFactor, SiteFactor
 from cavity.inference.leave_one_out import leave_one_out
-from cavity.inference.methods import PowerEP
+from cavity.inference.methods import AbstractMethod, PowerEP, TiedPowerEP
+from cavity.inference.tied import tied_energy, tied_leave_one_out
 from cavity.learning.checks import check_domains, check_model, check_shapes
 from cavity.learning.data import Data, prepare
+from cavity.learning.optimise import StartFailed
 from cavity.learning.settle import EXACT, SiteReport, lay_out, no_sites, settle
+from cavity.learning.tied import Beliefs, counts, settle_tied
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior, posterior_of
 from cavity.numerics.linalg import MOST_JITTER, escalate
@@ -45,7 +48,7 @@ class Inference:
         jitter: share of the mean prior variance that was added to the covariance that had to be
             factorised; 0.0 for a full GP that needed none.
         sites: how the sites came about.
-        found: the sites themselves; None where every factor is exact.
+        found: the sites themselves; None where every factor is exact; of tied factors the beliefs.
         left_out: what `leave_one_out` gives.
     """
 
@@ -55,7 +58,7 @@ class Inference:
     message: str
     jitter: float
     sites: SiteReport
-    found: Sites | None
+    found: Any
     left_out: np.ndarray | None
 
     def leave_one_out(self) -> np.ndarray:
@@ -150,7 +153,7 @@ def infer(
     y: Any,
     *,
     power: Any = 0.5,
-    method: PowerEP = PowerEP(),
+    method: AbstractMethod = PowerEP(),
     jitter: float = 1e-8,
     blocks: Any = None,
     rows: Mapping[str, Any] | None = None,
@@ -219,26 +222,87 @@ def as_dtype(model: AbstractModel, data: Data) -> AbstractModel:
 
 
 def infer_from(
-    model: AbstractModel, data: Data, method: PowerEP, jitter: float, sites: Sites | None = None
+    model: AbstractModel,
+    data: Data,
+    method: AbstractMethod,
+    jitter: float,
+    start: Any = None,
+    *,
+    learned: bool = False,
 ) -> Inference:
-    """`infer` on prepared data, from the given sites (None: from zero)."""
-    level: float | None = jitter
+    """`infer` on prepared data.
+
+    Args:
+        model: the model.
+        data: prepared data.
+        method: the inference method.
+        jitter: the jitter to begin with.
+        start: sites to start from, or beliefs of tied factors; None for the prior.
+        learned: whether the beliefs of tied factors are those that were learned with the model.
+    """
     with one_blas_thread():
-        while level is not None:
-            used = jnp.asarray(level, data.rows.x.dtype)
-            if no_sites(model, data, method) is None:
-                found, report, done = None, EXACT, True
-            else:
-                found, report, done = settle(model, data, method, used, sites)
-            posterior, value, without = _posterior(model, data, method, used, found)
-            if np.isfinite(value):
-                message = _message(report, done=done)
-                found_out = _observed(without, data)
-                return Inference(
-                    posterior, -float(value), done, message, level, report, found, found_out
-                )
-            level = escalate(level)
-    raise NumericalError(culprit(model, data))
+        if isinstance(method, TiedPowerEP):
+            found = _tied(model, data, method, jitter, start, learned=learned)
+        else:
+            found = _by_sites(model, data, method, jitter, start)
+    if found is None:
+        raise NumericalError(culprit(model, data))
+    return found
+
+
+def _by_sites(
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: float, sites: Sites | None
+) -> Inference | None:
+    level: float | None = jitter
+    while level is not None:
+        used = jnp.asarray(level, data.rows.x.dtype)
+        if no_sites(model, data, method) is None:
+            found, report, done = None, EXACT, True
+        else:
+            found, report, done = settle(model, data, method, used, sites)
+        posterior, value, without = _posterior(model, data, method, used, found)
+        if np.isfinite(value):
+            message = _message(report, done=done)
+            left_out = _observed(without, data)
+            return Inference(
+                posterior, -float(value), done, message, level, report, found, left_out
+            )
+        level = escalate(level)
+    return None
+
+
+def _tied(
+    model: AbstractModel,
+    data: Data,
+    method: TiedPowerEP,
+    jitter: float,
+    beliefs: Beliefs | None,
+    *,
+    learned: bool,
+) -> Inference | None:
+    report, done, message = SiteReport(0, 0.0, 0, "learning"), True, "learned with the model"
+    if not learned or beliefs is None:
+        try:
+            beliefs, minimum, jitter = settle_tied(model, data, method, jitter, beliefs)
+        except StartFailed:
+            return None
+        by = "L-BFGS-B" if method.batch is None else "Adam"
+        report = SiteReport(minimum.iterations, 0.0, 0, by)
+        done, message = minimum.converged, minimum.message
+    used = jnp.asarray(jitter, data.rows.x.dtype)
+    posterior, value, without = _tied_posterior(model, data, method, used, beliefs)
+    if not np.isfinite(value):
+        return None
+    left_out = _observed(without, data)
+    return Inference(posterior, -float(value), done, message, jitter, report, beliefs, left_out)
+
+
+# What finished, where it was not plain sweeps.
+_BY = {
+    "double loop": " of the double loop",
+    "line search": " of the line search",
+    "Newton's method": " of Newton's method",
+}
 
 
 def _message(report: SiteReport, *, done: bool) -> str:
@@ -246,8 +310,7 @@ def _message(report: SiteReport, *, done: bool) -> str:
         return "closed form"
     count = counted(report.sweeps, "sweep")
     if done:
-        by = "" if report.finished_by == "parallel sweeps" else f" of the {report.finished_by}"
-        return f"sites converged after {count}{by}"
+        return f"sites converged after {count}{_BY.get(report.finished_by, '')}"
     return (
         f"sites did not converge: {count} left a residual of {report.residual:.2g} deviations and "
         f"{counted(report.skipped, 'site')} skipped"
@@ -256,15 +319,30 @@ def _message(report: SiteReport, *, done: bool) -> str:
 
 @eqx.filter_jit
 def _posterior(
-    model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar, sites: Sites | None
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites | None
 ) -> tuple[AbstractPosterior, Scalar, Array | None]:
     graph = lay_out(model, data, method, jitter)
     found = empty_sites(graph) if sites is None else sites
-    (belief,) = q = beliefs(graph, found)
+    q = beliefs(graph, found)
     factor = graph.factors[0]
-    edge = factor.edge if isinstance(factor, ExactFactor) else factor.edges[0]
-    posterior = posterior_of(model, edge.view, belief, data.rows, single=data.single)  # type: ignore[arg-type]
+    edges = (factor.edge,) if isinstance(factor, ExactFactor) else factor.edges
+    views = tuple(edge.view for edge in edges)
+    posterior = posterior_of(model, views, q, data.rows, single=data.single)
     return posterior, energy(graph, found), leave_one_out(graph, found, q)
+
+
+@eqx.filter_jit
+def _tied_posterior(
+    model: AbstractModel, data: Data, method: TiedPowerEP, jitter: Scalar, beliefs: Beliefs
+) -> tuple[AbstractPosterior, Scalar, Array]:
+    graph = lay_out(model, data, method, jitter)
+    (factor,) = graph.factors
+    assert isinstance(factor, SiteFactor)
+    views = tuple(edge.view for edge in factor.edges)
+    q, total = tuple(belief.belief() for belief in beliefs), counts(data)
+    posterior = posterior_of(model, views, q, data.rows, single=data.single)
+    value = tied_energy(graph, beliefs, total, jnp.ones((), data.rows.y.dtype))
+    return posterior, value, tied_leave_one_out(graph, beliefs, total)
 
 
 def _observed(densities: Array | None, data: Data) -> np.ndarray | None:

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.energy import Sites, empty_sites, energy
-from cavity.inference.methods import PowerEP
+from cavity.inference.methods import AbstractMethod, PowerEP
+from cavity.inference.sweep import sweep
 from cavity.learning.data import Data
 from cavity.learning.scales import coordinate_bounds, coordinate_scales
 from cavity.learning.settle import lay_out, no_sites, settle
@@ -44,7 +45,7 @@ class Objective:
         *,
         maps: Any = None,
         densities: Any = None,
-        method: PowerEP | None = None,
+        method: AbstractMethod | None = None,
         jitter: float = 1e-8,
     ):
         self.start, self.data, self.jitter = start, data, jitter
@@ -54,6 +55,7 @@ class Objective:
         self.origin = to_real(start, self.maps)
         self.scale = np.asarray(coordinate_scales(start, self.maps, data.rows), np.float64)
         self.bounds = coordinate_bounds(start, self.maps, data.rows)
+        self.first = np.zeros(self.scale.size)  # where the search begins
         self.empty = no_sites(start, data, self.method)
         self.sites = self.empty
         self.finite_value = True  # of the last evaluation, whatever its gradient
@@ -106,7 +108,7 @@ def _value_and_grad(
     maps: Any,
     densities: Any,
     data: Data,
-    method: PowerEP,
+    method: AbstractMethod,
     jitter: Scalar,
     sites: Sites | None,
 ) -> tuple[Scalar, Array]:
@@ -114,6 +116,8 @@ def _value_and_grad(
         model = from_real(real, start, maps)
         graph = lay_out(model, data, method, jitter)
         found = empty_sites(graph) if sites is None else sites
+        for _ in range(method.renewals if sites is not None else 0):
+            found, _, _ = sweep(graph, found, 1.0)
         return energy(graph, found) - log_prior(model, densities)
 
     return jax.value_and_grad(loss)(real)

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from cavity.inference.double_loop import Inner, coordinates, inner_maximum
 from cavity.inference.energy import Graph, Held, Sites, beliefs, marginals
-from cavity.inference.methods import PowerEP
+from cavity.inference.methods import AbstractMethod
 from cavity.learning.data import Data
 from cavity.models.base import AbstractModel
 from cavity.numerics.powers import frozen
@@ -28,14 +28,14 @@ ROUNDS, ITERATIONS, REACH = 40, 60, 2.0
 POLISHES = 20
 
 
-def lay_out(model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar) -> Graph:
+def lay_out(model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar) -> Graph:
     """The model's graph on prepared data."""
     return model.graph(data.rows, power=data.power, method=method, jitter=jitter, chunk=data.chunk)
 
 
 @eqx.filter_jit
 def _seen(
-    model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar, sites: Sites
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> tuple[Held, Array]:
     graph = lay_out(model, data, method, jitter)
     held = marginals(graph, beliefs(graph, sites))
@@ -46,7 +46,7 @@ def _seen(
 def _inner(
     model: AbstractModel,
     data: Data,
-    method: PowerEP,
+    method: AbstractMethod,
     jitter: Scalar,
     sites: Sites,
     held: Held,
@@ -60,7 +60,7 @@ def _inner(
 class _Outer:
     """A descent under way: where it is, and the inner maximum there."""
 
-    fixed: tuple[AbstractModel, Data, PowerEP, Scalar]
+    fixed: tuple[AbstractModel, Data, AbstractMethod, Scalar]
     zero: Sites
     held: Held  # for its structure
     place: Array
@@ -158,7 +158,12 @@ class _Outer:
 
 
 def double_loop(
-    model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar, zero: Sites, near: Sites
+    model: AbstractModel,
+    data: Data,
+    method: AbstractMethod,
+    jitter: Scalar,
+    zero: Sites,
+    near: Sites,
 ) -> tuple[Sites, int]:
     """The sites where the outer problem ends, and the inner steps that it took.
 

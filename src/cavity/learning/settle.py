@@ -1,4 +1,4 @@
-"""Bringing sites to their fixed point: sweeps first, the double loop where they fail."""
+"""Bringing sites to their fixed point: sweeps first, and what converges where they fail."""
 
 import dataclasses
 
@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.inference.batches import in_batches
 from cavity.inference.energy import Graph, Sites, empty_sites
-from cavity.inference.methods import PowerEP
-from cavity.inference.sweep import SweepRecord, parallel, sweep
+from cavity.inference.methods import AbstractMethod, Laplace, ModeSearch, PowerEP
+from cavity.inference.sweep import SweepRecord, descend, parallel, sweep
 from cavity.learning.data import Data
 from cavity.learning.outer_loop import double_loop, lay_out
 from cavity.models.base import AbstractModel
-from cavity.numerics.powers import frozen
+from cavity.numerics.powers import frozen, is_exactly
 from cavity.numerics.types import Array, Scalar
 
 # What the double loop counts as converged: the residual of the sweeps, in deviations.
@@ -43,7 +44,7 @@ class SiteReport:
 EXACT = SiteReport(0, 0.0, 0, "exact")
 
 
-def no_sites(model: AbstractModel, data: Data, method: PowerEP) -> Sites | None:
+def no_sites(model: AbstractModel, data: Data, method: AbstractMethod) -> Sites | None:
     """Sites of precision zero; None where every factor is exact."""
     shapes = eqx.filter_eval_shape(
         lambda: empty_sites(lay_out(model, data, method, jnp.zeros(())))
@@ -54,7 +55,11 @@ def no_sites(model: AbstractModel, data: Data, method: PowerEP) -> Sites | None:
 
 
 def settle(
-    model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar, sites: Sites | None = None
+    model: AbstractModel,
+    data: Data,
+    method: AbstractMethod,
+    jitter: Scalar,
+    sites: Sites | None = None,
 ) -> tuple[Sites, SiteReport, bool]:
     """The sites at their fixed point, how they got there, and whether they did.
 
@@ -69,34 +74,56 @@ def settle(
     zero = no_sites(model, data, method)
     assert zero is not None
     found, record = _swept(model, data, method, jitter, zero if sites is None else sites)
-    if sites is not None and not record.converged:
-        found, record = _swept(model, data, method, jitter, zero)
-    report, done = _report(record), bool(record.converged)
-    if done or not method.fallback:
+    used = int(record.sweeps)
+    if not record.converged and (sites is not None or isinstance(method, Laplace)):
+        start, more = _start(model, data, method, jitter, zero)
+        found, record = _swept(model, data, method, jitter, start)
+        used += more + int(record.sweeps)
+    report = SiteReport(used, float(record.residual), _count(record.skipped), _by(method))
+    done = bool(record.converged)
+    if done or not (isinstance(method, PowerEP) and method.fallback):
         return found, report, done
-    start = _gentle(model, data, method, jitter, zero)
-    again, steps = double_loop(model, data, method, jitter, zero, start)
-    residual, skipped = _residual(model, data, method, jitter, again)
+    if is_exactly(data.power, 0.0) and data.rows.power is None:
+        again, record = _descended(model, data, method, jitter, zero)
+        name, steps, done = "line search", int(record.sweeps), bool(record.converged)
+        residual, skipped = record.residual, record.skipped
+    else:
+        start = _gentle(model, data, method, jitter, zero)
+        again, steps = double_loop(model, data, method, jitter, zero, start)
+        residual, skipped = _residual(model, data, method, jitter, again)
+        name = "double loop"
+        done = float(residual) < max(method.tolerance, MATCHED) and int(skipped) == 0
     if not (report.skipped or float(residual) < report.residual):
         return found, report, False
-    done = float(residual) < max(method.tolerance, MATCHED) and int(skipped) == 0
-    count = report.sweeps + steps
-    return again, SiteReport(count, float(residual), int(skipped), "double loop"), done
+    return again, SiteReport(used + steps, float(residual), _count(skipped), name), done
 
 
-def _report(record: SweepRecord) -> SiteReport:
-    skipped = float(record.skipped)
-    return SiteReport(
-        int(record.sweeps),
-        float(record.residual),
-        round(skipped) if np.isfinite(skipped) else 0,
-        "parallel sweeps",
-    )
+def _start(
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, zero: Sites
+) -> tuple[Sites, int]:
+    """Where to start anew, and the sweeps that took: for Laplace's method near the mode."""
+    if not isinstance(method, Laplace):
+        return zero, 0
+    found, record = _swept(model, data, ModeSearch(), jitter, zero)
+    return found, int(record.sweeps)
+
+
+def _by(method: AbstractMethod) -> str:
+    """What sweeps of a method are called."""
+    if isinstance(method, Laplace):
+        return "Newton's method"
+    if method.batch is None:
+        return "parallel sweeps"
+    return "sequential sweeps" if method.batch == 1 else "minibatch sweeps"
+
+
+def _count(skipped: Array) -> int:
+    return round(float(skipped)) if np.isfinite(float(skipped)) else 0
 
 
 @eqx.filter_jit
 def _swept(
-    model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar, sites: Sites
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> tuple[Sites, SweepRecord]:
     found, record = swept(lay_out(model, data, method, jitter), method, sites)
     assert record is not None
@@ -104,26 +131,42 @@ def _swept(
 
 
 def swept(
-    graph: Graph, method: PowerEP, sites: Sites | None = None
+    graph: Graph, method: AbstractMethod, sites: Sites | None = None
 ) -> tuple[Sites, SweepRecord | None]:
     """Sites after parallel sweeps, constant under differentiation; no record if all exact."""
     start = empty_sites(graph) if sites is None else sites
     if all(store is None for store in start):
         return start, None
-    limits = {"tolerance": method.tolerance, "max_sweeps": method.max_sweeps}
-    found, record = parallel(frozen(graph), start, step=method.step, **limits)
+    limits = {
+        "step": method.step,
+        "tolerance": method.tolerance,
+        "max_sweeps": method.max_sweeps,
+    }
+    if method.batch is None:
+        found, record = parallel(frozen(graph), start, **limits)
+    else:
+        found, record = in_batches(frozen(graph), start, batch=method.batch, **limits)
     return frozen(found), record
 
 
 @eqx.filter_jit
+def _descended(
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
+) -> tuple[Sites, SweepRecord]:
+    graph = frozen(lay_out(model, data, method, jitter))
+    limits = {"tolerance": method.tolerance, "max_sweeps": method.max_sweeps}
+    return descend(graph, sites, **limits)
+
+
+@eqx.filter_jit
 def _residual(
-    model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar, sites: Sites
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> tuple[Array, Array]:
     return sweep(lay_out(model, data, method, jitter), sites, 1.0)[1:]
 
 
 def _gentle(
-    model: AbstractModel, data: Data, method: PowerEP, jitter: Scalar, zero: Sites
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, zero: Sites
 ) -> Sites:
     """Sites of a smaller power, whose beliefs are near; of precision zero where none converge.
 

@@ -26,6 +26,8 @@ QUARTILES = 1.349
 ROUNDING = 1e-6
 # Logarithms and log odds beyond are lost in rounding.
 LARGEST = 700.0
+# The share next to 1.
+BELOW_ONE = 1.0 - 2.0**-53
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -193,7 +195,7 @@ def _odds(y: np.ndarray) -> np.ndarray:
 
 
 def _share(t: np.ndarray) -> np.ndarray:
-    return np.exp(-np.logaddexp(0.0, -t))
+    return np.minimum(np.exp(-np.logaddexp(0.0, -t)), BELOW_ONE)
 
 
 def _share_slope(t: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """What a likelihood is, and all that follows from its density."""
 
 import abc
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,9 +14,25 @@ from cavity.numerics import quadrature
 from cavity.numerics.powers import Power
 from cavity.numerics.quadrature import Landmark, Measure, Tilted
 from cavity.numerics.summary import table
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array, Bool, Float
 
 NONE: Side = {}
+
+
+class Bound(NamedTuple):
+    r"""$\exp(c + s (f - f_0) - \tfrac12 \tau (f - f_0)^2)$, below a density everywhere.
+
+    Attributes:
+        centre: $f_0$.
+        slope: $s$.
+        precision: $\tau$.
+        constant: $c$.
+    """
+
+    centre: Float[Array, "..."]
+    slope: Float[Array, "..."]
+    precision: Float[Array, "..."]
+    constant: Float[Array, "..."]
 
 
 class AbstractLikelihood(eqx.Module):
@@ -28,18 +44,24 @@ class AbstractLikelihood(eqx.Module):
     To implement:
         `support`, what outputs may be, and `log_prob(f, y)`. Parameters are declared as in
         kernels. `landmarks` makes the quadrature sharp and fast; closed forms override
-        `log_power_mean`, `tilted` and `predictive`.
+        `log_power_mean`, `tilted` and `predictive`. Where the default does not fit, `guess` and,
+        of labels, `classes` are overridden too.
 
     Attributes:
         support: what outputs may be.
         side: names of the side data that `log_prob` takes as keywords.
         log_concave: whether the density is log-concave in f for every y; sites then never have
             negative precisions.
+        smooth: whether the log density has two derivatives in f everywhere.
+        latents: latent functions that an output depends on; with several, means and variances of
+            f have them along a first axis.
     """
 
     support: eqx.AbstractClassVar[Support]
     side: ClassVar[tuple[str, ...]] = ()
     log_concave: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
+    latents: ClassVar[int] = 1
 
     def __str__(self) -> str:
         return table(self)
@@ -74,6 +96,42 @@ class AbstractLikelihood(eqx.Module):
             **side: side data of the rows.
         """
         return None
+
+    @property
+    def has_bound(self) -> bool:
+        """Whether there is a Gaussian lower bound of the density, `bound`."""
+        return False
+
+    def bound(
+        self,
+        mean: Float[Array, "..."],
+        var: Float[Array, "..."],
+        y: Float[Array, "..."],
+        **side: Any,
+    ) -> Bound:
+        """The Gaussian lower bound with the largest expected logarithm under N(f; mean, var).
+
+        Raises:
+            NotImplementedError: where there is none.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no Gaussian lower bound")
+
+    @property
+    def classes(self) -> int:
+        """The number of classes, where outputs are labels."""
+        return 2
+
+    def accepts(self, y: Float[Array, "..."]) -> Bool[Array, "..."]:
+        """Whether each value is a possible output."""
+        inside = self.support.contains(y)
+        return inside & (y < self.classes) if self.support is Support.LABELS else inside
+
+    @property
+    def accepted(self) -> str:
+        """What outputs may be, in words."""
+        if self.support is not Support.LABELS:
+            return self.support.value
+        return f"the labels 0 {'and' if self.classes == 2 else 'to'} {self.classes - 1}"
 
     def guess(self, y: np.ndarray, **side: Any) -> np.ndarray:
         """Rough latent values that would give these outputs, for starting values.

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import log_ndtr
 
-from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.predictive import AbstractPredictive, Side
+from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
+from cavity.likelihoods.predictive import AbstractPredictive, Side, check_outputs, levels
 from cavity.likelihoods.support import Support
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.powers import Power, is_exactly
@@ -24,12 +24,11 @@ class BernoulliPredictive(AbstractPredictive):
     log_odds: Float[Array, "..."]
 
     def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        check_outputs(y, self.mean)
         return jax.nn.log_sigmoid((2.0 * y - 1.0) * self.log_odds)
 
     def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
-        level = jnp.asarray(p, self.log_odds.dtype)
-        level = level.reshape(level.shape + (1,) * self.log_odds.ndim)
-        return jnp.where(level > jax.nn.sigmoid(-self.log_odds), 1.0, 0.0)
+        return jnp.where(levels(p, self.mean) > jax.nn.sigmoid(-self.log_odds), 1.0, 0.0)
 
 
 class Bernoulli(AbstractLikelihood):
@@ -64,6 +63,21 @@ class Bernoulli(AbstractLikelihood):
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
     ) -> tuple[Landmark, ...]:
         return ((jnp.zeros_like(mean), jnp.ones_like(mean)),)
+
+    @property
+    def has_bound(self) -> bool:
+        return self.link == "logit"
+
+    def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
+        if not self.has_bound:
+            raise NotImplementedError("the probit link has no Gaussian lower bound")
+        # σ(±f) ≥ σ(ξ) exp((±f - ξ)/2 - λ (f² - ξ²)),  λ = tanh(ξ/2)/4ξ,  ξ² = E f²
+        reach = jnp.sqrt(mean**2 + var)
+        near = reach < 1e-4
+        safe = jnp.where(near, 1.0, reach)
+        curve = jnp.where(near, 0.125 - reach**2 / 96.0, 0.25 * jnp.tanh(0.5 * safe) / safe)
+        constant = jax.nn.log_sigmoid(reach) - 0.5 * reach + curve * reach**2
+        return Bound(jnp.zeros_like(mean), y - 0.5, 2.0 * curve, constant)
 
     def log_power_mean(
         self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE

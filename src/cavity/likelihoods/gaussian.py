@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 
-from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.predictive import AbstractPredictive, Side
+from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
+from cavity.likelihoods.predictive import AbstractPredictive, Side, check_outputs, levels
 from cavity.likelihoods.support import Support
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.linalg import safe_sqrt
@@ -23,12 +23,11 @@ class NormalPredictive(AbstractPredictive):
     var: Float[Array, "..."]
 
     def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        check_outputs(y, self.mean)
         return -0.5 * (LOG_2PI + jnp.log(self.var) + (y - self.mean) ** 2 / self.var)
 
     def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
-        z = ndtri(jnp.asarray(p, self.mean.dtype))
-        z = z.reshape(z.shape + (1,) * self.mean.ndim)
-        return self.mean + z * jnp.sqrt(self.var)
+        return self.mean + ndtri(levels(p, self.mean)) * jnp.sqrt(self.var)
 
 
 class Gaussian(AbstractLikelihood):
@@ -63,6 +62,21 @@ class Gaussian(AbstractLikelihood):
     ) -> Float[Array, "..."]:
         s = self.noise_variance(**side)
         return -0.5 * (LOG_2PI + jnp.log(s) + (y - f) ** 2 / s)
+
+    @property
+    def has_bound(self) -> bool:
+        return True
+
+    def bound(
+        self,
+        mean: Float[Array, "..."],
+        var: Float[Array, "..."],
+        y: Float[Array, "..."],
+        **side: Any,
+    ) -> Bound:
+        # its own bound, wherever it is to touch
+        s = jnp.broadcast_to(self.noise_variance(**side), mean.shape)
+        return Bound(y, jnp.zeros_like(mean), 1.0 / s, -0.5 * (LOG_2PI + jnp.log(s)))
 
     def log_power_mean(
         self,

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
@@ -21,6 +22,8 @@ Side = Mapping[str, Array]
 HALVINGS, POLISHES = 40, 3
 # The bracket reaches this many times its unit, as a power of e.
 REACH = 60.0
+# No quantile of counts is larger: half of them would be lost in rounding.
+LARGEST_COUNT = 2.0**50
 # Counts that a distribution without a closed form is summed over.
 COUNTED = 1024
 # Panels and rounds of the search for the mass of a density without a closed form.
@@ -104,21 +107,54 @@ class MixturePredictive(AbstractPredictive):
     def _count(self, p: Array) -> Array:
         """The smallest count with at least this probability below or at it."""
         low = jnp.full_like(self.latent_mean, -1.0)
-        high = jnp.full_like(self.latent_mean, 2.0**50)
+        # at most mean + deviation √(p / (1 - p)), by Cantelli's inequality
+        most = self.mean + jnp.sqrt(self.var * p / (1.0 - p))
+        high = jnp.where(most < LARGEST_COUNT, jnp.ceil(most) + 1.0, LARGEST_COUNT)
 
-        def halve(_: Array | int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        def between(low: Array, high: Array) -> Array:
+            return jnp.floor(0.5 * (low + high))
+
+        def apart(ends: tuple[Array, Array]) -> Array:
+            return jnp.any((between(*ends) > ends[0]) & (between(*ends) < ends[1]))
+
+        def halve(ends: tuple[Array, Array]) -> tuple[Array, Array]:
             low, high = ends
-            middle = jnp.floor(0.5 * (low + high))
+            middle = between(low, high)
             below = self.cdf(middle) < p
             return jnp.where(below, middle, low), jnp.where(below, high, middle)
 
-        return jax.lax.fori_loop(0, 52, halve, (low, high))[1]
+        return jax.lax.while_loop(apart, halve, (low, high))[1]
+
+
+def check_outputs(y: Array, mean: Array) -> None:
+    """Raises ValueError unless there is one output for each distribution."""
+    if jnp.shape(y) != mean.shape:
+        raise ValueError(
+            f"y must have the shape of the predictions, {mean.shape}, given shape {jnp.shape(y)}"
+        )
+
+
+def check_levels(p: float | Array) -> None:
+    """Raises ValueError for numbers that are no probabilities strictly between 0 and 1."""
+    if isinstance(p, Tracer):
+        return
+    values = np.asarray(p, float)
+    if not np.all((values > 0.0) & (values < 1.0)):
+        raise ValueError(f"quantiles are asked for by probabilities in (0, 1), given {p}")
+
+
+def levels(p: float | Array, mean: Array) -> Array:
+    """Probabilities, checked, with axes that broadcast against the predictions."""
+    check_levels(p)
+    found = jnp.asarray(p, mean.dtype)
+    return found.reshape(found.shape + (1,) * mean.ndim)
 
 
 def _each(fn: Any, p: float | Array, dtype: Any) -> Array:
     """A function of one probability, over all of them: a leading axis where there are several."""
-    levels = jnp.asarray(p, dtype)
-    return fn(levels) if levels.ndim == 0 else jax.lax.map(fn, levels)
+    check_levels(p)
+    level = jnp.asarray(p, dtype)
+    return fn(level) if level.ndim == 0 else jax.lax.map(fn, level)
 
 
 def _scale(support: Support, centre: Array, var: Array) -> tuple[Any, Any]:
@@ -127,13 +163,17 @@ def _scale(support: Support, centre: Array, var: Array) -> tuple[Any, Any]:
         unit = jnp.sqrt(var) + 1e-3 * (1.0 + jnp.abs(centre))
         return lambda t: centre + unit * jnp.sinh(t), lambda t: unit * jnp.cosh(t)
     if support is Support.UNIT:
-        return jax.nn.sigmoid, lambda t: jax.nn.sigmoid(t) * jax.nn.sigmoid(-t)
+        limits = jnp.finfo(centre.dtype)
+        inside = float(limits.tiny), 1.0 - 0.5 * float(limits.eps)
+        to_share = lambda t: jnp.clip(jax.nn.sigmoid(t), *inside)  # noqa: E731
+        return to_share, lambda t: jax.nn.sigmoid(t) * jax.nn.sigmoid(-t)
     return jnp.exp, jnp.exp
 
 
 def _within(likelihood: Any, mean: Array, var: Array, y: Array, side: Side) -> Array:
     """Log predictive density; minus infinity for an output outside the support."""
-    inside = likelihood.support.contains(y)
+    check_outputs(y, mean)
+    inside = likelihood.accepts(y)
     safe = jnp.where(inside, y, 0.5 if likelihood.support is Support.UNIT else 1.0)
     return jnp.where(inside, likelihood.log_power_mean(mean, var, safe, 1.0, side), -jnp.inf)
 
@@ -191,7 +231,7 @@ def grid_predictive(likelihood: Any, mean: Array, var: Array, side: Side) -> Gri
         return likelihood.log_power_mean(mean, var, y, 1.0, side)
 
     if support.discrete:
-        count = 2 if support is Support.LABELS else COUNTED
+        count = likelihood.classes if support is Support.LABELS else COUNTED
         values = jnp.arange(count, dtype=mean.dtype).reshape(-1, *ones)
         grid = jnp.broadcast_to(values, (count, *mean.shape))
         mass = jnp.exp(jax.lax.map(density, grid))
@@ -225,5 +265,5 @@ def _searched(log_density: Any, like: Array) -> Array:
     edges = jnp.broadcast_to(edges, (edges.shape[0], *like.shape))
     for _ in range(ROUNDS):
         value = jax.lax.map(log_density, edges)
-        edges = quadrature.moved_to_mass(edges, jnp.nan_to_num(value, nan=-1e300, neginf=-1e300))
+        edges = quadrature.moved_to_mass(edges, quadrature.bounded(value))
     return edges

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from jax.scipy.special import betainc, gammaln
 
-from cavity.likelihoods.base import NONE, AbstractLikelihood
+from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
 from cavity.likelihoods.predictive import AbstractPredictive, MixturePredictive, Side
 from cavity.likelihoods.support import Support
 from cavity.numerics.powers import Power
@@ -52,6 +52,18 @@ class StudentT(AbstractLikelihood):
     ) -> tuple[Landmark, ...]:
         return ((y, jnp.broadcast_to(self.scale, y.shape)),)
 
+    @property
+    def has_bound(self) -> bool:
+        return True
+
+    def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
+        # γ = (νσ² + E r²)/(ν + 1) touches at r² = E r²
+        nu, square = self.df, (y - mean) ** 2 + var
+        total = nu * self.scale**2 + square
+        precision = (nu + 1.0) / total
+        constant = self.log_prob(jnp.sqrt(square), jnp.zeros_like(y)) + 0.5 * precision * square
+        return Bound(y, jnp.zeros_like(mean), precision, constant)
+
     def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
         """Mean and variance of y given f; the variance is infinite where df is at most 2."""
         finite = self.df > 2.0
@@ -83,6 +95,7 @@ class Laplace(AbstractLikelihood):
 
     support: ClassVar[Support] = Support.REAL
     log_concave: ClassVar[bool] = True
+    smooth: ClassVar[bool] = False
 
     def __init__(self, scale: Any = 0.3):
         self.scale = scale
@@ -100,6 +113,17 @@ class Laplace(AbstractLikelihood):
         middle = jnp.clip(y, mean - pull, mean + pull)
         width = jnp.broadcast_to(self.scale, y.shape)
         return (y, width), (middle, jnp.sqrt(var))
+
+    @property
+    def has_bound(self) -> bool:
+        return True
+
+    def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
+        # |r| ≤ (r²/ξ + ξ)/2, equal at r² = ξ² = E r²
+        reach = jnp.sqrt((y - mean) ** 2 + var)
+        precision = 1.0 / (self.scale * reach)
+        constant = -0.5 * reach / self.scale - jnp.log(2.0 * self.scale)
+        return Bound(y, jnp.zeros_like(mean), precision, constant)
 
     def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
         """Mean and variance of y given f."""

@@ -6,13 +6,13 @@ from cavity.numerics.types import Array, Bool, Float
 
 
 class Support(enum.Enum):
-    """The values that outputs may take."""
+    """The values that outputs may take; of labels a likelihood knows how many there are."""
 
     REAL = "real numbers"
     POSITIVE = "numbers above zero"
     UNIT = "numbers strictly between 0 and 1"
     COUNTS = "counts 0, 1, 2, ..."
-    LABELS = "the labels 0 and 1"
+    LABELS = "labels 0, 1, 2, ..."
 
     @property
     def discrete(self) -> bool:
@@ -25,8 +25,6 @@ class Support(enum.Enum):
             return y > 0.0
         if self is Support.UNIT:
             return (y > 0.0) & (y < 1.0)
-        if self is Support.COUNTS:
-            return (y >= 0.0) & (y % 1.0 == 0.0)
-        if self is Support.LABELS:
-            return (y == 0.0) | (y == 1.0)
+        if self.discrete:
+            return (y >= 0.0) & (y.round() == y) & (y < float("inf"))
         return abs(y) < float("inf")

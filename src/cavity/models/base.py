@@ -1,12 +1,13 @@
 """What a model is to inference and learning."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 
 from cavity.inducing.base import AbstractInducing
 from cavity.inference.energy import Graph
-from cavity.inference.methods import PowerEP
+from cavity.inference.methods import AbstractMethod
 from cavity.inference.rows import Rows
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
@@ -19,18 +20,29 @@ class AbstractModel(eqx.Module):
     """A latent function with a prior, and how outputs depend on it. Holds no data.
 
     To implement:
-        the four fields, and `graph`, which lays the model out on data as Gaussian variables and
-        factors. Inference, learning and prediction follow.
+        the four fields, `latents`, and `graph`, which lays the model out on data as Gaussian
+        variables and factors. Inference, learning and prediction follow.
     """
 
-    kernel: eqx.AbstractVar[AbstractKernel]
+    kernel: eqx.AbstractVar[AbstractKernel | tuple[AbstractKernel, ...]]
     likelihood: eqx.AbstractVar[AbstractLikelihood]
     inducing: eqx.AbstractVar[AbstractInducing | None]
-    mean: eqx.AbstractVar[AbstractMean]
+    mean: eqx.AbstractVar[AbstractMean | tuple[AbstractMean, ...]]
+
+    @property
+    @abc.abstractmethod
+    def latents(self) -> tuple[Any, ...]:
+        """The model of every latent function, each with one kernel and one mean."""
 
     @abc.abstractmethod
     def graph(
-        self, rows: Rows, *, power: Power, method: PowerEP, jitter: float | Scalar, chunk: int
+        self,
+        rows: Rows,
+        *,
+        power: Power,
+        method: AbstractMethod,
+        jitter: float | Scalar,
+        chunk: int,
     ) -> Graph:
         """The model laid out for inference on these rows.
 

@@ -3,15 +3,15 @@
 from typing import Any
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 
 from cavity.inducing.base import AbstractInducing
+from cavity.inference.correlated import Correlated, Identity
 from cavity.inference.energy import Graph
 from cavity.inference.factors import Edge, ExactFactor, Factor, SiteFactor
-from cavity.inference.graph import AbstractView, Correlated, Identity, Whitened
-from cavity.inference.methods import PowerEP
+from cavity.inference.graph import AbstractVariable, AbstractView
+from cavity.inference.methods import AbstractMethod
 from cavity.inference.rows import Rows
+from cavity.inference.whitened import Whitened
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
@@ -20,21 +20,15 @@ from cavity.models.base import AbstractModel
 from cavity.models.views import OutputMean, inducing_view
 from cavity.numerics.linalg import jittered
 from cavity.numerics.powers import Power
-from cavity.numerics.quadrature import Tilted
 from cavity.numerics.summary import table
-from cavity.numerics.types import Array, Scalar
+from cavity.numerics.types import Scalar
+from cavity.numerics.words import counted
 
-_HOMES = {
-    "kernel": "kernels",
-    "likelihood": "likelihoods",
-    "inducing": "inducing",
-    "mean": "means",
-}
-_EXAMPLES = {
-    "kernel": "RBF()",
-    "likelihood": "Gaussian()",
-    "inducing": "Points(Z)",
-    "mean": "Constant()",
+_PARTS = {
+    "kernel": "kernels, such as RBF()",
+    "likelihood": "likelihoods, such as Gaussian()",
+    "inducing": "inducing, such as Points(Z)",
+    "mean": "means, such as Constant()",
 }
 
 
@@ -48,13 +42,20 @@ class GP(AbstractModel):
     rows. With M of them inference costs N M². The approximation is chosen where inference is
     asked for (`power`), not here.
 
+    Some likelihoods depend on several latent functions. They have the same kernel and mean, or
+    one each, as tuples.
+
     Parameters are used as given, in the units of the data. `print(model)` is a table of them.
 
     Args:
-        kernel: covariance function.
+        kernel: covariance function; or a tuple, one per latent function.
         likelihood: density of an output given the function.
-        inducing: inducing variables, or None for the full GP.
-        mean: prior mean function, or None for zero.
+        inducing: inducing variables, or None for the full GP; those of every latent function.
+        mean: prior mean function, or None for zero; or a tuple, one per latent function.
+
+    Raises:
+        TypeError: for parts that are not what they should be.
+        ValueError: for tuples that do not have one entry per latent function.
 
     References:
         Bui (2017), S3, S4 and S21; van der Wilk (2018), items 10 and 25.
@@ -67,85 +68,86 @@ class GP(AbstractModel):
 
     def __init__(
         self,
-        kernel: AbstractKernel,
+        kernel: AbstractKernel | tuple[AbstractKernel, ...],
         likelihood: AbstractLikelihood,
         inducing: AbstractInducing | None = None,
-        mean: AbstractMean | None = None,
+        mean: AbstractMean | tuple[AbstractMean, ...] | None = None,
     ):
-        parts = (
-            ("kernel", kernel, AbstractKernel),
-            ("likelihood", likelihood, AbstractLikelihood),
-            ("inducing", inducing, AbstractInducing | None),
-            ("mean", mean, AbstractMean | None),
-        )
-        for name, part, kind in parts:
-            if not isinstance(part, kind):
-                raise TypeError(
-                    f"{name} of a GP must be an object of cavity.{_HOMES[name]}, such as "
-                    f"{_EXAMPLES[name]}; given {type(part).__name__}"
+        _check_part("likelihood", likelihood, AbstractLikelihood)
+        _check_part("inducing", inducing, AbstractInducing | None)
+        mean = Zero() if mean is None else mean
+        for name, part, kind in (("kernel", kernel, AbstractKernel), ("mean", mean, AbstractMean)):
+            each = part if isinstance(part, tuple) else (part,)
+            for one in each:
+                _check_part(name, one, kind)
+            if isinstance(part, tuple) and len(part) != likelihood.latents:
+                raise ValueError(
+                    f"{type(likelihood).__name__} has "
+                    f"{counted(likelihood.latents, 'latent function')}, given a tuple of "
+                    f"{counted(len(part), name)}"
                 )
         self.kernel = kernel
         self.likelihood = likelihood
         self.inducing = inducing
-        self.mean = Zero() if mean is None else mean
+        self.mean = mean
+
+    @property
+    def latents(self) -> "tuple[GP, ...]":
+        """The model of every latent function: itself, or one each with its kernel and mean."""
+        count = self.likelihood.latents
+        if count == 1 and not isinstance(self.kernel, tuple) and not isinstance(self.mean, tuple):
+            return (self,)
+        kernels = self.kernel if isinstance(self.kernel, tuple) else (self.kernel,) * count
+        means = self.mean if isinstance(self.mean, tuple) else (self.mean,) * count
+        return tuple(
+            eqx.tree_at(lambda model: (model.kernel, model.mean), self, (k, m))
+            for k, m in zip(kernels, means, strict=True)
+        )
 
     def graph(
-        self, rows: Rows, *, power: Power, method: PowerEP, jitter: float | Scalar, chunk: int
+        self,
+        rows: Rows,
+        *,
+        power: Power,
+        method: AbstractMethod,
+        jitter: float | Scalar,
+        chunk: int,
     ) -> Graph:
+        exact = method.exact and isinstance(self.likelihood, Gaussian)
+        full = self.inducing is None
+        variables, edges = [], []
+        for i, part in enumerate(self.latents):
+            variable, view = part._laid_out(rows, jitter, method)
+            variables.append(variable)
+            edges.append(Edge(i, view))
+        size = rows.x.shape[0] if full else chunk
+        if exact:
+            noise = self.likelihood.noise_variance
+            factor: Factor = ExactFactor(edges[0], rows, noise, power, size)
+        else:
+            term = method.term(self.likelihood, exact=full)
+            factor = SiteFactor(tuple(edges), rows, term, power, size, method.sight)
+        return Graph(tuple(variables), (factor,))
+
+    def _laid_out(
+        self, rows: Rows, jitter: float | Scalar, method: AbstractMethod
+    ) -> tuple[AbstractVariable, AbstractView]:
+        """The variable of one latent function, and how rows see it."""
         mean = OutputMean(self.mean, rows.y.shape[-1])
         if self.inducing is None:
             prior = jittered(self.kernel.cross(rows.x, rows.x), jitter, self.kernel.diag(rows.x))
-            factor = self._factor(Identity(mean), rows, power, method, rows.x.shape[0])
-            mixed = not self.likelihood.log_concave
-            return Graph((Correlated(prior, mixed),), (factor,))
+            mixed = not (self.likelihood.log_concave or method.convex)
+            return Correlated(prior, mixed), Identity(mean)
         view = inducing_view(self.kernel, self.inducing, mean, jitter)
-        factor = self._factor(view, rows, power, method, chunk)
-        return Graph((Whitened(self.inducing.size),), (factor,))
-
-    def _factor(
-        self, view: AbstractView, rows: Rows, power: Power, method: PowerEP, chunk: int
-    ) -> Factor:
-        edge = Edge(0, view)
-        if method.exact and isinstance(self.likelihood, Gaussian):
-            return ExactFactor(edge, rows, self.likelihood.noise_variance, power, chunk)
-        term = LikelihoodTerm(self.likelihood)
-        return SiteFactor((edge,), rows, term, power, chunk, term.tilted)
+        return Whitened(self.inducing.size), view
 
     def __str__(self) -> str:
         return table(self)
 
 
-class LikelihoodTerm(eqx.Module):
-    """The log power mean of a likelihood on one latent function, for chunks of rows."""
-
-    likelihood: AbstractLikelihood
-
-    def __call__(
-        self, means: tuple[Array, ...], variances: tuple[Array, ...], rows: Rows, power: Power
-    ) -> Array:
-        (mean,), (var,) = means, variances
-        if not rows.blocked:
-            return self.likelihood.log_power_mean(mean, var, rows.y, power, rows.columns)
-        return _block_terms(self.likelihood, mean, var, rows, power)
-
-    def tilted(
-        self, means: tuple[Array, ...], variances: tuple[Array, ...], rows: Rows, power: Power
-    ) -> Tilted:
-        """The same with its slope and curvature in the mean."""
-        (mean,), (var,) = means, variances
-        return self.likelihood.tilted(mean, var, rows.y, power, rows.columns)
-
-
-def _block_terms(likelihood: Any, mean: Array, var: Array, rows: Rows, power: Power) -> Array:
-    if not isinstance(likelihood, Gaussian):
-        raise ValueError(
-            "blocks need a Gaussian likelihood: with any other, the term of a block is an "
-            "integral over all its rows; leave blocks=None"
+def _check_part(name: str, part: Any, kind: Any) -> None:
+    if not isinstance(part, kind):
+        raise TypeError(
+            f"{name} of a GP must be an object of cavity.{_PARTS[name]}; given "
+            f"{type(part).__name__}"
         )
-    y = jnp.swapaxes(rows.y, 1, 2)
-    presence = jnp.swapaxes(jnp.broadcast_to(rows.presence, rows.y.shape), 1, 2)
-    noise = jnp.broadcast_to(likelihood.noise_variance(**rows.columns), rows.y.shape)
-    blocks = (mean, var, y, presence, jnp.swapaxes(noise, 1, 2))
-    a = jnp.broadcast_to(jnp.asarray(power, y.dtype), y.shape[:1])
-    per_output = jax.vmap(likelihood.log_power_mean_block, in_axes=(0, 0, 0, 0, 0, None))
-    return jax.vmap(per_output)(*blocks, a)

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from cavity.inference.graph import CorrelatedBelief, WhitenedBelief
+from cavity.inference.correlated import CorrelatedBelief
 from cavity.inference.rows import Rows
+from cavity.inference.whitened import WhitenedBelief
 from cavity.likelihoods.base import AbstractPredictive
 from cavity.models.base import AbstractModel
 from cavity.models.views import InducingView, OutputMean
@@ -85,7 +86,8 @@ class AbstractPosterior(eqx.Module):
             X: inputs, (n, D).
 
         Returns:
-            `mean` and `var`, each (n,), or (n, P) if the model was given a matrix of outputs.
+            `mean` and `var`, each (n,), or (n, P) if the model was given a matrix of outputs;
+            of a likelihood with several latent functions, one column for each of them.
 
         Raises:
             ValueError: if X has the wrong number of columns or is not finite.
@@ -152,7 +154,9 @@ class AbstractPosterior(eqx.Module):
                 f"the model was fitted with a known {known} per row, so predicting y needs them "
                 f'too: pass rows={{"{missing[0]}": ...}}, or use marginals(X) for the function'
             )
-        if not self.single:
+        if self.model.likelihood.latents > 1:
+            mean, var = mean.T, var.T
+        elif not self.single:
             side = {name: values[:, None] for name, values in side.items()}
         return _predictive(self.model.likelihood, mean, var, side)
 
@@ -281,6 +285,32 @@ class FullPosterior(AbstractPosterior):
         return jnp.broadcast_to(cov, (self.outputs, *cov.shape[1:]))
 
 
+class LatentsPosterior(AbstractPosterior):
+    """Posterior of several latent functions of one output, which are columns of its moments.
+
+    Attributes:
+        parts: the posterior of each.
+    """
+
+    model: AbstractModel
+    parts: tuple[AbstractPosterior, ...]
+    n_inputs: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    side: tuple[str, ...] = eqx.field(static=True, default=())
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
+        means, variances = zip(*(part.moments(X) for part in self.parts), strict=True)
+        return jnp.concatenate(means, axis=1), jnp.concatenate(variances, axis=1)
+
+    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
+        return jnp.concatenate([part.covariance(X) for part in self.parts])
+
+
 def _predictive(likelihood: Any, mean: Array, var: Array, side: Any) -> AbstractPredictive:
     if isinstance(mean, Tracer):
         return likelihood.predictive(mean, var, side)
@@ -299,8 +329,8 @@ def _rows(X: Array, outputs: int) -> Rows:
 
 def posterior_of(
     model: AbstractModel,
-    view: Any,
-    belief: WhitenedBelief | CorrelatedBelief,
+    views: tuple[Any, ...],
+    beliefs: tuple[Any, ...],
     rows: Rows,
     *,
     single: bool,
@@ -309,8 +339,8 @@ def posterior_of(
 
     Args:
         model: the model.
-        view: how the data rows saw the variable.
-        belief: the variable's posterior.
+        views: how the data rows saw the variable of each latent function.
+        beliefs: the variables' posteriors.
         rows: the data.
         single: whether outputs were given as a vector.
     """
@@ -320,6 +350,24 @@ def posterior_of(
         "single": single,
         "side": tuple(sorted(rows.side)),
     }
+    parts = tuple(
+        _part(latent, view, belief, rows, shape)
+        for latent, view, belief in zip(model.latents, views, beliefs, strict=True)
+    )
+    if len(parts) == 1:
+        return parts[0]
+    shape |= {"outputs": len(parts), "single": False}
+    return LatentsPosterior(model=model, parts=parts, **shape)
+
+
+def _part(
+    model: AbstractModel,
+    view: Any,
+    belief: WhitenedBelief | CorrelatedBelief,
+    rows: Rows,
+    shape: dict[str, Any],
+) -> AbstractPosterior:
+    """The posterior of one latent function."""
     if isinstance(belief, WhitenedBelief):
         return SparsePosterior(model=model, view=view, belief=belief, **shape)
     return FullPosterior(

@@ -103,7 +103,7 @@ def searched_edges(
     )
     for _ in range(ROUNDS):
         value = log_prob(mean + sd * t)
-        t = _moved(t, jnp.nan_to_num(value, nan=-1e300, neginf=-1e300), power)
+        t = _moved(t, bounded(value), power)
     return mean + sd * t
 
 
@@ -116,20 +116,38 @@ def _moved(t: Array, value: Array, power: Power) -> Array:
     live = (drop > -45.0) | (gaussian > -22.0)
     # flattened densities, so that tails keep panels too
     signals = ((jnp.exp(0.15 * drop), 1.0), (jnp.exp(0.15 * gaussian), 0.3), (centred, 0.3))
-    return _equal_shares(t, live, signals)
+    return _equal_shares(t, live, signals, _bends(t, value))
+
+
+def bounded(value: Array) -> Array:
+    """Log values, those that are NaN or below all others at about the lowest that has a square."""
+    lowest = -(float(jnp.finfo(value.dtype).max) ** 0.49)
+    return jnp.maximum(jnp.nan_to_num(value, nan=lowest, neginf=lowest), lowest)
+
+
+def _bends(t: Array, value: Array) -> Array:
+    """How much a function of a standard Gaussian bends beside each panel, as kinks do."""
+    length = jnp.diff(t, axis=0)
+    slope = jnp.diff(value, axis=0) / jnp.where(length > 0.0, length, 1.0)
+    kink = jnp.abs(jnp.diff(slope, axis=0)) * jnp.exp(-0.15 * t[1:-1] ** 2)
+    none = jnp.zeros_like(kink[:1])
+    return jnp.concatenate([none, kink]) + jnp.concatenate([kink, none])
 
 
 def moved_to_mass(t: Array, log_density: Array) -> Array:
     """Edges moved to where a density, not normalised, has its mass."""
     drop = log_density - jnp.max(log_density, axis=0)
-    return _equal_shares(t, drop > -45.0, ((jnp.exp(0.15 * drop), 1.0),))
+    return _equal_shares(t, drop > -45.0, ((jnp.exp(0.15 * drop), 1.0),), 0.0)
 
 
-def _equal_shares(t: Array, live: Array, signals: Sequence[tuple[Array, float]]) -> Array:
+def _equal_shares(
+    t: Array, live: Array, signals: Sequence[tuple[Array, float]], bends: Array | float
+) -> Array:
     """Edges so that every panel has the same share of what varies where it is live."""
     length = jnp.diff(t, axis=0)
     counts = live[1:] | live[:-1]
     need = 0.7 * _share(jnp.where(counts, length, 0.0))
+    need = need + _share(jnp.where(counts, bends, 0.0))
     for signal, weight in signals:
         change = jnp.abs(jnp.diff(signal, axis=0))
         mass = 0.5 * (signal[1:] + signal[:-1]) * length
@@ -237,7 +255,7 @@ def mode(
 ) -> Landmark:
     r"""Mode and width of $\mathcal N(f; m, v)\, p(f)^a$ for a log-concave p, elementwise.
 
-    Newton's method on the derivative, bisecting where it leaves the bracket.
+    Newton's method on the derivative, bisecting where it leaves the bracket or gets slow.
 
     Args:
         slope: the derivative of log p in f.
@@ -252,16 +270,19 @@ def mode(
         value, bend = jax.jvp(slope, (f,), (jnp.ones_like(f),))
         return (mean - f) / var + power * value, 1.0 / var - power * bend
 
-    def step(_: Array | int, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        f, low, high = state
+    def step(_: Array | int, state: tuple[Array, ...]) -> tuple[Array, ...]:
+        f, low, high, last = state
         g, h = both(f)
         low, high = jnp.where(g > 0.0, f, low), jnp.where(g < 0.0, f, high)
-        new = f + g / h
-        inside = (new > low) & (new < high)
-        return jnp.where(inside, new, 0.5 * (low + high)), low, high
+        move, half = g / h, 0.5 * (high - low)
+        # an exponential takes Newton's method down by one at a time
+        quick = (jnp.abs(move) < 0.5 * last) | (move * g < 1e-6)
+        good = quick & (f + move > low) & (f + move < high)
+        new = jnp.where(good, f + move, low + half)
+        return new, low, high, jnp.where(good, jnp.abs(move), half)
 
     far = 1e4 * sd + jnp.abs(mean) + 1e3
-    start = (mean, mean - far, mean + far)
-    f, _, _ = jax.lax.fori_loop(0, steps, step, start)
+    start = (mean, mean - far, mean + far, jnp.full_like(mean, jnp.inf))
+    f = jax.lax.fori_loop(0, steps, step, start)[0]
     _, h = both(f)
     return f, 1.0 / jnp.sqrt(jnp.where((h > 0.0) & jnp.isfinite(h), h, 1.0 / var))

@@ -1,0 +1,187 @@
+"""Counts: Poisson, and negative binomial for those that scatter more."""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import betainc, gammaincc, gammaln, ndtr
+
+from cavity.likelihoods.base import NONE, AbstractLikelihood
+from cavity.likelihoods.loglinear import AbstractLogLinear, capped_exp, log_link_predictive
+from cavity.likelihoods.predictive import AbstractPredictive, Side
+from cavity.likelihoods.support import Support
+from cavity.numerics import quadrature
+from cavity.numerics.gaussian import LOG_2PI
+from cavity.numerics.powers import Power, log1p_ratio
+from cavity.numerics.quadrature import Landmark
+from cavity.numerics.types import Array, Float
+from cavity.parameters import positive
+
+# Above so many counts (and shape) distribution functions come from their expansion.
+MANY = 300.0
+# Above this shape differences of log gamma functions come from Stirling's series.
+STIRLING = 30.0
+
+
+class Poisson(AbstractLogLinear):
+    r"""Counts of rare events, $p(y \mid f) = \mu^y e^{-\mu} / y!$ with $\mu = e\, e^f$.
+
+    The exposure e, such as a time or a population, is side data of the rows
+    (`rows={"exposure": ...}`), 1 where there is none. The variance of the counts is their mean:
+    where they scatter more, `NegativeBinomial` is the better model.
+
+    References:
+        Rasmussen and Williams (2006), section 3.3; McCullagh and Nelder (1989), section 6.2.
+    """
+
+    support: ClassVar[Support] = Support.COUNTS
+    side: ClassVar[tuple[str, ...]] = ("exposure",)
+    sign: ClassVar[float] = 1.0
+
+    def terms(
+        self, y: Float[Array, "..."], *, exposure: Any = 1.0, **side: Any
+    ) -> tuple[Array, Array, Array]:
+        log_exposure = jnp.log(jnp.asarray(exposure, y.dtype))
+        return y * log_exposure - gammaln(y + 1.0), y, log_exposure
+
+    def guess(self, y: np.ndarray, *, exposure: Any = 1.0, **side: Any) -> np.ndarray:
+        """Logarithms of the rates."""
+        return np.log((y + 0.5) / exposure)
+
+    def moments(self, f: Array, *, exposure: Any = 1.0, **side: Any) -> tuple[Array, Array]:
+        """Mean and variance of y given f."""
+        mean = exposure * jnp.exp(f)
+        return mean, mean
+
+    def cdf(self, y: Array, f: Array, *, exposure: Any = 1.0, **side: Any) -> Array:
+        """Probability that the output is at most y given f."""
+        rate = exposure * capped_exp(f)
+        few = gammaincc(jnp.clip(jnp.floor(y) + 1.0, 1.0, MANY), rate)
+        return _cdf(y, rate, 0.0, few, y)
+
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
+        scale = side.get("exposure", 1.0)
+        return log_link_predictive(self, mean, var, side, linear=1.0, square=0.0, scale=scale)
+
+
+class NegativeBinomial(AbstractLikelihood):
+    r"""Counts that scatter more than Poisson ones, with mean $\mu = e\, e^f$.
+
+    $$p(y \mid f) = \frac{\Gamma(y + 1/d)}{\Gamma(1/d)\, y!}
+    \frac{(d \mu)^y}{(1 + d \mu)^{y + 1/d}}$$
+
+    The variance is $\mu + d \mu^2$; as the dispersion d tends to 0 the counts are Poisson. The
+    exposure e is side data of the rows (`rows={"exposure": ...}`), 1 where there is none.
+
+    Args:
+        dispersion: d.
+
+    References:
+        Cameron and Trivedi (2013), Regression Analysis of Count Data, section 3.3 (NB2).
+    """
+
+    dispersion: Float[Array, ""] = positive()
+
+    support: ClassVar[Support] = Support.COUNTS
+    side: ClassVar[tuple[str, ...]] = ("exposure",)
+    log_concave: ClassVar[bool] = True
+
+    def __init__(self, dispersion: Any = 0.5):
+        self.dispersion = dispersion
+
+    def log_prob(
+        self, f: Float[Array, "..."], y: Float[Array, "..."], *, exposure: Any = 1.0, **side: Any
+    ) -> Float[Array, "..."]:
+        d = self.dispersion
+        t = f + jnp.log(jnp.asarray(exposure, f.dtype))
+        growth = jax.nn.softplus(t + jnp.log(d))
+        # log Γ(y + 1/d)/Γ(1/d) dʸ + y log μ - (y + 1/d) log(1 + dμ)
+        return _rising(y, d) - gammaln(y + 1.0) + y * (t - growth) - growth / d
+
+    def landmarks(
+        self, mean: Array, var: Array, y: Array, power: Power, *, exposure: Any = 1.0, **side: Any
+    ) -> tuple[Landmark, ...]:
+        d, one = self.dispersion, jnp.ones_like(mean)
+        log_exposure = jnp.log(jnp.asarray(exposure, mean.dtype))
+        a = jnp.maximum(power, 1e-6)
+        # where the power of the density has its peak, or falls off if the peak is a wide one
+        count = jnp.maximum(y, 1.0 / a)
+        width = jnp.minimum(jnp.sqrt((1.0 + d * count) / (a * count)), 1.0)
+
+        def change(f: Array) -> Array:
+            z = f + log_exposure + jnp.log(d)
+            return y * jax.nn.sigmoid(-z) - jax.nn.sigmoid(z) / d
+
+        peak = quadrature.mode(change, mean, var, power)
+        bend = -(jnp.log(d) + log_exposure) * one
+        return ((jnp.log(count) - log_exposure) * one, width * one), (bend, one), peak
+
+    def guess(self, y: np.ndarray, *, exposure: Any = 1.0, **side: Any) -> np.ndarray:
+        """Logarithms of the rates."""
+        return np.log((y + 0.5) / exposure)
+
+    def moments(self, f: Array, *, exposure: Any = 1.0, **side: Any) -> tuple[Array, Array]:
+        """Mean and variance of y given f."""
+        mean = exposure * jnp.exp(f)
+        return mean, mean + self.dispersion * mean**2
+
+    def cdf(self, y: Array, f: Array, *, exposure: Any = 1.0, **side: Any) -> Array:
+        """Probability that the output is at most y given f."""
+        d, mean = self.dispersion, exposure * capped_exp(f)
+        few = jnp.minimum(1.0 / d, jnp.floor(y))
+        small = jnp.where(few < MANY, jnp.maximum(jnp.floor(y) + 1.0, 1.0), 1.0)
+        return _cdf(y, mean, d, betainc(1.0 / d, small, 1.0 / (1.0 + d * mean)), few)
+
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
+        scale, square = side.get("exposure", 1.0), self.dispersion
+        return log_link_predictive(self, mean, var, side, linear=1.0, square=square, scale=scale)
+
+
+def _rising(y: Array, d: Array) -> Array:
+    r"""$\log \Gamma(y + 1/d) - \log \Gamma(1/d) + y \log d$, accurate for every d > 0."""
+    r = 1.0 / jnp.maximum(d, 1.0 / STIRLING)
+    direct = gammaln(y + r) - gammaln(r) - y * jnp.log(r)
+    d = jnp.minimum(d, 1.0 / STIRLING)
+    # (r + y - ½) log(1 + yd) - y, and what Stirling's series has beyond
+    series = log1p_ratio(d, y) - y + (y - 0.5) * jnp.log1p(y * d)
+    series = series + _stirling(1.0 / d + y) - _stirling(1.0 / d)
+    return jnp.where(d < 1.0 / STIRLING, series, direct)
+
+
+def _stirling(x: Array) -> Array:
+    """log Γ(x) - (x - ½) log x + x - ½ log 2π for x of at least 30."""
+    s = 1.0 / x**2
+    return (1.0 / 12.0 - s * (1.0 / 360.0 - s * (1.0 / 1260.0 - s / 1680.0))) / x
+
+
+def _cdf(y: Array, mean: Array, d: Any, exact: Array, few: Array) -> Array:
+    r"""The distribution function of counts, by a uniform expansion where they are many.
+
+    $\Phi(w) + \phi(w) (1/w - 1/u)$ for $a = y + 1$, with
+    $w^2/2 = a \log(a/\mu) - (a + 1/d) \log \frac{1 + d a}{1 + d \mu}$.
+
+    Args:
+        y: counts.
+        mean: their mean.
+        d: dispersion.
+        exact: the values where counts are few.
+        few: counts, or the shape where it is less.
+
+    References:
+        Temme (1996), Special Functions, sections 11.2.4 and 11.3.3.
+    """
+    a = jnp.maximum(jnp.floor(y) + 1.0, 1.0)
+    mean = jnp.maximum(mean, 1e-300 if a.dtype == jnp.float64 else 1e-30)
+    z = (a - mean) / (1.0 + d * mean)
+    half = a * jnp.log1p((a - mean) / mean) - (1.0 + d * a) * log1p_ratio(d, z)
+    w = jnp.sign(a - mean) * jnp.sqrt(2.0 * jnp.maximum(half, 0.0))
+    u = z * jnp.sqrt((1.0 + d * a) / a)
+    # the difference 1/w - 1/u loses its digits there
+    near = jnp.abs(u) < float(jnp.finfo(a.dtype).eps) ** (1 / 7)
+    limit = (d * a - 1.0) / (3.0 * jnp.sqrt(a * (1.0 + d * a)))
+    safe_w, safe_u = (jnp.where(near | (x == 0.0), 1.0, x) for x in (w, u))
+    extra = jnp.where(near, limit, 1.0 / safe_w - 1.0 / safe_u)
+    many = ndtr(w) + jnp.exp(-0.5 * (w**2 + LOG_2PI)) * extra
+    found = jnp.where(few < MANY, exact, jnp.clip(many, 0.0, 1.0))
+    return jnp.where(y < 0.0, 0.0, found)

@@ -1,0 +1,80 @@
+"""Numbers above zero: gamma and exponential."""
+
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+from jax.scipy.special import gammainc, gammaln
+
+from cavity.likelihoods.base import NONE
+from cavity.likelihoods.loglinear import AbstractLogLinear, capped_exp, log_link_predictive
+from cavity.likelihoods.predictive import AbstractPredictive, Side
+from cavity.likelihoods.support import Support
+from cavity.numerics.types import Array, Float
+from cavity.parameters import positive
+
+
+class Gamma(AbstractLogLinear):
+    r"""Positive outputs with mean $e^f$ and a constant coefficient of variation.
+
+    $$p(y \mid f) = \frac{(k e^{-f})^k}{\Gamma(k)}\, y^{k - 1} \exp(-k y e^{-f})$$
+
+    The standard deviation is the mean over $\sqrt k$. A shape below 1 has its largest density at
+    zero.
+
+    Args:
+        shape: k.
+
+    References:
+        McCullagh and Nelder (1989), Generalized Linear Models, section 8.2.
+    """
+
+    shape: Float[Array, ""] = positive()
+
+    support: ClassVar[Support] = Support.POSITIVE
+    sign: ClassVar[float] = -1.0
+
+    def __init__(self, shape: Any = 2.0):
+        self.shape = shape
+
+    def terms(self, y: Float[Array, "..."], **side: Any) -> tuple[Array, Array, Array]:
+        k, log_y = self.shape, jnp.log(y)
+        constant = k * jnp.log(k) - gammaln(k) + (k - 1.0) * log_y
+        return constant, -k * jnp.ones_like(y), jnp.log(k) + log_y
+
+    def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
+        """Mean and variance of y given f."""
+        mean = jnp.exp(f)
+        return mean, mean**2 / self.shape
+
+    def cdf(self, y: Array, f: Array, **side: Any) -> Array:
+        """Probability that the output is at most y given f."""
+        return gammainc(self.shape, self.shape * capped_exp(jnp.log(y) - f))
+
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
+        return log_link_predictive(self, mean, var, side, linear=0.0, square=1.0 / self.shape)
+
+
+class Exponential(AbstractLogLinear):
+    r"""Waiting times, $p(y \mid f) = e^{-f} \exp(-y e^{-f})$, with mean $e^f$.
+
+    References:
+        McCullagh and Nelder (1989), Generalized Linear Models, section 8.2.
+    """
+
+    support: ClassVar[Support] = Support.POSITIVE
+    sign: ClassVar[float] = -1.0
+
+    def terms(self, y: Float[Array, "..."], **side: Any) -> tuple[Array, Array, Array]:
+        return jnp.zeros_like(y), -jnp.ones_like(y), jnp.log(y)
+
+    def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
+        """Mean and variance of y given f."""
+        mean = jnp.exp(f)
+        return mean, mean**2
+
+    def cdf(self, y: Array, f: Array, **side: Any) -> Array:
+        """Probability that the output is at most y given f."""
+        return -jnp.expm1(-capped_exp(jnp.log(y) - f))
+
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
+        return log_link_predictive(self, mean, var, side, linear=0.0, square=1.0)

@@ -1,0 +1,89 @@
+"""Sequential sweeps and minibatches reach the fixed point of parallel ones."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import cavity
+from cavity import inducing, kernels, likelihoods
+from cavity.inference.batches import _one_by_one
+from cavity.inference.energy import beliefs, empty_sites
+from tests.equivalence.problem import laid_out
+from tests.tolerances import assert_close
+
+RNG = np.random.default_rng(5)
+X = np.sort(RNG.uniform(-2.0, 2.0, 23))[:, None]
+LABELS = (np.sin(3.0 * X[:, 0]) + 0.4 * RNG.standard_normal(23) > 0.0).astype(float)
+POINTS = inducing.Points(np.linspace(-2.0, 2.0, 6)[:, None])
+
+
+def model(points=None, likelihood=None):
+    chosen = likelihoods.Bernoulli() if likelihood is None else likelihood
+    return cavity.GP(kernels.RBF(2.0, 0.6), chosen, points)
+
+
+@pytest.mark.parametrize("points", [None, POINTS], ids=["full", "sparse"])
+@pytest.mark.parametrize("batch", [1, 7])
+def test_jylanki_05_schedules_share_their_fixed_point(points, batch):
+    """jylanki 5, with two outputs of which some are missing."""
+    y = np.column_stack([LABELS, 1.0 - LABELS[::-1]])
+    y[[2, 11], 0] = np.nan
+    options = {"power": 0.7, "missing": "skip"}
+    parallel = cavity.infer(model(points), X, y, **options)
+    found = cavity.infer(model(points), X, y, method=cavity.PowerEP(batch=batch), **options)
+    assert found.converged
+    assert found.sites.finished_by == ("sequential sweeps" if batch == 1 else "minibatch sweeps")
+    assert found.sites.sweeps <= parallel.sites.sweeps
+    assert_close(found.log_evidence, parallel.log_evidence, "factorised")
+    for a, b in zip(found.posterior.marginals(X), parallel.posterior.marginals(X), strict=True):
+        assert_close(a, b, "fixed_point")
+
+
+@pytest.mark.parametrize("points", [None, POINTS], ids=["full", "sparse"])
+def test_jylanki_15_rank_one_updates_are_the_whole_computation(points):
+    """jylanki 15: moments carried through a sweep equal those from its sites."""
+    noise = likelihoods.StudentT(0.05, 4.0)
+    graph, _ = laid_out(model(points, noise), X, np.sin(3.0 * X[:, 0]) + 3.0 * LABELS, power=0.5)
+    (store,) = empty_sites(graph)
+    (factor,) = graph.factors
+    sweep = eqx.filter_jit(_one_by_one)
+    carried, new, _, _ = sweep(graph, factor, store, jnp.asarray(0.8), 1)
+    assert np.min(np.asarray(new[0].precision)) < 0.0
+    (whole,) = eqx.filter_jit(beliefs)(graph, (new,))
+    for a, b in zip(carried[0], whole.dense(), strict=True):
+        assert_close(a, b, "factorised")
+
+
+def test_damped_sequential_sweeps():
+    plain = cavity.infer(model(), X, LABELS, power=1.0)
+    found = cavity.infer(model(), X, LABELS, power=1.0, method=cavity.PowerEP(batch=1, step=0.5))
+    assert found.converged
+    assert_close(found.log_evidence, plain.log_evidence, "factorised")
+    with pytest.raises(ValueError, match="batch must be at least 1"):
+        cavity.PowerEP(batch=0)
+
+
+def test_sequential_sweeps_where_a_fixed_step_fails():
+    """The four points of jylanki 2.4: no fixed step converges, a step that adapts does."""
+    x, y = np.array([[0.0], [0.4], [0.8], [1.2]]), np.array([0.1, 0.3, 1.4, 0.2])
+    kernel = kernels.RBF(1.0, 0.7) + kernels.White(1e-6)
+    start = cavity.GP(kernel, likelihoods.StudentT(np.sqrt(0.02), 4.0))
+    for step in (0.8, 0.2):
+        fixed = cavity.PowerEP(batch=1, step=step, fallback=False)
+        assert not cavity.infer(start, x, y, power=1.0, method=fixed).converged
+    found = cavity.infer(start, x, y, power=1.0, method=cavity.PowerEP(batch=1))
+    assert found.converged
+    assert found.log_evidence == pytest.approx(-7.066379, abs=1e-5)
+
+
+def test_a_line_search_at_power_zero():
+    """Where natural-gradient steps overshoot, shorter ones reach the bound's maximum."""
+    x, y = np.array([[0.0], [0.4], [0.8], [1.2]]), np.array([0.1, 0.3, 1.4, 0.2])
+    kernel = kernels.RBF(1.0, 0.7) + kernels.White(1e-6)
+    start = cavity.GP(kernel, likelihoods.StudentT(np.sqrt(0.002), 1.0))
+    few = cavity.PowerEP(max_sweeps=3)
+    many = cavity.infer(start, x, y, power=0.0, method=cavity.PowerEP(max_sweeps=2000))
+    found = cavity.infer(start, x, y, power=0.0, method=few)
+    assert not found.converged
+    assert found.log_evidence <= many.log_evidence + 1e-9

@@ -1,0 +1,304 @@
+"""Laplace's method, local bounds and mean field against textbook versions in numpy."""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import cavity
+from cavity import inducing, kernels, likelihoods
+from cavity.inference.terms import AtMode, Bounded, Latent
+from cavity.learning.data import prepare
+from cavity.learning.infer import as_dtype
+from cavity.learning.objective import Objective
+from cavity.likelihoods import AbstractLikelihood
+from tests.oracle import dense
+from tests.tolerances import assert_close
+
+RNG = np.random.default_rng(3)
+X = np.sort(RNG.uniform(-2.0, 2.0, 14))[:, None]
+Y = np.sin(2.0 * X[:, 0]) + 0.1 * RNG.standard_normal(14)
+Y[[3, 9]] += [1.5, -2.0]
+LABELS = (Y > 0.0).astype(float)
+VARIANCE, LENGTHSCALE, SCALE, DF = 1.4, 0.7, 0.15, 4.0
+K = dense.rbf(X, X, VARIANCE, LENGTHSCALE)
+POINTS = inducing.Points(np.linspace(-2.0, 2.0, 5)[:, None])
+STUDENT = likelihoods.StudentT(SCALE, DF)
+LOGIT = likelihoods.Bernoulli("logit")
+TIGHT = {"tolerance": 1e-11}
+
+
+def model(likelihood, points=None):
+    return cavity.GP(kernels.RBF(VARIANCE, LENGTHSCALE), likelihood, points)
+
+
+def student_parts(f):
+    r, s = Y - f, DF * SCALE**2 + (Y - f) ** 2
+    value = stats.t(DF, scale=SCALE).logpdf(r).sum()
+    return value, (DF + 1.0) * r / s, (DF + 1.0) * (r**2 - DF * SCALE**2) / s**2
+
+
+def logit_parts(f):
+    sign, p = 2.0 * LABELS - 1.0, special.expit(f)
+    return special.log_expit(sign * f).sum(), LABELS - p, -p * (1.0 - p)
+
+
+def climbed(parts, steps=2000):
+    """The mode by Newton steps, at first with floored curvatures, shortened until they go uphill."""
+    alpha = np.zeros(len(Y))
+
+    def height(a):
+        return parts(K @ a)[0] - 0.5 * a @ K @ a
+
+    for i in range(steps):
+        _, slope, bend = parts(K @ alpha)
+        W = -bend if i > 50 else np.maximum(-bend, 0.0)
+        direction = np.linalg.solve(np.eye(len(Y)) + W[:, None] * K, W * (K @ alpha) + slope)
+        step = 1.0
+        while height(alpha + step * (direction - alpha)) < height(alpha) and step > 1e-8:
+            step /= 2.0
+        alpha = alpha + step * (direction - alpha)
+    value, _, bend = parts(K @ alpha)
+    B = np.eye(len(Y)) - K * bend[None, :]
+    evidence = value - 0.5 * alpha @ K @ alpha - 0.5 * np.linalg.slogdet(B)[1]
+    return K @ alpha, evidence
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "parts"), [(STUDENT, Y, student_parts), (LOGIT, LABELS, logit_parts)]
+)
+def test_jylanki_s48_laplace(likelihood, y, parts):
+    found = cavity.infer(model(likelihood), X, y, method=cavity.Laplace())
+    mode, evidence = climbed(parts, 80)
+    assert found.converged
+    assert found.sites.finished_by == "Newton's method"
+    assert_close(found.posterior.marginals(X).mean, mode, "fixed_point")
+    assert_close(found.log_evidence, evidence, "factorised")
+
+
+def test_laplace_is_exact_for_gaussian_noise():
+    """jylanki 1."""
+    exact = cavity.infer(model(likelihoods.Gaussian(0.1)), X, Y)
+    for method in (cavity.Laplace(exact=False), cavity.LocalBound(exact=False)):
+        found = cavity.infer(model(likelihoods.Gaussian(0.1)), X, Y, method=method)
+        assert_close(found.log_evidence, exact.log_evidence, "factorised")
+
+
+def objective(likelihood, points, y, method, power):
+    data = prepare(X, y, power=power)
+    start = as_dtype(model(likelihood, points), data)
+    return Objective(start, data, method=method, jitter=0.0 if points is None else 1e-8)
+
+
+GRADIENTS = [
+    (STUDENT, None, Y, cavity.Laplace(**TIGHT), 1.0),
+    (STUDENT, POINTS, Y, cavity.Laplace(**TIGHT), 0.5),
+    (LOGIT, POINTS, LABELS, cavity.Laplace(**TIGHT), 0.0),
+    (STUDENT, POINTS, Y, cavity.LocalBound(**TIGHT), 0.5),
+    (LOGIT, None, LABELS, cavity.LocalBound(**TIGHT), 0.5),
+    (likelihoods.Laplace(0.2), None, Y, cavity.MeanField(**TIGHT), 0.5),
+]
+
+
+@pytest.mark.parametrize(("likelihood", "points", "y", "method", "power"), GRADIENTS)
+def test_jylanki_18_gradients(likelihood, points, y, method, power):
+    """jylanki 18, 27: of the energy found anew at every point, likelihood parameters included."""
+    fn = objective(likelihood, points, y, method, power)
+    _, slope = fn(np.zeros(fn.size))
+    for i in range(fn.size):
+        step = 1e-4 * np.eye(fn.size)[i]
+        found = (fn(step)[0] - fn(-step)[0]) / 2e-4
+        assert slope[i] == pytest.approx(found, rel=1e-4, abs=1e-4 * np.max(np.abs(slope)))
+
+
+def test_jylanki_18_explicit_terms_are_not_enough_for_laplace():
+    fn = objective(STUDENT, None, Y, cavity.Laplace(**TIGHT), 1.0)
+    _, whole = fn(np.zeros(fn.size))
+    object.__setattr__(fn, "method", _Frozen(**TIGHT))
+    _, explicit = fn(np.zeros(fn.size))
+    assert np.max(np.abs(whole - explicit)) > 0.05 * np.max(np.abs(whole))
+
+
+class _Frozen(cavity.inference.methods.AbstractMethod):
+    """Laplace's method with sites that do not move with the parameters."""
+
+    tolerance: float = 1e-11
+    max_sweeps: int = 500
+    step: None = None
+    batch: None = None
+    exact: bool = True
+    sight = cavity.Laplace.sight
+    renewals = 0
+
+    def term(self, likelihood, *, exact):
+        return AtMode(likelihood, exact)
+
+    def check(self, likelihood):
+        pass
+
+
+@functools.cache
+def mean_field():
+    """jylanki S42, its own iteration."""
+    s = np.full(len(Y), SCALE**2)
+    for _ in range(3000):
+        A = K + np.diag(s)
+        m = K @ np.linalg.solve(A, Y)
+        S = K - K @ np.linalg.solve(A, K)
+        square = (Y - m) ** 2 + np.diag(S)
+        s = (DF * SCALE**2 + square) / (DF + 1.0)
+    # K⁻¹S = I - (K + D)⁻¹K, whose determinant is |D| / |K + D|
+    kl = 0.5 * (m @ np.linalg.solve(A, Y) - np.trace(np.linalg.solve(A, K)))
+    kl += 0.5 * (np.linalg.slogdet(A)[1] - np.log(s).sum())
+    bound = stats.t(DF, scale=SCALE).logpdf(np.sqrt(square)).sum() - kl
+    return m, np.diag(S), s, bound
+
+
+def local_bound(gamma):
+    """jylanki S45 at any widths."""
+    C = (
+        special.gammaln((DF + 1) / 2)
+        - special.gammaln(DF / 2)
+        - np.log(np.sqrt(DF * np.pi) * SCALE)
+    )
+    h = (DF + 1) * (np.log(gamma * (DF + 1) / (DF * SCALE**2)) - 1) + DF * SCALE**2 / gamma
+    A = K + np.diag(gamma)
+    value = len(Y) * C - 0.5 * h.sum() - 0.5 * np.linalg.slogdet(A)[1]
+    return value + 0.5 * np.log(gamma).sum() - 0.5 * Y @ np.linalg.solve(A, Y)
+
+
+@pytest.mark.parametrize("method", [cavity.MeanField(**TIGHT), cavity.LocalBound(**TIGHT)])
+def test_jylanki_28_mean_field_is_the_local_bound(method):
+    """jylanki 26 to 28: S42 and S45 by their own formulas."""
+    found = cavity.infer(model(STUDENT), X, Y, method=method)
+    mean, var, widths, bound = mean_field()
+    assert found.converged
+    assert_close(found.posterior.marginals(X).mean, mean, "fixed_point")
+    assert_close(found.posterior.marginals(X).var, var, "fixed_point")
+    assert found.log_evidence == pytest.approx(bound, abs=1e-5)
+    assert found.log_evidence == pytest.approx(local_bound(widths), abs=1e-7)
+    for factor in (0.5, 2.0):
+        assert local_bound(factor * widths) < found.log_evidence
+
+
+@pytest.mark.parametrize("likelihood", [STUDENT, likelihoods.Laplace(0.2), LOGIT])
+def test_jylanki_27_bounds_lie_below_and_touch(likelihood):
+    f = jnp.linspace(-6.0, 6.0, 401)
+    for y in (0.0, 1.0):
+        for mean, var in ((0.3, 0.5), (-2.0, 1e-3), (4.0, 9.0)):
+            outputs = jnp.full_like(f, y)
+            bound = likelihood.bound(jnp.full_like(f, mean), jnp.full_like(f, var), outputs)
+            z = f - bound.centre
+            below = bound.constant + bound.slope * z - 0.5 * bound.precision * z**2
+            gap = likelihood.log_prob(f, outputs) - below
+            assert jnp.min(gap) > -1e-12
+            where = y if likelihood is not LOGIT else 0.0
+            reach = np.sqrt((mean - where) ** 2 + var)
+            place = jnp.asarray([where - reach, where + reach])
+            z = place - where
+            touching = bound.constant[0] + bound.slope[0] * z - 0.5 * bound.precision[0] * z**2
+            np.testing.assert_allclose(
+                touching, likelihood.log_prob(place, jnp.full(2, y)), rtol=1e-9, atol=1e-9
+            )
+
+
+@pytest.mark.parametrize(("likelihood", "y"), [(STUDENT, Y), (LOGIT, LABELS)])
+def test_order_of_the_bounds(likelihood, y):
+    """Local bound < variational < evidence, for the full GP and at power 0; EP is close."""
+    for points in (None, POINTS):
+        given = {"power": 0.0}
+        low = cavity.infer(model(likelihood, points), X, y, method=cavity.LocalBound(), **given)
+        middle = cavity.infer(model(likelihood, points), X, y, **given)
+        assert low.log_evidence < middle.log_evidence
+    full = cavity.infer(model(likelihood), X, y, power=1.0).log_evidence
+    assert middle.log_evidence < full
+
+
+def test_jylanki_33_the_steps_of_the_search_are_those_of_em():
+    """The curvature of the bound is Newton's and the ridge 2(ν+1)r²/(r²+νσ²)²."""
+    f = jnp.asarray(RNG.standard_normal((14, 1)))
+    rows = prepare(X, Y, power=1.0).rows
+    rows = type(rows)(jnp.asarray(X), jnp.asarray(Y)[:, None], jnp.ones((14, 1)))
+    seen = (Latent(f, jnp.zeros_like(f), jnp.zeros_like(f)),)
+    (newton,) = AtMode(STUDENT, exact=True).derivatives(seen, rows, 1.0)
+    (em,) = Bounded(STUDENT).derivatives(seen, rows, 1.0)
+    r2 = (rows.y - f) ** 2
+    ridge = 2.0 * (DF + 1.0) * r2 / (r2 + DF * SCALE**2) ** 2
+    assert_close(em.slope, newton.slope)
+    assert_close(em.curvature, newton.curvature - ridge)
+
+
+@pytest.mark.parametrize("residual", [1e-9, 1e-5, 1e-3, 0.3])
+def test_residuals_of_any_size(residual):
+    """What inducing variables leave is averaged over, narrow or wide."""
+    z = jnp.linspace(-1.0, 1.0, 14)[:, None]
+    seen = (Latent(z, jnp.zeros_like(z), jnp.full_like(z, residual)),)
+    rows = prepare(X, Y, power=1.0).rows
+    rows = type(rows)(jnp.asarray(X), jnp.asarray(Y)[:, None], jnp.ones((14, 1)))
+    term = AtMode(STUDENT, exact=False)
+    grid = np.linspace(-12.0, 12.0, 40001)
+    weights = np.exp(-0.5 * grid**2) / np.sqrt(2 * np.pi) * (grid[1] - grid[0])
+    f = np.asarray(z)[..., None] + np.sqrt(residual) * grid
+    for power in (1.0, 0.4):
+        logs = stats.t(DF, scale=SCALE).logpdf(Y[:, None, None] - f)
+        total = np.log(np.exp(power * logs) @ weights) / power
+        assert_close(term.log_mean(seen, rows, jnp.asarray(power)), total, "fixed_point")
+        found = term.derivatives(seen, rows, jnp.asarray(power))[0]
+        up, down = (
+            term.derivatives((seen[0]._replace(mean=z + d),), rows, jnp.asarray(power))[0]
+            for d in (1e-5, -1e-5)
+        )
+        assert_close(found.slope, (up.log_mean - down.log_mean) / 2e-5, "gradient")
+        assert_close(found.curvature, (up.slope - down.slope) / 2e-5, "gradient")
+
+
+class Twisted(AbstractLikelihood):
+    """Two modes, no bound: the search must floor the curvature."""
+
+    support = likelihoods.Support.REAL
+
+    def log_prob(self, f, y, **side):
+        return jnp.logaddexp(-20.0 * (f - y) ** 2, -20.0 * (f + y) ** 2 - 1.0)
+
+
+def test_the_search_for_the_mode_needs_no_bound():
+    found = cavity.infer(model(Twisted()), X, Y, method=cavity.Laplace())
+    assert found.converged
+    f = np.asarray(found.posterior.marginals(X).mean)
+    near, far = np.exp(-20.0 * (f - Y) ** 2), np.exp(-20.0 * (f + Y) ** 2 - 1.0)
+    slope = (-40.0 * (f - Y) * near - 40.0 * (f + Y) * far) / (near + far)
+    np.testing.assert_allclose(K @ slope, f, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "likelihood", "message"),
+    [
+        (cavity.Laplace(), likelihoods.Laplace(), "needs two derivatives"),
+        (cavity.LocalBound(), likelihoods.Bernoulli(), "local bounds exist for"),
+        (cavity.MeanField(), likelihoods.Poisson(), "mixture of Gaussians"),
+        (cavity.Laplace(), likelihoods.HeteroscedasticGaussian(), "one latent function"),
+    ],
+)
+def test_methods_that_do_not_suit_the_likelihood(method, likelihood, message):
+    with pytest.raises(ValueError, match=message):
+        cavity.infer(model(likelihood), X, LABELS, method=method)
+
+
+def test_jylanki_e_r1_laplace_energy(data_folder):
+    """jylanki E-R1: Laplace's method at its recorded optimum, to the digits recorded."""
+    import gzip
+
+    with gzip.open(data_folder / "neal_outliers" / "odata.txt.gz", "rt") as file:
+        x, y = np.loadtxt(file)[:100].T
+    variance, lengthscale = 3.095, 1.040
+    kernel = kernels.RBF(variance, lengthscale) + kernels.White(1e-6)
+    log_priors = np.log(stats.t(4).pdf(lengthscale) * lengthscale) + np.log(np.sqrt(variance) / 2)
+    energies = []
+    for noise in np.exp(np.linspace(-4.75, -4.5, 11)):  # the one number that was not recorded
+        start = cavity.GP(kernel, likelihoods.StudentT(np.sqrt(noise), 4.0))
+        found = cavity.infer(start, x[:, None], y, method=cavity.Laplace())
+        energies.append(-found.log_evidence - log_priors)
+    assert np.argmin(energies) not in (0, 10)
+    assert abs(min(energies) + 14.9305) < 5e-3

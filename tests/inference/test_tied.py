@@ -1,0 +1,192 @@
+"""Tied factors against their formulas written out in numpy, and against what they tend to."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import cavity
+from cavity import inducing, kernels, likelihoods
+from cavity.inference.tied import TiedBelief
+from cavity.learning.data import prepare
+from cavity.learning.infer import as_dtype
+from cavity.learning.tied import TiedObjective, _some
+from tests.oracle import dense
+from tests.tolerances import assert_close
+
+RNG = np.random.default_rng(8)
+N, M, JITTER = 24, 5, 1e-8
+X = np.sort(RNG.uniform(-2.0, 2.0, N))[:, None]
+LABELS = (np.sin(3.0 * X[:, 0]) + 0.4 * RNG.standard_normal(N) > 0.0).astype(float)
+Y = np.sin(3.0 * X[:, 0]) + 0.2 * RNG.standard_normal(N)
+Z = np.linspace(-2.0, 2.0, M)[:, None]
+VARIANCE, LENGTHSCALE = 2.0, 0.6
+TIED = cavity.TiedPowerEP(max_sweeps=500, tolerance=1e-9)
+
+
+def model(likelihood=None):
+    chosen = likelihoods.Bernoulli() if likelihood is None else likelihood
+    return cavity.GP(kernels.RBF(VARIANCE, LENGTHSCALE), chosen, inducing.Points(Z))
+
+
+def objective(power, y=LABELS, likelihood=None, method=TIED):
+    data = prepare(X, y, power=power)
+    return TiedObjective(as_dtype(model(likelihood), data), data, method, jitter=JITTER)
+
+
+def somewhere(fn, seed=1):
+    """A point where nothing is special, and its belief in numpy."""
+    random = np.random.default_rng(seed)
+    mean, raw = 0.5 * random.standard_normal((1, M)), 0.2 * random.standard_normal((1, M, M))
+    x = fn.place((TiedBelief(mean, raw),), fn.first)
+    S = np.tril(raw[0], -1) + np.diag(np.exp(np.diag(raw[0])))
+    return x, mean[0], S
+
+
+def projected():
+    """Loadings of the whitened variable, and residuals."""
+    Kuu = dense.rbf(Z, Z, VARIANCE, LENGTHSCALE)
+    Kuu += JITTER * VARIANCE * np.eye(M)
+    A = np.linalg.solve(np.linalg.cholesky(Kuu), dense.rbf(Z, X, VARIANCE, LENGTHSCALE))
+    return A, VARIANCE - np.sum(A**2, axis=0)
+
+
+def log_partition(precision, shift):
+    sign, volume = np.linalg.slogdet(precision)
+    assert sign > 0
+    size = len(shift)
+    quadratic = shift @ np.linalg.solve(precision, shift)
+    return 0.5 * (size * np.log(2.0 * np.pi) - volume + quadratic)
+
+
+def log_power_means(mean, var, power):
+    """Of the probit, on a grid."""
+    grid = np.linspace(-12.0, 12.0, 8001)
+    weights = stats.norm.pdf(grid) * (grid[1] - grid[0])
+    f = mean[:, None] + np.sqrt(var)[:, None] * grid
+    logs = stats.norm.logcdf((2.0 * LABELS[:, None] - 1.0) * f)
+    if power == 0.0:
+        return logs @ weights
+    return np.log(np.exp(power * logs) @ weights) / power
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5, 0.05])
+def test_bui_s30_energy(power):
+    """bui S30: (1 - N/a) Phi(q) + N/a Phi(q/t^a) - Phi(p) + sum of log power means."""
+    fn = objective(power)
+    x, m, S = somewhere(fn)
+    A, residual = projected()
+    precision = np.linalg.inv(S @ S.T)
+    shift, eye = precision @ m, np.eye(M)
+    site, site_shift = (precision - eye) / N, shift / N
+    left, left_shift = precision - power * site, shift - power * site_shift
+    cov = np.linalg.inv(left)
+    mean, var = A.T @ cov @ left_shift, np.sum(A * (cov @ A), axis=0) + residual
+    expected = (1.0 - N / power) * log_partition(precision, shift)
+    expected += N / power * log_partition(left, left_shift) - log_partition(eye, np.zeros(M))
+    expected += log_power_means(mean, var, power).sum()
+    assert_close(-fn(x)[0], expected, "factorised")
+
+
+def test_bui_s14_power_zero_is_the_uncollapsed_bound():
+    """bui S14, and small powers tend to it."""
+    fn = objective(0.0)
+    x, m, S = somewhere(fn)
+    A, residual = projected()
+    V = S @ S.T
+    kl = 0.5 * (np.trace(V) + m @ m - M - np.linalg.slogdet(V)[1])
+    var = np.sum(A * (V @ A), axis=0) + residual
+    expected = log_power_means(A.T @ m, var, 0.0).sum() - kl
+    assert_close(-fn(x)[0], expected, "factorised")
+    assert -objective(1e-7)(x)[0] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_gradient(power):
+    fn = objective(power, Y, likelihoods.StudentT(0.3, 4.0))
+    x, _, _ = somewhere(fn)
+    _, slope = fn(x)
+    for i in (0, 1, 2, 3, 5, fn.size - 1, fn.size - M, fn.size - M * M - 1):
+        step = 1e-5 * np.eye(fn.size)[i]
+        found = (fn(x + step)[0] - fn(x - step)[0]) / 2e-5
+        assert slope[i] == pytest.approx(found, rel=1e-5, abs=1e-6)
+
+
+def test_minibatches_are_unbiased():
+    fn = objective(0.7)
+    x, _, _ = somewhere(fn)
+    whole = fn(x)
+    parts = [fn.on_rows(x, _some(fn.data, rows), 4.0) for rows in np.split(np.arange(N), 4)]
+    assert_close(np.mean([p[0] for p in parts]), whole[0], "factorised")
+    assert_close(np.mean([p[1] for p in parts], axis=0), whole[1], "factorised")
+
+
+def test_power_zero_ends_where_private_sites_do():
+    """Both are the variational optimum; leaving one out takes the same site away."""
+    private = cavity.infer(model(), X, LABELS, power=0.0)
+    tied = cavity.infer(model(), X, LABELS, power=0.0, method=TIED)
+    assert tied.converged
+    assert tied.sites.finished_by == "L-BFGS-B"
+    assert tied.log_evidence == pytest.approx(private.log_evidence, abs=1e-6)
+    for a, b in zip(tied.posterior.marginals(X), private.posterior.marginals(X), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-3)
+    np.testing.assert_allclose(tied.leave_one_out(), private.leave_one_out(), atol=1e-3)
+
+
+def test_gaussian_noise_at_power_zero_is_vfe():
+    """A full natural-gradient step from anywhere lands on the collapsed bound's posterior."""
+    noise = likelihoods.Gaussian(0.1)
+    exact = cavity.infer(model(noise), X, Y, power=0.0)
+    method = cavity.TiedPowerEP(batch=N, natural=1.0, max_sweeps=1)
+    fn = objective(0.0, Y, noise, method)
+    x, _, _ = somewhere(fn)
+    x = fn.natural(x, fn.data, 1.0, 1.0)
+    assert_close(-fn(x)[0], exact.log_evidence, "factorised")
+    np.testing.assert_allclose(fn(x)[1][-M * M - M :], 0.0, atol=1e-7)
+
+
+@pytest.mark.parametrize("natural", [None, 0.2])
+def test_learning_from_minibatches(natural):
+    """It lowers the energy to near where all rows lead, and says that it has settled."""
+    method = cavity.TiedPowerEP(batch=8, max_sweeps=600, natural=natural, learning_rate=0.05)
+    whole = cavity.fit(model(), X, LABELS, power=0.0, method=cavity.TiedPowerEP())
+    seen = []
+    found = cavity.fit(model(), X, LABELS, power=0.0, method=method, callback=seen.append)
+    start = cavity.infer(model(), X, LABELS, power=0.0)
+    assert len(seen) == len(found.history) == found.n_iterations == 600
+    assert start.log_evidence < found.log_evidence < whole.log_evidence + 1e-6
+    assert found.log_evidence > start.log_evidence + 1.0
+    again = cavity.fit(model(), X, LABELS, power=0.0, method=method)
+    assert again.log_evidence == found.log_evidence
+
+
+def test_two_outputs_missing_values_and_two_latent_functions():
+    y = np.column_stack([LABELS, 1.0 - LABELS])
+    y[3, 0] = np.nan
+    both = cavity.infer(model(), X, y, power=0.5, method=TIED, missing="skip")
+    alone = cavity.infer(model(), X, y[:, 1], power=0.5, method=TIED)
+    assert_close(
+        both.posterior.marginals(X).mean[:, 1], alone.posterior.marginals(X).mean, "gradient"
+    )
+    noisy = model(likelihoods.HeteroscedasticGaussian())
+    private = cavity.infer(noisy, X, Y, power=0.0)
+    tied = cavity.infer(noisy, X, Y, power=0.0, method=TIED)
+    assert tied.log_evidence == pytest.approx(private.log_evidence, abs=1e-5)
+
+
+def test_what_tied_sites_cannot_do():
+    full = cavity.GP(kernels.RBF(), likelihoods.Bernoulli())
+    with pytest.raises(ValueError, match="need a model with inducing variables"):
+        cavity.infer(full, X, LABELS, method=TIED)
+    with pytest.raises(ValueError, match="one power for all rows"):
+        cavity.infer(model(), X, LABELS, method=TIED, power=np.linspace(0.0, 1.0, N))
+    for options, message in (
+        ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"natural": 1.5, "batch": 3}, r"natural must lie in \(0, 1\]"),
+        ({"natural": 0.5}, "give batch as well"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cavity.TiedPowerEP(**options)
+    with pytest.raises(ValueError, match="natural gradients"):
+        cavity.infer(
+            model(), X, LABELS, power=0.5, method=cavity.TiedPowerEP(batch=4, natural=0.1)
+        )
