@@ -69,7 +69,7 @@ SETTINGS = [
     ({"likelihood": "bernoulli"}, "'bernoulli' is for classification: use GPClassifier"),
     ({"likelihood": cavity.likelihoods.Bernoulli()}, "Bernoulli is for classification: use GPCl"),
     ({"likelihood": "laplace", "block_size": 5, "n_inducing": 9}, "block_size is for Gaussian"),
-    ({"method": "ep"}, r"method must be one of \['power_ep'\], given 'ep'"),
+    ({"method": "ep"}, r"method must be one of \['laplace', .*'tied'\], given 'ep'"),
     ({"mean": "average"}, "mean must be one of .*constant.*given 'average'"),
     ({"missing": "drop"}, "missing must be one of .*skip.*given 'drop'"),
     ({"inducing": "grid"}, "inducing must be one of .*greedy.*given 'grid'"),

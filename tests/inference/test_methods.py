@@ -46,7 +46,7 @@ def logit_parts(f):
 
 
 def climbed(parts, steps=2000):
-    """The mode by Newton steps, at first with floored curvatures, shortened until they go uphill."""
+    """The mode by Newton steps, at first with floored curvatures, shortened to go uphill."""
     alpha = np.zeros(len(Y))
 
     def height(a):

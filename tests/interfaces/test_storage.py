@@ -13,9 +13,10 @@ import jax
 import numpy as np
 import pytest
 
-from cavity import inducing, kernels, likelihoods, models
+from cavity import inducing, kernels, likelihoods, means, models
 from cavity.interfaces import storage
 from cavity.interfaces.errors import StorageError
+from cavity.learning.infer import infer
 from tests.interfaces.fixtures import version_1
 
 
@@ -84,8 +85,6 @@ def test_a_file_of_version_1_loads_for_ever():
 
 @pytest.mark.parametrize("points", [None, 4], ids=["full", "sparse"])
 def test_posteriors_predict_the_same(path, rng, points):
-    from cavity.learning.infer import infer
-
     X = rng.normal(size=(12, 2))
     y = X @ np.array([[1.0, 0.5], [0.0, 2.0]])
     Z = None if points is None else inducing.Points(X[:points])
@@ -96,6 +95,36 @@ def test_posteriors_predict_the_same(path, rng, points):
     assert type(found) is type(posterior)
     for ours, theirs in zip(found.marginals(X + 0.1), posterior.marginals(X + 0.1), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def several_latents():
+    kernel = kernels.RBF(1.0, 0.7), kernels.Matern32(0.5, 1.0)
+    mean = means.Zero(), means.Constant(-2.0)
+    return kernel, likelihoods.HeteroscedasticGaussian(), mean
+
+
+def ordered_classes():
+    return kernels.RBF(4.0, 1.0), likelihoods.OrdinalProbit([-0.5, 0.5]), None
+
+
+@pytest.mark.parametrize("points", [None, 4], ids=["full", "sparse"])
+@pytest.mark.parametrize("parts", [several_latents, ordered_classes])
+def test_results_of_the_library(path, rng, parts, points):
+    """Models with several latent functions, and with ordered classes."""
+    kernel, likelihood, mean = parts()
+    X = rng.normal(size=(12, 1))
+    y = np.digitize(X[:, 0], [-0.5, 0.5]).astype(float)
+    Z = None if points is None else inducing.Points(X[:points])
+    model = models.GP(kernel, likelihood, Z, mean)
+    posterior = infer(model, X, y, power=0.0).posterior
+    storage.save(path, posterior, {})
+    found, _ = storage.load(path)
+    assert type(found) is type(posterior)
+    assert_same(found.model, jax.tree.map(np.asarray, model))
+    for ours, theirs in zip(found.marginals(X + 0.1), posterior.marginals(X + 0.1), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    density = (p.predict(X).log_density(y) for p in (found, posterior))
+    np.testing.assert_array_equal(*density)
 
 
 def test_every_kind_of_value(path):

@@ -5,6 +5,7 @@ ten widths of the wider of the two from its peak.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from scipy import special
 
 from cavity import likelihoods
 from cavity.likelihoods import AbstractLikelihood, Support
+from cavity.numerics import quadrature
 from tests.oracle.integrals import power_mean
 
 POWERS = [0.0, 0.01, 0.5, 1.0]
@@ -218,3 +220,32 @@ def test_against_brute_force(name, power):
     error, rows = errors(name, power)
     worst = rows[np.argmax(error, axis=1)]
     assert np.all(np.max(error, axis=1) < [1e-7, 1e-6, 1e-6]), (np.max(error, axis=1), worst)
+
+
+SMOOTH = [
+    name
+    for name, (likelihood, outputs) in CASES.items()
+    if likelihood.analytic(jnp.asarray(next(iter(outputs)))) is not None
+]
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("power", POWERS)
+def test_few_nodes_where_they_do(name, power):
+    """The even rule by itself, out to where it is left for the graded one."""
+    likelihood, outputs = CASES[name]
+    for y, (log_prob, features, *_) in outputs.items():
+        centre, strip = (float(x) for x in likelihood.analytic(jnp.asarray(y)))
+        widths = strip * np.array([1e-3, 0.1, 0.5, 1.0, 1.4])
+        cases = [(centre + z * sd, sd) for sd in widths for z in (-6.0, -1.0, 0.0, 2.0, 6.0)]
+        mean, sd = (jnp.asarray(x) for x in zip(*cases, strict=True))
+        marks = (jnp.full_like(mean, centre), jnp.full_like(mean, strip))
+        each = jax.vmap(lambda *entry: quadrature.even_measure(*entry)[1])
+        kept = np.flatnonzero(np.asarray(each(mean, sd**2, *marks)))
+        assert len(kept) > 15
+        mean, sd, outs = mean[kept], sd[kept], jnp.full(len(kept), y)
+        found = eqx.filter_jit(likelihood.tilted)(mean, sd**2, outs, power)
+        for i, (m, s) in enumerate(zip(mean, sd, strict=True)):
+            expected = power_mean(log_prob, features, float(m), float(s), power)
+            ours = (found.log_mean[i], found.slope[i] * s, found.curvature[i] * s**2)
+            np.testing.assert_allclose(ours, expected, rtol=1e-7, atol=2e-7)

@@ -11,7 +11,14 @@ import numpy as np
 
 from cavity import likelihoods
 from cavity.inducing.base import AbstractInducing, Points
-from cavity.inference.methods import AbstractMethod, Laplace, LocalBound, MeanField, PowerEP
+from cavity.inference.methods import (
+    AbstractMethod,
+    Laplace,
+    LocalBound,
+    MeanField,
+    PowerEP,
+    TiedPowerEP,
+)
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.formula import parse
 from cavity.learning.inducing_points import CHOICES, select_inducing
@@ -30,6 +37,7 @@ MOST_FULL_ROWS = 20_000
 LIKELIHOODS: dict[str, dict[str, Callable[[], AbstractLikelihood]]] = {
     "regression": {
         "gaussian": likelihoods.Gaussian,
+        "heteroscedastic": likelihoods.HeteroscedasticGaussian,
         "student_t": likelihoods.StudentT,
         "laplace": likelihoods.Laplace,
         "poisson": likelihoods.Poisson,
@@ -50,6 +58,7 @@ METHODS = {
     "laplace": Laplace,
     "local_bound": LocalBound,
     "mean_field": MeanField,
+    "tied": TiedPowerEP,
 }
 MEANS = ("zero", "constant", "linear")
 
@@ -70,6 +79,7 @@ class Settings:
     standardise: bool
     seed: int
     block_size: int | None = None
+    method: Any = "power_ep"
     task: str = "regression"
     names: tuple[str, ...] | None = None
 
@@ -106,6 +116,35 @@ def build_method(method: Any) -> AbstractMethod:
     if isinstance(method, AbstractMethod):
         return method
     return METHODS[one_of("method", method, METHODS)]()
+
+
+def check_method(
+    method: Any,
+    likelihood: AbstractLikelihood,
+    *,
+    power: Any,
+    n_inducing: Any,
+    inducing: Any,
+    block_size: Any,
+) -> None:
+    """Refuses a method that does not go with the other settings; see `GPRegressor` for each.
+
+    Raises:
+        ValueError: for an unknown name, and for settings that do not go together.
+    """
+    found = build_method(method)
+    found.check(likelihood)
+    if not isinstance(found, TiedPowerEP):
+        return
+    if n_inducing is None and isinstance(inducing, str):
+        raise ValueError(
+            "the method 'tied' gives all rows one site on the inducing points, and "
+            'n_inducing=None is the full GP: leave n_inducing="auto", or set a number'
+        )
+    if block_size is not None:
+        raise ValueError("with the method 'tied' all rows share one site: leave block_size=None")
+    if np.ndim(power):
+        raise ValueError("the method 'tied' has one power for all rows: give one number")
 
 
 def build_likelihood(likelihood: Any, task: str) -> AbstractLikelihood:
@@ -165,7 +204,7 @@ def build(
     """
     kernel = _kernel(settings, X.shape[1])
     likelihood = build_likelihood(settings.likelihood, settings.task)
-    model = GP(kernel, likelihood, None, _mean(settings, X, y.shape[1]))
+    model = _laid_out(kernel, likelihood, _mean(settings, X, y.shape[1]))
     given, count = _check_inducing(settings, *X.shape)
     points = count if given is None else given.size
     starts = [model]
@@ -181,7 +220,7 @@ def build(
         distinct = len(np.unique(X, axis=0))
         learned = learned and count < distinct
         choice: Any = {"choice": settings.inducing, "seed": settings.seed}
-        sets = [select_inducing(m.kernel, X, count, **choice) for m in starts]
+        sets = [select_inducing(m.latents[0].kernel, X, count, **choice) for m in starts]
         starts = [_with_inducing(m, Points(Z)) for m, Z in zip(starts, sets, strict=True)]
     elif given is not None:
         starts = [_with_inducing(m, given) for m in starts]
@@ -189,6 +228,14 @@ def build(
     if points is not None and not learned:
         maps = eqx.tree_at(lambda m: m.inducing, maps, _frozen(maps.inducing))
     return starts, maps
+
+
+def _laid_out(kernel: AbstractKernel, likelihood: AbstractLikelihood, mean: AbstractMean) -> GP:
+    """The model; a log noise variance is constant a priori, and has the kernel of the function."""
+    if likelihood.latents == 1:
+        return GP(kernel, likelihood, None, mean)
+    level = Constant(np.log(likelihoods.Gaussian().variance))
+    return GP((kernel, kernel), likelihood, None, (mean, level))
 
 
 def _with_inducing(model: GP, inducing: AbstractInducing) -> GP:
@@ -235,7 +282,8 @@ def _check_inducing(
     one_of("inducing", given, CHOICES)
     if isinstance(wanted, str):
         one_of("n_inducing", wanted, ("auto",))
-        wanted = None if rows <= FULL_ROWS else AUTO_INDUCING
+        tied = isinstance(build_method(settings.method), TiedPowerEP)
+        wanted = AUTO_INDUCING if tied or rows > FULL_ROWS else None
     if wanted is not None:
         return None, whole("n_inducing", wanted, 1, '"auto", None (the full GP) or ')
     if settings.block_size is not None:

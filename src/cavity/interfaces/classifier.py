@@ -29,11 +29,13 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
             values are taken as they are.
         likelihood: "bernoulli" or "probit" for a probit link, "logit" for a logit link, or a
             likelihood object.
-        method: "power_ep", or a method object such as `cavity.PowerEP(step=0.5)`.
+        method: "power_ep"; "laplace", Laplace's method; "local_bound", variational, for "logit";
+            "tied", all rows with one site, for long tables, on inducing points. Or a method
+            object such as `cavity.PowerEP(step=0.5)`.
         power: in [0, 1]. 0 is variational inference, 1 is EP; it matters in a full GP too.
         n_inducing: number of inducing points; "auto" is the full GP up to 1,000 rows and 200
-            points beyond; None is the full GP, up to 20,000 rows; at or above the number of
-            distinct rows all of them are used.
+            points beyond, or where the method needs them; None is the full GP, up to 20,000 rows;
+            at or above the number of distinct rows all of them are used.
         inducing: how the points start: "greedy" (largest conditional variance), "kmeans",
             "random", or the points themselves, (M, D).
         learn_inducing: whether the points move in learning.

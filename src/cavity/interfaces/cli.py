@@ -45,15 +45,22 @@ Likelihood = Annotated[
     str | None,
     _text(
         "NAME",
-        "How the target scatters: gaussian, student_t or laplace; of counts poisson or "
-        "negative_binomial; above zero gamma or exponential; between 0 and 1 beta; of classes "
-        "probit (also called bernoulli) or logit.",
+        "How the target scatters: gaussian, with a level that varies heteroscedastic, with "
+        "outliers student_t or laplace; of counts poisson or negative_binomial; above zero gamma "
+        "or exponential; between 0 and 1 beta; of classes probit (or bernoulli) or logit.",
     ),
 ]
 Kernel = Annotated[
     str, _text("TEXT", 'Such as "rbf + linear" or "matern52[age,bmi] * periodic[0]".')
 ]
-Method = Annotated[str, _text("NAME", "Inference: power_ep.")]
+Method = Annotated[
+    str,
+    _text(
+        "NAME",
+        "Inference: power_ep; laplace; local_bound or mean_field, of student_t, laplace and "
+        "logit; tied, for long tables.",
+    ),
+]
 Power = Annotated[
     float,
     _text("NUMBER", "From 0, variational, to 1, EP; no matter in a full GP with Gaussian noise."),

@@ -32,7 +32,14 @@ from cavity.interfaces.cli_session import (
     refuse_overwriting,
     usage,
 )
-from cavity.interfaces.cli_task import TASKS, check_likelihood, decide, encode_classes
+from cavity.interfaces.cli_task import (
+    TASKS,
+    check_likelihood,
+    check_method,
+    decide,
+    default_likelihood,
+    encode_classes,
+)
 from cavity.interfaces.cli_text import describe_fit
 from cavity.interfaces.cli_use import report_warnings
 from cavity.interfaces.errors import DataError
@@ -90,6 +97,8 @@ def check(request: Request) -> None:
     if request.likelihood is not None:
         _one_of("--likelihood", request.likelihood, {n for t in LIKELIHOODS.values() for n in t})
     _one_of("--method", request.method, METHODS)
+    if request.method == "tied" and request.inducing == "full":
+        raise usage("--inducing", "'tied' needs inducing points: a number, or auto")
     _one_of("--mean", request.mean, MEANS)
     if not 0.0 <= request.power <= 1.0:
         raise usage("--power", f"the power lies between 0 and 1, given {request.power:g}")
@@ -97,6 +106,9 @@ def check(request: Request) -> None:
     _check_kernel(request.kernel)
     roles = (request.noise_column, request.exposure_column)
     check_likelihood(request.task, request.likelihood, request.targets, *roles)
+    asked = request.likelihood or (default_likelihood(request.task) if request.task else None)
+    if asked is not None:
+        check_method(request.method, asked)
     refuse_overwriting(request.out, table=request.table, test_table=request.test)
 
 
@@ -167,6 +179,7 @@ def read(session: Session, request: Request) -> Tables:
     roles = (request.ignore, request.noise_column, request.exposure_column)
     schema = learn_schema(table, request.targets, *roles)
     task, likelihood = decide(schema, request.task, request.likelihood)
+    check_method(request.method, likelihood)
     drop = request.drop_missing
     if task == "classification":
         schema, train = encode_classes(table, schema, drop_missing=drop)
@@ -216,7 +229,7 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
     assert train.y is not None
     kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
     wanted = inducing_points(request.inducing)
-    estimate(session, wanted, train)
+    estimate(session, wanted, train, tied=request.method == "tied")
     settings: dict[str, Any] = {"n_inducing": wanted}
     estimator = ESTIMATORS[tables.task](
         # by number, because the estimator sees no names
@@ -290,12 +303,14 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> F
 # ------------------------------------------------------------------------ while it works
 
 
-def estimate(session: Session, wanted: int | str | None, train: Encoded) -> None:
+def estimate(
+    session: Session, wanted: int | str | None, train: Encoded, *, tied: bool = False
+) -> None:
     """Says on standard error what a long fit will take."""
     rows, inputs = train.X.shape
     points = wanted
     if wanted == "auto":
-        points = None if rows <= FULL_ROWS else AUTO_INDUCING
+        points = AUTO_INDUCING if tied or rows > FULL_ROWS else None
     if points is None and rows > MOST_FULL_ROWS:
         raise DataError(
             f"a full GP on {rows} rows needs about {10 * rows**2 * 8e-9:.0f} GB of memory (the "

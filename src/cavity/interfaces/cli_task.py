@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.interfaces.build import LIKELIHOODS
+from cavity.interfaces.build import LIKELIHOODS, METHODS
 from cavity.interfaces.cli_session import usage
 from cavity.interfaces.errors import DataError
 from cavity.interfaces.schema import Column, Encoded, Schema, encode, with_classes
@@ -47,6 +47,8 @@ def check_likelihood(
     classes = "classification" in (task, named and _only_task(named))
     if classes and len(targets) > 1:
         raise usage("--target", "a classification has one target; fit each one alone")
+    if named == "heteroscedastic" and len(targets) > 1:
+        raise usage("--target", f"'{named}' takes one target; fit each one alone")
     reads = side_read(named or default_likelihood("regression"))
     if noise_column is not None and "noise_variance" not in reads:
         known = ", ".join(reading("noise_variance"))
@@ -57,6 +59,27 @@ def check_likelihood(
         known = ", ".join(reading("exposure"))
         found = named or default_likelihood("regression")
         raise usage("--exposure-column", f"exposures are for counts ({known}), not {found}")
+
+
+def check_method(method: str, likelihood: str) -> None:
+    """A usage error for a method that does not suit a likelihood."""
+
+    def trouble(name: str) -> str | None:
+        make = next(names[name] for names in LIKELIHOODS.values() if name in names)
+        try:
+            METHODS[method]().check(make())
+        except ValueError as error:
+            return str(error)
+        return None
+
+    if trouble(likelihood) is not None:
+        every = dict.fromkeys(name for names in LIKELIHOODS.values() for name in names)
+        suited = ", ".join(sorted(name for name in every if trouble(name) is None))
+        raise usage(
+            "--method",
+            f"'{method}' does not suit the likelihood '{likelihood}', only: {suited}; give one of "
+            "them with --likelihood, or leave --method out",
+        )
 
 
 def _only_task(likelihood: str) -> str | None:

@@ -17,7 +17,9 @@ def describe_fit(fitted: Fitted) -> str:
     points = record["n_inducing"]
     gaussian = record["likelihood"] == "gaussian"
     form = "full GP" if points is None else counted(points, "inducing point")
-    if points is not None or not gaussian:
+    if record["method"] != "power_ep":
+        form = f"{form}, method {record['method']}"
+    if fitted.powered:
         form = f"{form}, power {record['power']:g}"
     converged = "converged" if record["converged"] else "NOT CONVERGED"
     iterations = counted(record["iterations"], "iteration")

@@ -14,8 +14,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cavity.interfaces.build import Settings, build, build_likelihood, build_method, whole
-from cavity.interfaces.predictions import Predictions, predict_outputs
+from cavity.interfaces.build import (
+    Settings,
+    build,
+    build_likelihood,
+    build_method,
+    check_method,
+    whole,
+)
+from cavity.interfaces.predictions import Predictions, function_of, predict_outputs
 from cavity.learning.checks import check_outputs
 from cavity.learning.data import prepare
 from cavity.learning.fit import FitResult
@@ -58,6 +65,9 @@ class AbstractEstimator(BaseEstimator):
     def predict_latent(self, X, return_std=False, return_cov=False):
         """Mean of the latent function f, and its standard deviation or covariance on request.
 
+        Where the noise level is a function too, this is the function f alone; `posterior_` has
+        the log noise variance as its second.
+
         Args:
             X: inputs, (n, D).
             return_std: also return the standard deviation of f, without noise.
@@ -86,7 +96,12 @@ class AbstractEstimator(BaseEstimator):
         with jax.enable_x64(True):
             data = prepare(X, y, power=self.power, rows=side, missing=self._other("missing"))
         check_outputs(likelihood, data)
-        build_method(self.method)
+        if likelihood.latents > 1 and data.rows.y.shape[-1] > 1:
+            raise ValueError(
+                f"the likelihood {_name(self.likelihood)} takes one output, y has "
+                f"{data.rows.y.shape[-1]}: fit each one alone"
+            )
+        self._check_method(likelihood)
         whole("n_restarts", self.n_restarts, 0)
         whole("max_iterations", self.max_iterations, 0)
         self._check_blocks(likelihood)
@@ -97,6 +112,10 @@ class AbstractEstimator(BaseEstimator):
             if not isinstance(value, Real) or not 0.0 <= float(value) <= most:
                 raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
         return likelihood
+
+    def _check_method(self, likelihood: AbstractLikelihood) -> None:
+        chosen = {"power": self.power, "n_inducing": self.n_inducing, "inducing": self.inducing}
+        check_method(self.method, likelihood, block_size=self._other("block_size"), **chosen)
 
     def _check_blocks(self, likelihood: AbstractLikelihood) -> None:
         size = self._other("block_size")
@@ -127,7 +146,7 @@ class AbstractEstimator(BaseEstimator):
             result = fit_best(
                 starts,
                 X,
-                y / (scale if y.ndim > 1 else 1.0),
+                y / (scale if y.ndim > 1 else scale[0]),
                 power=self.power,
                 method=build_method(self.method),
                 jitter=self.jitter,
@@ -174,7 +193,12 @@ class AbstractEstimator(BaseEstimator):
 
     @property
     def _scale(self) -> Any:
-        return self.output_scale_[0] if self.posterior_.single else self.output_scale_
+        return self.output_scale_[0] if self._function.single else self.output_scale_
+
+    @property
+    def _function(self) -> Any:
+        """The posterior of the function f."""
+        return function_of(self.posterior_)
 
     def _inputs(self, X) -> Any:
         check_is_fitted(self, "posterior_")
@@ -183,14 +207,14 @@ class AbstractEstimator(BaseEstimator):
     def _marginals(self, X) -> tuple[Any, Any]:
         """Means and standard deviations of f."""
         with jax.enable_x64(True), one_blas_thread():
-            mean, var = map(np.asarray, self.posterior_.marginals(X))
+            mean, var = map(np.asarray, self._function.marginals(X))
         return mean * self._scale, np.sqrt(var) * self._scale
 
     def _joint(self, X) -> tuple[Any, Any]:
         """Means of f, and covariances with the axis of the outputs last."""
         with jax.enable_x64(True), one_blas_thread():
-            mean, cov = map(np.asarray, self.posterior_.joint(X))
-        cov = cov if self.posterior_.single else np.moveaxis(cov, 0, -1)
+            mean, cov = map(np.asarray, self._function.joint(X))
+        cov = cov if self._function.single else np.moveaxis(cov, 0, -1)
         return mean * self._scale, cov * self._scale**2
 
     def _outputs(self, X, side: dict[str, np.ndarray]) -> Predictions:

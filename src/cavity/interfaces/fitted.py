@@ -13,6 +13,7 @@ from cavity.interfaces.errors import DataError, StorageError
 from cavity.interfaces.predictions import (
     Predictions,
     class_log_probabilities,
+    function_of,
     predict_outputs,
 )
 from cavity.interfaces.schema import Encoded, Schema
@@ -59,6 +60,15 @@ class Fitted:
         """The names of the classes; none of a regression."""
         return self.schema.targets[0].categories
 
+    @property
+    def powered(self) -> bool:
+        """Whether the power had any effect on the fit."""
+        sparse = self.record["n_inducing"] is not None
+        if self.record["likelihood"] == "gaussian":
+            return sparse
+        by = self.record["method"]
+        return by in ("power_ep", "tied") or (sparse and by in ("laplace", "local_bound"))
+
     def predictive(
         self, X: np.ndarray, side: Mapping[str, np.ndarray] | None = None
     ) -> Predictions:
@@ -81,7 +91,7 @@ class Fitted:
     def _known(self, X: np.ndarray) -> np.ndarray:
         """Whether the variance of the function is finite, (n, P)."""
         with jax.enable_x64(True), one_blas_thread():
-            var = np.asarray(self.posterior.marginals(np.asarray(X, float)).var)
+            var = np.asarray(function_of(self.posterior).marginals(np.asarray(X, float)).var)
         return np.isfinite(var).reshape(len(X), -1)
 
     def log_probabilities(self, X: np.ndarray) -> np.ndarray:
@@ -231,7 +241,20 @@ def parameters(
             continue
         array, unit = np.asarray(value, float), measured[name]
         if isinstance(unit, Units) and unit.output and np.any(output_scale != 1.0):
-            own = name.startswith(("mean.", "likelihood.")) and array.ndim
-            array = (array if own else array[..., None]) * output_scale**unit.output
+            array = _unscaled(name, array, unit, output_scale, model.likelihood.latents)
         found[name] = array.tolist()
     return found
+
+
+def _unscaled(
+    name: str, array: np.ndarray, unit: Units, scale: np.ndarray, latents: int
+) -> np.ndarray:
+    """A parameter in the units of the data, from one of outputs that were divided by `scale`."""
+    if latents > 1 and name.startswith("kernel.1."):
+        return array  # of the logarithm of a noise variance
+    if latents > 1 and name.startswith("mean.1."):
+        return np.asarray(array + 2.0 * np.log(scale[0]))
+    if len(scale) == 1:
+        return np.asarray(array * scale[0] ** unit.output)
+    own = name.startswith(("mean.", "likelihood.")) and array.ndim
+    return (array if own else array[..., None]) * scale**unit.output

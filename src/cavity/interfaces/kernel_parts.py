@@ -12,6 +12,11 @@ from cavity.likelihoods.support import Support
 from cavity.numerics.names import named
 from cavity.parameters import FIXED, Units, bijections
 
+Kernels = AbstractKernel | tuple[AbstractKernel, ...]
+
+# What the kernels of a pair are those of.
+OWNERS = ("function", "log noise")
+
 
 class Part(NamedTuple):
     """One kernel within a composed one.
@@ -39,14 +44,18 @@ class Part(NamedTuple):
                 yield field.name, np.asarray(value, float), unit
 
 
-def kernel_parts(kernel: AbstractKernel, columns: Sequence[int]) -> list[Part]:
+def kernel_parts(kernel: Kernels, columns: Sequence[int]) -> list[Part]:
     """Every kernel that a kernel is made of, itself included, with the columns it sees.
 
     Args:
-        kernel: the kernel.
+        kernel: the kernel; or those of the function and of its log noise variance.
         columns: the input columns that it is called with, counted from 0.
     """
-    return list(_parts(kernel, Part("kernel", kernel, tuple(columns), False)))
+    seen = tuple(columns)
+    if not isinstance(kernel, tuple):
+        return list(_parts(kernel, Part("kernel", kernel, seen, False)))
+    each = (Part(f"kernel.{i}", one, seen, i > 0) for i, one in enumerate(kernel))
+    return [part for place in each for part in _parts(place.kernel, place)]
 
 
 def _parts(node: Any, place: Part) -> Iterator[Part]:
@@ -87,11 +96,11 @@ class Relevance(NamedTuple):
     values: np.ndarray
 
 
-def relevances(kernel: AbstractKernel, spread: np.ndarray) -> list[Relevance]:
+def relevances(kernel: Kernels, spread: np.ndarray) -> list[Relevance]:
     """The relevance of the inputs to each part of a kernel that has a parameter per column.
 
     Args:
-        kernel: the kernel.
+        kernel: the kernel; or those of the function and of its log noise variance.
         spread: standard deviation of each input column, (D,).
     """
     found = []
@@ -106,8 +115,15 @@ def relevances(kernel: AbstractKernel, spread: np.ndarray) -> list[Relevance]:
                 measure, values = "slope deviation × spread", np.sqrt(value) * own
             else:
                 continue
-            found.append(Relevance(type(part.kernel).__name__, measure, part.columns, values))
+            found.append(Relevance(_title(part, kernel), measure, part.columns, values))
     return found
+
+
+def _title(part: Part, kernel: Kernels) -> str:
+    name = type(part.kernel).__name__
+    if not isinstance(kernel, tuple):
+        return name
+    return f"{name} of the {OWNERS[int(part.path.split('.')[1])]}"
 
 
 # ----------------------------------------------------------------------- parameters by name
@@ -139,11 +155,10 @@ def parameter_rows(
         names = [features[i] for i in part.columns]
         for name, array, unit in part.parameters():
             known[f"{part.path}.{name}"] = _axes(array, {array.ndim - 1: names}), unit
-    for owner in ("likelihood", "mean"):
-        node = getattr(model, owner)
+    for owner, node, dimensionless in _owners(model):
         for field in dataclasses.fields(node):
             array = np.asarray(getattr(node, field.name))
-            unit = field.metadata.get("units", Units())
+            unit = Units() if dimensionless else field.metadata.get("units", Units())
             along = {0: features, 1: targets} if unit.input else {array.ndim - 1: targets}
             known[f"{owner}.{field.name}"] = _axes(array, along), unit
     rows, domains = [], named(bijections(model))
@@ -155,6 +170,16 @@ def parameter_rows(
                 name, np.asarray(value, float), [*axes, list(targets)], _words(unit, output)
             )
     return rows
+
+
+def _owners(model: Any) -> Iterator[tuple[str, Any, bool]]:
+    """The likelihood and the means: name, module, and whether it has no units of the target."""
+    yield "likelihood", model.likelihood, False
+    if not isinstance(model.mean, tuple):
+        yield "mean", model.mean, False
+        return
+    for i, mean in enumerate(model.mean):
+        yield f"mean.{i}", mean, i > 0
 
 
 def _axes(array: np.ndarray, along: Mapping[int, Sequence[str]]) -> list[list[str]]:

@@ -12,6 +12,7 @@ import numpy as np
 from cavity.learning.infer import one_blas_thread
 from cavity.learning.tabulated import Tabulated, tabulate
 from cavity.likelihoods.base import AbstractLikelihood, AbstractPredictive
+from cavity.models.posterior import LatentsPosterior
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -68,6 +69,15 @@ class Predictions:
 @eqx.filter_jit
 def _log_densities(predictive: AbstractPredictive, y: Any) -> Any:
     return jax.lax.map(predictive.log_density, y)
+
+
+def function_of(posterior: Any) -> Any:
+    """The posterior of the function f, where a likelihood has another latent function beside it.
+
+    Args:
+        posterior: of one latent function or of several.
+    """
+    return posterior.parts[0] if isinstance(posterior, LatentsPosterior) else posterior
 
 
 def predict_outputs(

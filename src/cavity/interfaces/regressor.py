@@ -31,15 +31,20 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
             lengthscale per column and starting values from the data; or a kernel object, whose
             values are taken as they are, in the units of the data.
         likelihood: how outputs scatter about the function: "gaussian", with outliers
-            "student_t" or "laplace". Of counts "poisson" or "negative_binomial" and of numbers
-            above zero "gamma" or "exponential", all about the exponential of the function; of
-            shares between 0 and 1 "beta", about its sigmoid. Or a likelihood object.
-        method: "power_ep", or a method object such as `cavity.PowerEP(step=0.5)`.
+            "student_t" or "laplace"; "heteroscedastic" is Gaussian with a level that is a
+            function of the inputs too, with a kernel of the same form. Of counts "poisson" or
+            "negative_binomial" and of numbers above zero "gamma" or "exponential", all about the
+            exponential of the function; of shares between 0 and 1 "beta", about its sigmoid. Or a
+            likelihood object.
+        method: "power_ep"; "laplace", Laplace's method; "local_bound" or "mean_field",
+            variational, for "student_t" and "laplace"; "tied", all rows with one
+            site, for long tables, on inducing points. Or a method object such as
+            `cavity.PowerEP(step=0.5)`.
         power: in [0, 1]. 0 is the variational bound, 1 is EP (with Gaussian noise FITC). Plays no
             part in a full GP with Gaussian noise, which is exact.
         n_inducing: number of inducing points; "auto" is the full GP up to 1,000 rows and 200
-            points beyond; None is the full GP, up to 20,000 rows; at or above the number of
-            distinct rows all of them are used.
+            points beyond, or where the method needs them; None is the full GP, up to 20,000 rows;
+            at or above the number of distinct rows all of them are used.
         inducing: how the points start: "greedy" (largest conditional variance), "kmeans",
             "random", or the points themselves, (M, D).
         learn_inducing: whether the points move in learning.
@@ -68,7 +73,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         sites_: how the sites came about.
         interrupted_: whether fit was interrupted from the keyboard.
         posterior_: the posterior process, its arrays numpy float64.
-        output_scale_: relative spread of each output; 1 for a single one.
+        output_scale_: relative spread of each output; 1 for a single one, but with
+            "heteroscedastic" its spread, where kernel and mean came without values.
         n_features_in_: number of input columns.
         feature_names_in_: their names, if X had names.
 
@@ -139,6 +145,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         likelihood = self._check("regression", X, y, side)
         real = likelihood.support is Support.REAL
         scale = self._relative_spread(y.reshape(len(y), -1), real=real)
+        if likelihood.latents > 1 and isinstance(self.kernel, str) and isinstance(self.mean, str):
+            scale = self._own_spread(y)
         if "noise_variance" in side and np.ptp(scale) > 0:
             raise ValueError(
                 "known noise variances with several outputs need outputs of one scale: set "
@@ -250,6 +258,11 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         with jax.enable_x64(True), one_blas_thread():
             key = jax.random.key(random.randint(2**31 - 1))
             draws = np.asarray(self.posterior_.sample(X, n_samples, key=key))
+        if self.likelihood_.latents > 1:
+            level = np.exp(0.5 * draws[..., 1])
+            draws = draws[..., 0] + level * random.standard_normal(level.shape)
+            draws = draws if self._function.single else draws[..., None]
+            return np.moveaxis(draws * self._scale, 0, -1)
         if not isinstance(self.likelihood_, Gaussian):
             self._check_predictable(side)
             draws = sample_outputs(self.likelihood_, draws, side, random)
@@ -304,6 +317,13 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         typical = np.exp(np.mean(np.log(spread[varies])))
         return np.where(varies, spread / typical, 1.0)
 
+    def _own_spread(self, y):
+        """The spread of one output; steps in the logarithm of its noise must not grow with it."""
+        seen = y[~np.isnan(y)]
+        spread = np.std(seen) if len(seen) else 0.0
+        usable = self.standardise and spread > 1e-12 * np.max(np.abs(seen), initial=0.0)
+        return np.array([spread if usable else 1.0])
+
     def _adds_noise(self, asked: str, instead: str) -> None:
         """Refuses what only outputs that are the function plus noise have in closed form."""
         if self.likelihood_.support is not Support.REAL:
@@ -315,4 +335,4 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
     def _single(self, values):
         """Values (n, P, ...) without the axis of the outputs where y was a vector."""
-        return values[:, 0] if self.posterior_.single else values
+        return values[:, 0] if self._function.single else values

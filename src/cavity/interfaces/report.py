@@ -116,7 +116,6 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
             page.fitted.targets,
         ),
         known_noise=posterior.known_noise,
-        exact=page.normal and page.fitted.record["n_inducing"] is None,
         average=average_metrics(metrics) if metrics else {},
         explanations=METRICS,
         sections=sections,

@@ -37,6 +37,9 @@ from cavity.priors import flat, log_prior
 
 # The tolerance is meant for up to this many outputs.
 TOLERANT = 500
+# What sites are found to while learning, in deviations: the energy is stationary in them, so its
+# error is of the order of the square.
+LEARNING = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,7 +274,9 @@ class _Run:
         if isinstance(self.method, TiedPowerEP):
             start = {"beliefs": self.beliefs, **settings}
             return TiedObjective(model, self.data, self.method, **start)
-        return Objective(model, self.data, method=self.method, **settings)
+        loose = max(self.method.tolerance, LEARNING)
+        method = dataclasses.replace(self.method, tolerance=loose)
+        return Objective(model, self.data, method=method, **settings)
 
     def _search(self, objective: Objective | TiedObjective, x: np.ndarray) -> Minimum:
         limits: dict[str, Any] = {

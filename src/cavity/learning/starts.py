@@ -43,7 +43,8 @@ def started(
     roughly give them. Sparse models with Gaussian noise get others to try beside the best: the
     typical lengthscale with much and with little noise. A full GP is dearer to try, and needs it
     less. With any other likelihood trials of the typical lengthscale gained nothing over the
-    screened one where they were measured, and sweeps make them dear.
+    screened one where they were measured, and sweeps make them dear. A noise level that varies
+    starts from the same noise everywhere.
 
     Args:
         model: in standardised units, but for what was given; without inducing variables.
@@ -58,6 +59,8 @@ def started(
         noise = side.get("noise_variance")
         return _gaussian(model, given, X, y, noise, points, seed)
     guesses = latent_guesses(model.likelihood, y, side)
+    if model.likelihood.latents > 1:
+        return [_noise_level(model, given, X, guesses, points, seed)]
     return [_others(model, given, X, guesses, points, seed)]
 
 
@@ -107,6 +110,25 @@ def _others(
         likelihood = in_data_units(standard, spread)
         model = eqx.tree_at(lambda m: m.likelihood, model, likelihood)
     return model
+
+
+def _noise_level(
+    model: GP, given: Given, X: np.ndarray, y: np.ndarray, points: int | None, seed: int
+) -> GP:
+    """A function and a log noise variance: the one of a regression with the same noise anywhere.
+
+    The kernel of the log noise variance starts with typical distances as lengthscales and with
+    variances as they are, in units of logarithms.
+    """
+    function, level = model.latents
+    known = dataclasses.replace(given, likelihood=False)
+    stand_in = GP(function.kernel, Gaussian(), None, function.mean)
+    found: Any = _gaussian(stand_in, known, X, y, None, points, seed)[0]
+    kernel = level.kernel
+    if not given.kernel:
+        kernel = starting_kernel(kernel, dataclasses.replace(_measured(X, y), y_spread=1.0))
+    means = (found.mean, Constant(np.log(found.likelihood.variance)))
+    return GP((found.kernel, kernel), model.likelihood, None, means)
 
 
 def _measured(X: np.ndarray, y: np.ndarray) -> Scales:

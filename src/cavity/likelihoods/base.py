@@ -1,6 +1,7 @@
 """What a likelihood is, and all that follows from its density."""
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -43,7 +44,7 @@ class AbstractLikelihood(eqx.Module):
 
     To implement:
         `support`, what outputs may be, and `log_prob(f, y)`. Parameters are declared as in
-        kernels. `landmarks` makes the quadrature sharp and fast; closed forms override
+        kernels. `landmarks` makes the quadrature sharp, `analytic` fast; closed forms override
         `log_power_mean`, `tilted` and `predictive`. Where the default does not fit, `guess` and,
         of labels, `classes` are overridden too.
 
@@ -93,6 +94,19 @@ class AbstractLikelihood(eqx.Module):
             var: its variance.
             y: outputs.
             power: the power that the density is raised to.
+            **side: side data of the rows.
+        """
+        return None
+
+    def analytic(self, y: Float[Array, "..."], **side: Any) -> Landmark | None:
+        """Where in f the density has its features, and how far from there it is smooth.
+
+        A centre, and half the width of the strip around the real line in which the density is
+        analytic and not much larger than on the line; quadrature is quicker where cavities are
+        not much wider than that. None where nothing is known.
+
+        Args:
+            y: outputs.
             **side: side data of the rows.
         """
         return None
@@ -164,9 +178,12 @@ class AbstractLikelihood(eqx.Module):
 
         At power 0 this is the limit, $\mathbb E[\log p(y \mid f)]$.
         """
-        measure = self.measure(mean, var, y, power, side)
-        value = self.log_prob(measure.nodes, y, **side)
-        return quadrature.log_power_mean(value, measure.log_weight, power)
+
+        def from_nodes(measure: Measure) -> Array:
+            value = self.log_prob(measure.nodes, y, **side)
+            return quadrature.log_power_mean(value, measure.log_weight, power)
+
+        return self._by_quadrature(from_nodes, mean, var, y, power, side)
 
     def tilted(
         self,
@@ -177,9 +194,33 @@ class AbstractLikelihood(eqx.Module):
         side: Side = NONE,
     ) -> Tilted:
         r"""$\log M_a$ with its slope and curvature in the mean, elementwise."""
-        measure = self.measure(mean, var, y, power, side)
-        value = self.log_prob(measure.nodes, y, **side)
-        return quadrature.tilted_moments(value, measure, mean, var, power)
+
+        def from_nodes(measure: Measure) -> Tilted:
+            value = self.log_prob(measure.nodes, y, **side)
+            return quadrature.tilted_moments(value, measure, mean, var, power)
+
+        return self._by_quadrature(from_nodes, mean, var, y, power, side)
+
+    def _by_quadrature(
+        self,
+        from_nodes: Callable[[Measure], Any],
+        mean: Array,
+        var: Array,
+        y: Array,
+        power: Power,
+        side: Side,
+    ) -> Any:
+        """What a function makes of nodes: few where they do for all entries, else many."""
+        mean, var, y = jnp.broadcast_arrays(mean, var, y)
+
+        def graded() -> Any:
+            return from_nodes(self.measure(mean, var, y, power, side))
+
+        where = self.analytic(y, **side)
+        if where is None:
+            return graded()
+        measure, fine = quadrature.even_measure(mean, var, *where)
+        return jax.lax.cond(fine, lambda: from_nodes(measure), graded)
 
     def measure(
         self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE

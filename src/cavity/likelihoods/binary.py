@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import log_ndtr
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
 from cavity.likelihoods.predictive import AbstractPredictive, Side, check_outputs, levels
@@ -13,6 +12,7 @@ from cavity.likelihoods.support import Support
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.powers import Power, is_exactly
 from cavity.numerics.quadrature import Landmark, Tilted
+from cavity.numerics.special import log_ndtr
 from cavity.numerics.types import Array, Float
 
 
@@ -63,6 +63,10 @@ class Bernoulli(AbstractLikelihood):
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
     ) -> tuple[Landmark, ...]:
         return ((jnp.zeros_like(mean), jnp.ones_like(mean)),)
+
+    def analytic(self, y: Array, **side: Any) -> Landmark:
+        # zeros of Φ at 1.9 ± 2.8i, poles of the logistic function at ± πi
+        return jnp.zeros_like(y), jnp.full_like(y, 2.5 if self.link == "probit" else 2.8)
 
     @property
     def has_bound(self) -> bool:

@@ -58,6 +58,13 @@ class AbstractLogLinear(AbstractLikelihood):
         peak = quadrature.mode(change, mean, var, power)
         return (place, 1.0 / jnp.sqrt(count)), peak
 
+    def analytic(self, y: Array, **side: Any) -> Landmark:
+        # beside the real line it grows as a Gaussian about its peak does
+        _, slope, log_rate = self.terms(y, **side)
+        count = jnp.broadcast_to(jnp.abs(slope), y.shape)
+        place = self.sign * (jnp.log(jnp.maximum(count, 0.5)) - log_rate)
+        return place, jnp.minimum(0.8, jnp.sqrt(4.0 / jnp.maximum(count, 1.0)))
+
     def log_power_mean(
         self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
     ) -> Array:

@@ -52,6 +52,11 @@ class StudentT(AbstractLikelihood):
     ) -> tuple[Landmark, ...]:
         return ((y, jnp.broadcast_to(self.scale, y.shape)),)
 
+    def analytic(self, y: Array, **side: Any) -> Landmark:
+        # poles at y ± iσ√ν; for large ν it grows as a Gaussian does
+        strip = self.scale * jnp.minimum(0.75 * jnp.sqrt(self.df), 2.0)
+        return y, jnp.broadcast_to(strip, y.shape)
+
     @property
     def has_bound(self) -> bool:
         return True

@@ -2,6 +2,18 @@
 
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
-from cavity.models.posterior import AbstractPosterior, FullPosterior, SparsePosterior
+from cavity.models.posterior import (
+    AbstractPosterior,
+    FullPosterior,
+    LatentsPosterior,
+    SparsePosterior,
+)
 
-__all__ = ["GP", "AbstractModel", "AbstractPosterior", "FullPosterior", "SparsePosterior"]
+__all__ = [
+    "GP",
+    "AbstractModel",
+    "AbstractPosterior",
+    "FullPosterior",
+    "LatentsPosterior",
+    "SparsePosterior",
+]
