@@ -64,7 +64,7 @@ SETTINGS = [
     ({"kernel": "rbf[7]"}, "7"),
     ({"kernel": 3}, r"kernel must be text such as 'rbf.*or a kernel.*given 3"),
     ({"kernel": cavity.kernels.RBF}, r"a kernel such as cavity.kernels.RBF\(\).*given <class"),
-    ({"likelihood": "gausian"}, r"likelihood must be one of \['gaussian'.*given 'gausian'"),
+    ({"likelihood": "gausian"}, r"likelihood must be one of \['beta'.*given 'gausian'"),
     ({"likelihood": 3}, r"or a likelihood such as cavity.likelihoods.Gaussian\(\), given 3"),
     ({"likelihood": "bernoulli"}, "'bernoulli' is for classification: use GPClassifier"),
     ({"likelihood": cavity.likelihoods.Bernoulli()}, "Bernoulli is for classification: use GPCl"),

@@ -21,6 +21,8 @@ from cavity.numerics.types import Array, Float, Int, Scalar
 
 # A site is certain of the scale of a value if its precision is above this over the prior's.
 CERTAIN = 1e-6
+# The same, where a variance follows from the site's precision; one row in so many need not do so.
+TELLING, LEAST_KNOWN = 1e-5, 6
 
 
 class CorrelatedBelief(AbstractBelief):
@@ -33,6 +35,7 @@ class CorrelatedBelief(AbstractBelief):
 
     weights: Float[Array, "N P"]
     root: Float[Array, "G N N"]  # R
+    precision: Float[Array, "G N"]  # of the sites that add some
     raised: Float[Array, "G N N"] | None  # S
     covariance: Float[Array, "N N"]
     log_normaliser: Scalar
@@ -41,8 +44,7 @@ class CorrelatedBelief(AbstractBelief):
         self, projection: Projection
     ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
         mean = self.covariance @ self.weights
-        var = jnp.diagonal(self.covariance)[:, None]
-        var = var - jnp.sum((self.root @ self.covariance) ** 2, axis=1).T
+        var = _variances(self.covariance, self.root, self.precision).T
         if self.raised is not None:
             var = var + jnp.sum((self.raised @ self.covariance) ** 2, axis=1).T
         return mean, jnp.broadcast_to(jnp.maximum(var, 0.0), mean.shape)
@@ -59,6 +61,34 @@ class CorrelatedBelief(AbstractBelief):
             half = self.raised @ self.covariance
             cov = cov + jnp.swapaxes(half, -1, -2) @ half
         return CorrelatedResponse(cov)
+
+
+def _variances(
+    K: Float[Array, "N N"], root: Float[Array, "G N N"], tau: Float[Array, "G N"]
+) -> Float[Array, "G N"]:
+    r"""The diagonal of $\mathbf K - \mathbf K \mathbf R^\top \mathbf R \mathbf K$.
+
+    Where sites say something it is $(1 - [\mathbf R^\top \mathbf R]_{nn} / \tau_n) / \tau_n$,
+    without a product of matrices. The rows that know least, padding among them, are computed
+    whole; all rows where there are more of them.
+    """
+    prior = jnp.diagonal(K)
+    count = max(K.shape[0] // LEAST_KNOWN, 1)
+
+    def whole() -> Array:
+        return prior - jnp.sum((root @ K) ** 2, axis=1)
+
+    known = tau * prior
+    least, index = jax.lax.top_k(-known, count)
+
+    def mostly() -> Array:
+        safe = jnp.where(known > TELLING, tau, 1.0)
+        var = (1.0 - jnp.sum(root**2, axis=1) / safe) / safe
+        columns = jnp.moveaxis(K[:, index], 1, 0)  # G N count
+        rest = prior[index] - jnp.sum((root @ columns) ** 2, axis=1)
+        return jax.vmap(lambda v, i, r: v.at[i].set(r))(var, index, rest)
+
+    return jax.lax.cond(jnp.all(least[:, -1] < -TELLING), mostly, whole)
 
 
 class CorrelatedResponse(AbstractResponse):
@@ -128,6 +158,7 @@ class Correlated(AbstractVariable):
         return CorrelatedBelief(
             weights=columns,
             root=root,
+            precision=jnp.maximum(tau, 0.0).T,
             raised=raised,
             covariance=K,
             log_normaliser=data + volume + gained,

@@ -31,7 +31,7 @@ from cavity.numerics.types import Array, Bool, Float, Int, Scalar
 # Newton steps, halvings of one, and conjugate-gradient steps at the most.
 NEWTON, HALVINGS, CONJUGATE = 50, 40, 200
 # Coordinates up to which the curvature is a matrix.
-DENSE = 600
+DENSE = 1200
 
 
 class Inner(NamedTuple):
@@ -77,11 +77,11 @@ def inner_maximum(graph: Graph, sites: Sites, held: Held, tolerance: float) -> I
         tolerance: ends when a Newton step would gain less than this, in nats.
     """
     _, restore = ravel_pytree(sites)
-    units = _units(sites, held)
+    units = site_units(sites, held)
     place, restore_held = coordinates(held)
 
     def at(x: Array) -> Sites:
-        return jax.tree.map(jnp.add, sites, _lifted(units, restore(x)))
+        return jax.tree.map(jnp.add, sites, lifted(units, restore(x)))
 
     def value(x: Array) -> Scalar:
         return energy(graph, at(x), held)
@@ -96,7 +96,7 @@ def inner_maximum(graph: Graph, sites: Sites, held: Held, tolerance: float) -> I
         flat = ravel_pytree(_lowered(units, slope))[0]
 
         def curve(d: Array) -> Array:
-            return ravel_pytree(_lowered(units, product(_lifted(units, restore(d)))))[0]
+            return ravel_pytree(_lowered(units, product(lifted(units, restore(d)))))[0]
 
         direction = _solved(curve, flat)
         gain = flat @ direction
@@ -122,6 +122,42 @@ def inner_maximum(graph: Graph, sites: Sites, held: Held, tolerance: float) -> I
     found = at(x)
     outer = jax.grad(lambda p: energy(graph, found, restore_held(p)))(place)
     return Inner(found, best, outer, gain, jnp.asarray(steps))
+
+
+def outer_curvature(graph: Graph, sites: Sites, held: Held) -> Float[Array, "H H"]:
+    """The Hessian of the inner maximum in the held means and log variances, for one edge.
+
+    What is held meets the sites row by row, so the second derivatives are diagonal but for those
+    in the sites themselves, over which the maximum is taken.
+    """
+    place, restore = coordinates(held)
+    size = place.size // 2
+
+    def slope(sites: Sites, place: Array) -> Array:
+        return jax.grad(lambda p: energy(graph, sites, restore(p)))(place)
+
+    def blocks(by_first: Array, by_second: Array) -> Array:
+        parts = [[by_first[:size], by_second[:size]], [by_first[size:], by_second[size:]]]
+        return jnp.block([[jnp.diag(x) for x in row] for row in parts])
+
+    first = jnp.arange(2 * size) < size
+    tangents = (jnp.where(first, 1.0, 0.0), jnp.where(first, 0.0, 1.0))
+    own = [jax.jvp(lambda p: slope(sites, p), (place,), (t,))[1] for t in tangents]
+    ones = jax.tree.map(jnp.ones_like, sites)
+    mixed = [
+        jax.jvp(lambda s: slope(s, place), (sites,), (_only(ones, shift=shift),))[1]
+        for shift in (True, False)
+    ]
+    back = ravel_pytree(sites)[1]
+    _, product = _newton(graph, sites, held)
+    C = jax.vmap(lambda d: ravel_pytree(product(back(d)))[0])(jnp.eye(2 * size))
+    C = 0.5 * (C + C.T)
+    # absent rows have no curvature
+    C = C + jnp.diag(jnp.where(jnp.diagonal(C) > 0.0, 0.0, 1.0))
+    scale = 1.0 / jnp.sqrt(jnp.diagonal(C))
+    B = blocks(*mixed) * scale[None, :]
+    L = cholesky(C * scale[:, None] * scale[None, :] + 1e-14 * jnp.eye(2 * size))
+    return blocks(*own) + B @ cho_solve((L, True), B.T)
 
 
 def _newton(graph: Graph, sites: Sites, held: Held) -> tuple[Sites, Callable[[Sites], Sites]]:
@@ -157,16 +193,17 @@ def _only(ones: Sites, *, shift: bool) -> Sites:
     """Changes of all shifts, or of all precisions, by one."""
     a, b = (1.0, 0.0) if shift else (0.0, 1.0)
     return jax.tree.map(
-        lambda site: type(site)(a * site.shift, b * site.precision), ones, is_leaf=_is_site
+        lambda site: type(site)(a * site.shift, b * site.precision), ones, is_leaf=is_site
     )
 
 
-def _is_site(x: Any) -> bool:
+def is_site(x: Any) -> bool:
+    """Whether a tree ends here, at the sites of an edge."""
     return isinstance(x, AbstractSites)
 
 
 def _as_pairs(sites: Sites) -> Any:
-    return jax.tree.map(lambda site: (site.shift, site.precision), sites, is_leaf=_is_site)
+    return jax.tree.map(lambda site: (site.shift, site.precision), sites, is_leaf=is_site)
 
 
 def _pairs(fn: Callable[..., Any], *trees: Any) -> Any:
@@ -221,7 +258,7 @@ def _combined(graph: Graph, fn: Callable[..., Array], tilted: Held, own: Held) -
     return tuple(out)
 
 
-def _units(sites: Sites, held: Held) -> Any:
+def site_units(sites: Sites, held: Held) -> Any:
     """Centre, and units of shift and precision, of each site's coordinates.
 
     About the held mean m the moments of f are nearly uncorrelated: coordinates are the
@@ -240,7 +277,7 @@ def _units(sites: Sites, held: Held) -> Any:
     )
 
 
-def _lifted(units: Any, x: Sites) -> Sites:
+def lifted(units: Any, x: Sites) -> Sites:
     """Changes of sites from changes of their coordinates."""
 
     def one(site: Any, unit: tuple[Array, Array, Array]) -> Any:
@@ -248,17 +285,17 @@ def _lifted(units: Any, x: Sites) -> Sites:
         tau = precision * site.precision
         return type(site)(shift * site.shift + mean * tau, tau)
 
-    return jax.tree.map(one, x, units, is_leaf=_is_site)
+    return jax.tree.map(one, x, units, is_leaf=is_site)
 
 
 def _lowered(units: Any, slope: Sites) -> Sites:
-    """Slopes in the coordinates from slopes in sites: the transpose of `_lifted`."""
+    """Slopes in the coordinates from slopes in sites: the transpose of `lifted`."""
 
     def one(site: Any, unit: tuple[Array, Array, Array]) -> Any:
         mean, shift, precision = unit
         return type(site)(shift * site.shift, precision * (site.precision + mean * site.shift))
 
-    return jax.tree.map(one, slope, units, is_leaf=_is_site)
+    return jax.tree.map(one, slope, units, is_leaf=is_site)
 
 
 def _solved(product: Callable[[Array], Array], g: Array) -> Array:

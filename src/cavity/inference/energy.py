@@ -68,7 +68,9 @@ def inbox(
     return received
 
 
-def energy(graph: Graph, sites: Sites, held: Held | None = None) -> Scalar:
+def energy(
+    graph: Graph, sites: Sites, held: Held | None = None, *, q: Beliefs | None = None
+) -> Scalar:
     """The negative log evidence, in nats, summed over the data.
 
     At a fixed point of the sweeps it is stationary in the sites, so that gradients with respect
@@ -80,8 +82,9 @@ def energy(graph: Graph, sites: Sites, held: Held | None = None) -> Scalar:
         held: marginals to form the cavities from in place of the beliefs' own. The energy is
             then concave in the sites, and its maximum over them, as a function of what is held,
             has its minima at fixed points (the expectation-consistent form).
+        q: the beliefs at these sites, where they are at hand.
     """
-    q = beliefs(graph, sites)
+    q = beliefs(graph, sites) if q is None else q
     log_evidence = sum(belief.log_normaliser for belief in q)
     for i, (factor, store) in enumerate(zip(graph.factors, sites, strict=True)):
         if isinstance(factor, SiteFactor):

@@ -112,6 +112,7 @@ def parallel(
         target = _choose(finite, target, state.target)
         new = jax.tree.map(lambda old, to: old + length * (to - old), base, target)
         nearer = finite & (residual < 0.9 * state.nearest)
+        better = finite & (skipped == 0) & (residual < state.best_residual)
         return _Sweeps(
             sites=new,
             base=base,
@@ -122,15 +123,29 @@ def parallel(
             count=state.count + 1,
             nearest=jnp.where(nearer, residual, state.nearest),
             nearest_at=jnp.where(nearer, state.count, state.nearest_at),
+            best=_choose(better, state.sites, state.best),
+            best_residual=jnp.where(better, residual, state.best_residual),
         )
 
     infinite = jnp.full((), jnp.inf)
     zero = jnp.zeros((), int)
-    start = _Sweeps(sites, sites, sites, first, infinite, jnp.zeros(()), zero, infinite, zero)
+    start = _Sweeps(
+        sites=sites,
+        base=sites,
+        target=sites,
+        step=first,
+        residual=infinite,
+        skipped=jnp.zeros(()),
+        count=zero,
+        nearest=infinite,
+        nearest_at=zero,
+        best=sites,
+        best_residual=infinite,
+    )
     end = jax.lax.while_loop(unfinished, once, start)
     converged = (end.residual < tolerance) & (end.skipped == 0)
-    # sites that met the tolerance before their last step, or that had a proper belief
-    found = _choose(converged | jnp.isfinite(end.residual), end.sites, end.base)
+    # sites that met the tolerance before their last step, or those that came nearest
+    found = _choose(converged, end.sites, end.best)
     return found, SweepRecord(end.count, end.residual, end.skipped, converged)
 
 
@@ -182,6 +197,8 @@ class _Sweeps(NamedTuple):
     count: Array
     nearest: Array
     nearest_at: Array
+    best: Sites
+    best_residual: Array
 
 
 def _dtype(sites: Sites) -> Any:

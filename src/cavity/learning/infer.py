@@ -328,7 +328,7 @@ def _posterior(
     edges = (factor.edge,) if isinstance(factor, ExactFactor) else factor.edges
     views = tuple(edge.view for edge in edges)
     posterior = posterior_of(model, views, q, data.rows, single=data.single)
-    return posterior, energy(graph, found), leave_one_out(graph, found, q)
+    return posterior, energy(graph, found, q=q), leave_one_out(graph, found, q)
 
 
 @eqx.filter_jit

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from cavity.inference.double_loop import Inner, coordinates, inner_maximum
+from cavity.inference.double_loop import DENSE, Inner, coordinates, inner_maximum, outer_curvature
 from cavity.inference.energy import Graph, Held, Sites, beliefs, marginals
 from cavity.inference.methods import AbstractMethod
 from cavity.learning.data import Data
@@ -54,6 +54,20 @@ def _inner(
 ) -> Inner:
     graph = frozen(lay_out(model, data, method, jitter))
     return inner_maximum(graph, sites, coordinates(held)[1](place), TIGHT)
+
+
+@eqx.filter_jit
+def _curvature(
+    model: AbstractModel,
+    data: Data,
+    method: AbstractMethod,
+    jitter: Scalar,
+    sites: Sites,
+    held: Held,
+    place: Array,
+) -> Array:
+    graph = frozen(lay_out(model, data, method, jitter))
+    return outer_curvature(graph, sites, coordinates(held)[1](place))
 
 
 @dataclasses.dataclass
@@ -104,7 +118,7 @@ class _Outer:
         self.evaluate(place)
 
     def descend(self) -> None:
-        """One round of L-BFGS-B from here."""
+        """One round from here: of Newton steps within a trust region, or of L-BFGS-B."""
         from scipy import optimize
 
         origin, units = np.asarray(self.place, np.float64), self.units()
@@ -115,14 +129,25 @@ class _Outer:
                 return abs(self.value) * 1e3 + 1e6, np.zeros_like(x)
             return found[0], found[1] * units
 
-        optimize.minimize(
-            objective,
-            np.zeros(origin.size),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(-REACH, REACH)] * origin.size,
-            options={"maxiter": ITERATIONS, "maxcor": 30, "ftol": 0.0, "gtol": LEVEL},
-        )
+        def curvature(x: np.ndarray) -> np.ndarray:
+            # asked for only at points that were accepted, the last of which is the lowest
+            place = jnp.asarray(origin + units * x, self.place.dtype)
+            H = np.asarray(_curvature(*self.fixed, self.sites, self.held, place), np.float64)
+            return np.nan_to_num(units[:, None] * H * units[None, :]) + 1e-12 * np.eye(x.size)
+
+        if origin.size <= DENSE and self.edges == 1:
+            options = {"maxiter": ITERATIONS, "gtol": LEVEL, "initial_trust_radius": 1.0}
+            settings: dict[str, Any] = {"method": "trust-exact", "hess": curvature}
+        else:
+            options = {"maxiter": ITERATIONS, "maxcor": 30, "ftol": 0.0, "gtol": LEVEL}
+            bounds = [(-REACH, REACH)] * origin.size
+            settings = {"method": "L-BFGS-B", "bounds": bounds}
+        optimize.minimize(objective, np.zeros(origin.size), jac=True, options=options, **settings)
+
+    @property
+    def edges(self) -> int:
+        """The edges of all factors."""
+        return sum(len(given) for given in self.held if given is not None)
 
     def polish(self) -> None:
         """Newton-Krylov steps on the moments themselves, which rounding hides from the value."""

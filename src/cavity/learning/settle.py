@@ -10,6 +10,7 @@ import numpy as np
 from cavity.inference.batches import in_batches
 from cavity.inference.energy import Graph, Sites, empty_sites
 from cavity.inference.methods import AbstractMethod, Laplace, ModeSearch, PowerEP
+from cavity.inference.newton import Solution, solve
 from cavity.inference.sweep import SweepRecord, descend, parallel, sweep
 from cavity.learning.data import Data
 from cavity.learning.outer_loop import double_loop, lay_out
@@ -21,6 +22,10 @@ from cavity.numerics.types import Array, Scalar
 MATCHED = 1e-6
 # The residual at which sites of a smaller power are near enough to start from.
 NEAR = 1e-2
+# Following a fixed point to larger powers: the first step and the least one, as shares of the
+# power asked for; what Newton's method is to reach, in deviations, and in how many steps.
+FIRST_LENGTH, LEAST_LENGTH = 0.25, 1e-3
+CLOSE, NEWTON_STEPS = 1e-9, 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,17 +86,23 @@ def settle(
         used += more + int(record.sweeps)
     report = SiteReport(used, float(record.residual), _count(record.skipped), _by(method))
     done = bool(record.converged)
-    if done or not (isinstance(method, PowerEP) and method.fallback):
-        return found, report, done
+    if done:
+        return found, report, True
+    if not np.isfinite(float(_residual(model, data, method, jitter, found)[0])):
+        found = zero
+    if not (isinstance(method, PowerEP) and method.fallback):
+        return found, report, False
     if is_exactly(data.power, 0.0) and data.rows.power is None:
         again, record = _descended(model, data, method, jitter, zero)
         name, steps, done = "line search", int(record.sweeps), bool(record.converged)
         residual, skipped = record.residual, record.skipped
     else:
-        start = _gentle(model, data, method, jitter, zero)
-        again, steps = double_loop(model, data, method, jitter, zero, start)
+        again, steps, done = _followed(model, data, method, jitter, zero)
+        name = "Newton's method"
+        if not done:
+            again, more = double_loop(model, data, method, jitter, zero, again)
+            name, steps = "double loop", steps + more
         residual, skipped = _residual(model, data, method, jitter, again)
-        name = "double loop"
         done = float(residual) < max(method.tolerance, MATCHED) and int(skipped) == 0
     if not (report.skipped or float(residual) < report.residual):
         return found, report, False
@@ -165,20 +176,60 @@ def _residual(
     return sweep(lay_out(model, data, method, jitter), sites, 1.0)[1:]
 
 
+def _followed(
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, zero: Sites
+) -> tuple[Sites, int, bool]:
+    """The fixed point at a smaller power, at which sweeps converge, followed to the one asked for.
+
+    Returns:
+        Sites of the largest power that was reached, the sweeps and steps that took, and whether
+        that is the power asked for.
+    """
+    share, sites, steps = _gentle(model, data, method, jitter, zero)
+    if share == 0.0:
+        return zero, steps, False
+    length = FIRST_LENGTH
+    while length > LEAST_LENGTH:
+        reach = min(share + length, 1.0)
+        found = _solved(model, _at_share(data, reach), method, jitter, sites)
+        steps += int(found.steps)
+        if float(found.gap) < CLOSE:
+            if reach == 1.0:
+                return found.sites, steps, True
+            share, sites, length = reach, found.sites, 2.0 * length
+        else:
+            length *= 0.5
+    return sites, steps, False
+
+
+@eqx.filter_jit
+def _solved(
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
+) -> Solution:
+    graph = lay_out(model, data, method, jitter)
+    return solve(graph, sites, tolerance=CLOSE, max_steps=NEWTON_STEPS)
+
+
+def _at_share(data: Data, share: float) -> Data:
+    """The data at a share of their power."""
+    dtype = data.rows.x.dtype
+    lower = eqx.tree_at(lambda d: d.power, data, jnp.asarray(share * data.power, dtype))
+    if data.rows.power is not None:
+        lower = eqx.tree_at(lambda d: d.rows.power, lower, share * data.rows.power)
+    return lower
+
+
 def _gentle(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, zero: Sites
-) -> Sites:
-    """Sites of a smaller power, whose beliefs are near; of precision zero where none converge.
+) -> tuple[float, Sites, int]:
+    """A share of the power at which sweeps converge, their sites, and the sweeps that took.
 
-    Marginals that are much wider than the tilted distributions leave the inner problem without a
-    maximum.
+    The share is 0, and the sites have precision zero, where they converge at none.
     """
-    for share in (0.5, 0.25):
-        dtype = data.rows.x.dtype
-        lower = eqx.tree_at(lambda d: d.power, data, jnp.asarray(share * data.power, dtype))
-        if data.rows.power is not None:
-            lower = eqx.tree_at(lambda d: d.rows.power, lower, share * data.rows.power)
-        sites, record = _swept(model, lower, method, jitter, zero)
+    steps = 0
+    for share in (0.5, 0.25, 0.1):
+        sites, record = _swept(model, _at_share(data, share), method, jitter, zero)
+        steps += int(record.sweeps)
         if float(record.residual) < NEAR and float(record.skipped) == 0:
-            return sites
-    return zero
+            return share, sites, steps
+    return 0.0, zero, steps
