@@ -1,8 +1,8 @@
 """What sweeps of EP cost, beside what they are made of.
 
-Sparse: one parallel sweep with a probit likelihood against one value and gradient of the collapsed
-regression energy, at the same size. Full: EP to convergence against as many Cholesky factorisations
-and inversions of an n x n matrix as it makes sweeps.
+Sparse: one parallel sweep with a probit likelihood against one value and gradient of the
+collapsed regression energy, at the same size. Full: EP to convergence against as many Cholesky
+factorisations and inversions of an n x n matrix as it makes sweeps.
 
 python -m benchmarks.ep_cost [--repeats 9]
 """

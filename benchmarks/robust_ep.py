@@ -1,10 +1,10 @@
 """EP for Student-t regression on random problems: does every one of them converge, and truly?
 
 Problems of 3 to 60 rows with up to 30 % of planted outliers, lengthscales and noise over two
-decades and df in {1, 2, 4, 10}, at power 1 (every fifth again at 0.8). They are drawn until at least
-100 are ones on which damped parallel sweeps alone fail. Converged means that at the sites that were
-found the moments of every tilted distribution, by dense quadrature of this script's own, equal those
-of the posterior to 1e-6.
+decades and df in {1, 2, 4, 10}, at power 1 (every fifth again at 0.8). They are drawn until at
+least 100 are ones on which damped parallel sweeps alone fail. Converged means that at the sites
+that were found the moments of every tilted distribution, by dense quadrature of this script's own,
+equal those of the posterior to 1e-6.
 
 python -m benchmarks.robust_ep [--problems 500] [--hard 100]
 """

@@ -96,11 +96,11 @@ def test_tied_classifier():
 WRONG = {
     "a link without a bound": (
         lambda: cavity.GPClassifier(method="local_bound").fit(X, LABELS),
-        r"local bounds exist for .*given Bernoulli; use PowerEP\(\) or Laplace\(\)",
+        r"needs a likelihood with a Gaussian lower bound .*given Bernoulli; use PowerEP\(\)",
     ),
     "counts": (
         lambda: cavity.GPRegressor(likelihood="poisson", method="mean_field").fit(X, Y * 0),
-        r"mean field needs noise that is a mixture of Gaussians .*given Poisson",
+        r"needs a likelihood with a Gaussian lower bound .*given Poisson",
     ),
     "a kink": (
         lambda: cavity.GPRegressor(likelihood="laplace", method="laplace").fit(X, Y),

@@ -10,10 +10,11 @@ from jax.flatten_util import ravel_pytree
 from scipy import integrate, stats
 
 import cavity
-from cavity.inference.double_loop import _newton, coordinates, inner_maximum
+from cavity.inference.double_loop import _newton, coordinates, inner_maximum, outer_curvature
 from cavity.inference.energy import beliefs, energy, marginals
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
+from cavity.learning.outer_loop import double_loop
 from cavity.learning.settle import lay_out, no_sites
 from cavity.likelihoods import StudentT
 from tests.tolerances import assert_close
@@ -152,9 +153,39 @@ def test_sweeps_alone_fail_there():
     assert not alone.converged
     assert "did not converge" in alone.message
     found = cavity.infer(four_points(), X, Y, power=1.0)
-    assert found.sites.finished_by == "double loop"
+    assert found.sites.finished_by == "Newton's method"
     ((store,),) = found.found
     assert np.sum(np.asarray(store.precision)[:4] < 0.0) == 1
+
+
+@pytest.mark.parametrize("power", [1.0, 0.8])
+def test_the_outer_loop_by_itself(power):
+    """From the prior, without Newton's method on the sites."""
+    data = prepare(X, Y, power=power)
+    model, method = as_dtype(four_points(), data), cavity.PowerEP()
+    zero = no_sites(model, data, method)
+    sites, steps = double_loop(model, data, method, jnp.zeros(()), zero, zero)
+    assert steps > 0
+    value = jax.jit(lambda sites: energy(lay_out(model, data, method, jnp.zeros(())), sites))(
+        sites
+    )
+    assert abs(float(value) - LIMITS[power]) < 1e-5
+
+
+def test_the_curvature_of_the_outer_problem():
+    """Second derivatives of the inner maximum, by differences of its slope."""
+    graph, sites = laid_out(1.0)
+    held = surrogate_update(graph, sites)
+    place, restore = coordinates(held)
+    inner = jax.jit(lambda p: inner_maximum(graph, sites, restore(p), 1e-14))
+    found = inner(place)
+    H, moves = jax.jit(outer_curvature)(graph, found.sites, held)
+    for i in (0, 3, place.size // 2 + 1):
+        step = 1e-4 * jnp.zeros(place.size).at[i].set(1.0)
+        up, down = inner(place + step), inner(place - step)
+        assert_close(H[i], (up.slope - down.slope) / 2e-4, "gradient")
+        change = ravel_pytree(jax.tree.map(jnp.subtract, up.sites, down.sites))[0] / 2e-4
+        np.testing.assert_allclose(moves[:, i], change, rtol=1e-4, atol=1e-4)
 
 
 def test_jylanki_05_schedules_share_fixed_points():

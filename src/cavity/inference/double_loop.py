@@ -124,11 +124,16 @@ def inner_maximum(graph: Graph, sites: Sites, held: Held, tolerance: float) -> I
     return Inner(found, best, outer, gain, jnp.asarray(steps))
 
 
-def outer_curvature(graph: Graph, sites: Sites, held: Held) -> Float[Array, "H H"]:
+def outer_curvature(
+    graph: Graph, sites: Sites, held: Held
+) -> tuple[Float[Array, "H H"], Float[Array, "S H"]]:
     """The Hessian of the inner maximum in the held means and log variances, for one edge.
 
     What is held meets the sites row by row, so the second derivatives are diagonal but for those
     in the sites themselves, over which the maximum is taken.
+
+    Returns:
+        The Hessian, and how the sites at the maximum move with what is held.
     """
     place, restore = coordinates(held)
     size = place.size // 2
@@ -157,7 +162,8 @@ def outer_curvature(graph: Graph, sites: Sites, held: Held) -> Float[Array, "H H
     scale = 1.0 / jnp.sqrt(jnp.diagonal(C))
     B = blocks(*mixed) * scale[None, :]
     L = cholesky(C * scale[:, None] * scale[None, :] + 1e-14 * jnp.eye(2 * size))
-    return blocks(*own) + B @ cho_solve((L, True), B.T)
+    moves = cho_solve((L, True), B.T)
+    return blocks(*own) + B @ moves, scale[:, None] * moves
 
 
 def _newton(graph: Graph, sites: Sites, held: Held) -> tuple[Sites, Callable[[Sites], Sites]]:

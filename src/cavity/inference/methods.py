@@ -193,7 +193,7 @@ class LocalBound(AbstractMethod):
         return Bounded(likelihood)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
-        check_bound("local bounds exist", likelihood)
+        check_bound("LocalBound()", likelihood)
 
 
 class MeanField(AbstractMethod):
@@ -228,7 +228,7 @@ class MeanField(AbstractMethod):
         return Bounded(likelihood, variational=True)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
-        check_bound("mean field needs noise that is a mixture of Gaussians", likelihood)
+        check_bound("MeanField()", likelihood)
 
 
 class TiedPowerEP(AbstractMethod):
@@ -284,12 +284,13 @@ class TiedPowerEP(AbstractMethod):
         """Any likelihood will do."""
 
 
-def check_bound(need: str, likelihood: AbstractLikelihood) -> None:
+def check_bound(name: str, likelihood: AbstractLikelihood) -> None:
     """Raises ValueError for a likelihood without a Gaussian lower bound."""
     if not likelihood.has_bound:
         raise ValueError(
-            f"{need} for StudentT, Laplace and Bernoulli(link='logit') likelihoods, given "
-            f"{type(likelihood).__name__}; use PowerEP() or Laplace()"
+            f"{name} needs a likelihood with a Gaussian lower bound (StudentT, Laplace, "
+            f"Bernoulli(link='logit')), given {type(likelihood).__name__}; use PowerEP() or "
+            "Laplace()"
         )
 
 

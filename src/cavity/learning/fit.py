@@ -28,7 +28,7 @@ from cavity.learning.infer import (
 )
 from cavity.learning.objective import Objective
 from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed, minimise
-from cavity.learning.tied import Beliefs, TiedObjective, search
+from cavity.learning.tied import TiedObjective, search
 from cavity.models.base import AbstractModel
 from cavity.numerics.summary import table
 from cavity.parameters import Positive, free_parts, from_real, to_real
@@ -145,7 +145,7 @@ def fit(
         learned, minimum, jitter = run.all(
             model, stages, first_jitter(model, jitter), n_restarts, seed
         )
-        result = infer_from(learned, data, method, jitter, run.beliefs, learned=True)
+        result = infer_from(learned, data, method, jitter, run.found, learned=True)
     return _result(result, learned, minimum, stages[-1], densities)
 
 
@@ -186,7 +186,7 @@ class _Run:
     max_iterations: int
     tolerance: float
     callback: Callable[[Progress], None] | None
-    beliefs: Beliefs | None = None  # of tied factors, where the last search ended
+    found: Any = None  # sites, or beliefs of tied factors, where the last search ended
 
     def all(
         self,
@@ -201,7 +201,7 @@ class _Run:
         best: tuple[AbstractModel, Minimum, float] | None = None
         evaluations, kept = 0, None
         for restart in range(n_restarts + 1):
-            self.beliefs = None
+            self.found = None
             start = model if restart == 0 else _perturbed(model, stages[-1], random)
             try:
                 found = self.staged(start, stages, jitter)
@@ -220,11 +220,11 @@ class _Run:
                 break
             evaluations += found[1].evaluations
             if best is None or found[1].objective < best[1].objective:
-                best, kept = found, self.beliefs
+                best, kept = found, self.found
             if found[1].interrupted:
                 break
         assert best is not None
-        self.beliefs = kept
+        self.found = kept
         return best[0], dataclasses.replace(best[1], evaluations=evaluations), best[2]
 
     def staged(
@@ -264,7 +264,9 @@ class _Run:
                 changes |= {"converged": True, "message": before.message}
             minimum = dataclasses.replace(minimum, **changes)
         if isinstance(objective, TiedObjective):
-            self.beliefs = objective.beliefs(minimum.x)
+            self.found = objective.beliefs(minimum.x)
+        else:
+            self.found = objective.sites
         return objective.model(minimum.x), minimum, objective.jitter
 
     def _objective(
@@ -272,7 +274,7 @@ class _Run:
     ) -> Objective | TiedObjective:
         settings = {"maps": maps, "densities": self.densities, "jitter": jitter}
         if isinstance(self.method, TiedPowerEP):
-            start = {"beliefs": self.beliefs, **settings}
+            start = {"beliefs": self.found, **settings}
             return TiedObjective(model, self.data, self.method, **start)
         loose = max(self.method.tolerance, LEARNING)
         method = dataclasses.replace(self.method, tolerance=loose)

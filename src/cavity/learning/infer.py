@@ -66,7 +66,8 @@ class Inference:
 
         From the cavities, at the parameters of this result: none are learned again. Exact for
         the full GP with Gaussian noise. NaN for missing outputs, and where a site is more certain
-        than the posterior, so that the others leave no proper one.
+        than the posterior, so that the others leave no proper one. Too favourable for local bounds
+        and mean field, whose sites are not what a row says.
 
         Raises:
             ValueError: if rows share sites (blocks).

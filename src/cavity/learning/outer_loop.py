@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -26,6 +27,12 @@ TIGHT, LOOSE = 1e-13, 1e-6
 ROUNDS, ITERATIONS, REACH = 40, 60, 2.0
 # Newton-Krylov steps at the end.
 POLISHES = 20
+# Newton steps of all inner problems together, after which the search is given up.
+BUDGET = 2000
+
+
+class _Spent(RuntimeError):
+    """The budget of inner steps is spent."""
 
 
 def lay_out(model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar) -> Graph:
@@ -65,7 +72,7 @@ def _curvature(
     sites: Sites,
     held: Held,
     place: Array,
-) -> Array:
+) -> tuple[Array, Array]:
     graph = frozen(lay_out(model, data, method, jitter))
     return outer_curvature(graph, sites, coordinates(held)[1](place))
 
@@ -82,13 +89,16 @@ class _Outer:
     value: float = np.inf
     slope: np.ndarray | None = None
     steps: int = 0
+    # sites and place of the last curvature, and how sites move with the place there
+    moves: tuple[Sites, Array, Array] | None = None
 
     def evaluate(self, place: Array) -> tuple[float, np.ndarray] | None:
         """Value and slope at held marginals, kept if they are the lowest; None for no maximum."""
-        data = self.fixed[1]
-        for sites in (_follow(self.sites, self.place, place, self.held, data), self.zero):
+        if self.steps > BUDGET:
+            raise _Spent
+        for sites in self.starts(place):
             inner = _inner(*self.fixed, sites, self.held, place)
-            self.steps += int(inner.steps)
+            self.steps += 1 + int(inner.steps)
             value, slope = float(inner.value), np.asarray(inner.slope, np.float64)
             good = np.isfinite(value) and np.all(np.isfinite(slope))
             if good and float(inner.gain) < LOOSE:
@@ -101,6 +111,14 @@ class _Outer:
                     )
                 return value, slope
         return None
+
+    def starts(self, place: Array) -> Iterator[Sites]:
+        """Sites to start the inner problem from, the most promising first."""
+        if self.moves is not None:
+            flat, back = ravel_pytree(self.moves[0])
+            yield back(flat + self.moves[2] @ (place - self.moves[1]))
+        yield _follow(self.sites, self.place, place, self.held, self.fixed[1])
+        yield self.zero
 
     def units(self) -> np.ndarray:
         """Means move in units of deviations, log variances by themselves."""
@@ -132,8 +150,11 @@ class _Outer:
         def curvature(x: np.ndarray) -> np.ndarray:
             # asked for only at points that were accepted, the last of which is the lowest
             place = jnp.asarray(origin + units * x, self.place.dtype)
-            H = np.asarray(_curvature(*self.fixed, self.sites, self.held, place), np.float64)
-            return np.nan_to_num(units[:, None] * H * units[None, :]) + 1e-12 * np.eye(x.size)
+            H, moves = _curvature(*self.fixed, self.sites, self.held, place)
+            if np.all(np.isfinite(np.asarray(moves))):
+                self.moves = (self.sites, place, moves)
+            scaled = units[:, None] * np.asarray(H, np.float64) * units[None, :]
+            return np.nan_to_num(scaled) + 1e-12 * np.eye(x.size)
 
         if origin.size <= DENSE and self.edges == 1:
             options = {"maxiter": ITERATIONS, "gtol": LEVEL, "initial_trust_radius": 1.0}
@@ -160,7 +181,9 @@ class _Outer:
             place = jnp.asarray(origin + units * x, self.place.dtype)
             start = _follow(self.sites, self.place, place, self.held, self.fixed[1])
             inner = _inner(*self.fixed, start, self.held, place)
-            self.steps += int(inner.steps)
+            self.steps += 1 + int(inner.steps)
+            if self.steps > BUDGET:
+                raise _Spent
             if not np.isfinite(float(inner.value)):
                 return np.full_like(x, 1e3)
             seen = np.asarray(_seen(*self.fixed, inner.sites)[1], np.float64)
@@ -205,13 +228,14 @@ def double_loop(
     outer = _Outer(fixed, zero, held, place, near)
     if outer.evaluate(place) is None:
         return near, outer.steps
-    for _ in range(ROUNDS):
-        before = outer.value
-        outer.renew()
-        outer.descend()
-        if outer.level() or before - outer.value < 1e-12 * max(1.0, abs(before)):
-            break
-    outer.polish()
+    with contextlib.suppress(_Spent):
+        for _ in range(ROUNDS):
+            before = outer.value
+            outer.renew()
+            outer.descend()
+            if outer.level() or before - outer.value < 1e-12 * max(1.0, abs(before)):
+                break
+        outer.polish()
     return outer.sites, outer.steps
 
 

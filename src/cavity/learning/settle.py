@@ -82,20 +82,42 @@ def settle(
     used = int(record.sweeps)
     if not record.converged and (sites is not None or isinstance(method, Laplace)):
         start, more = _start(model, data, method, jitter, zero)
-        found, record = _swept(model, data, method, jitter, start)
-        used += more + int(record.sweeps)
+        other, again = _swept(model, data, method, jitter, start)
+        used += more + int(again.sweeps)
+        if not _worse(again, record):
+            found, record = other, again
     report = SiteReport(used, float(record.residual), _count(record.skipped), _by(method))
-    done = bool(record.converged)
-    if done:
+    if record.converged:
         return found, report, True
     if not np.isfinite(float(_residual(model, data, method, jitter, found)[0])):
         found = zero
     if not (isinstance(method, PowerEP) and method.fallback):
         return found, report, False
+    near = _solved(model, data, method, jitter, found)
+    if float(near.gap) < CLOSE:
+        steps = used + int(near.steps)
+        return near.sites, SiteReport(steps, float(near.gap), 0, "Newton's method"), True
+    return _fallen_back(model, data, method, jitter, zero, found, report)
+
+
+def _fallen_back(
+    model: AbstractModel,
+    data: Data,
+    method: PowerEP,
+    jitter: Scalar,
+    zero: Sites,
+    found: Sites,
+    report: SiteReport,
+) -> tuple[Sites, SiteReport, bool]:
+    """What converges where neither sweeps do nor Newton's method from where they end."""
     if is_exactly(data.power, 0.0) and data.rows.power is None:
-        again, record = _descended(model, data, method, jitter, zero)
-        name, steps, done = "line search", int(record.sweeps), bool(record.converged)
-        residual, skipped = record.residual, record.skipped
+        lower, record = _descended(model, data, method, jitter, zero)
+        # rounding hides the last of the descent from the energy
+        near = _solved(model, data, method, jitter, lower)
+        again = near.sites
+        name, steps = "line search", int(record.sweeps) + int(near.steps)
+        residual, skipped = _residual(model, data, method, jitter, again)
+        done = float(residual) < max(method.tolerance, MATCHED) and int(skipped) == 0
     else:
         again, steps, done = _followed(model, data, method, jitter, zero)
         name = "Newton's method"
@@ -106,7 +128,14 @@ def settle(
         done = float(residual) < max(method.tolerance, MATCHED) and int(skipped) == 0
     if not (report.skipped or float(residual) < report.residual):
         return found, report, False
-    return again, SiteReport(used + steps, float(residual), _count(skipped), name), done
+    return again, SiteReport(report.sweeps + steps, float(residual), _count(skipped), name), done
+
+
+def _worse(a: SweepRecord, b: SweepRecord) -> bool:
+    """Whether sweeps ended further from convergence than others."""
+    if bool(a.converged) or bool(b.converged):
+        return not bool(a.converged)
+    return float(a.residual) + float(a.skipped) > float(b.residual) + float(b.skipped)
 
 
 def _start(

@@ -61,10 +61,10 @@ class GP(AbstractModel):
         Bui (2017), S3, S4 and S21; van der Wilk (2018), items 10 and 25.
     """
 
-    kernel: AbstractKernel
+    kernel: AbstractKernel | tuple[AbstractKernel, ...]
     likelihood: AbstractLikelihood
     inducing: AbstractInducing | None
-    mean: AbstractMean
+    mean: AbstractMean | tuple[AbstractMean, ...]
 
     def __init__(
         self,
@@ -113,7 +113,6 @@ class GP(AbstractModel):
         jitter: float | Scalar,
         chunk: int,
     ) -> Graph:
-        exact = method.exact and isinstance(self.likelihood, Gaussian)
         full = self.inducing is None
         variables, edges = [], []
         for i, part in enumerate(self.latents):
@@ -121,7 +120,7 @@ class GP(AbstractModel):
             variables.append(variable)
             edges.append(Edge(i, view))
         size = rows.x.shape[0] if full else chunk
-        if exact:
+        if method.exact and isinstance(self.likelihood, Gaussian):
             noise = self.likelihood.noise_variance
             factor: Factor = ExactFactor(edges[0], rows, noise, power, size)
         else:
@@ -133,12 +132,14 @@ class GP(AbstractModel):
         self, rows: Rows, jitter: float | Scalar, method: AbstractMethod
     ) -> tuple[AbstractVariable, AbstractView]:
         """The variable of one latent function, and how rows see it."""
-        mean = OutputMean(self.mean, rows.y.shape[-1])
+        kernel: Any = self.kernel
+        one: Any = self.mean
+        mean = OutputMean(one, rows.y.shape[-1])
         if self.inducing is None:
-            prior = jittered(self.kernel.cross(rows.x, rows.x), jitter, self.kernel.diag(rows.x))
+            prior = jittered(kernel.cross(rows.x, rows.x), jitter, kernel.diag(rows.x))
             mixed = not (self.likelihood.log_concave or method.convex)
             return Correlated(prior, mixed), Identity(mean)
-        view = inducing_view(self.kernel, self.inducing, mean, jitter)
+        view = inducing_view(kernel, self.inducing, mean, jitter)
         return Whitened(self.inducing.size), view
 
     def __str__(self) -> str:

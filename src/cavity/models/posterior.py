@@ -265,19 +265,26 @@ class FullPosterior(AbstractPosterior):
     def size(self) -> int:
         return self.inputs.shape[0]
 
+    @property
+    def _parts(self) -> tuple[Any, Any]:
+        """The kernel and the mean of the one latent function."""
+        return self.model.kernel, self.model.mean
+
     def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
-        cross = self.model.kernel.cross(self.inputs, X)
-        mean = cross.T @ self.weights + OutputMean(self.model.mean, self.outputs)(X)
-        var = self.model.kernel.diag(X)[:, None] - jnp.sum((self.root @ cross) ** 2, axis=1).T
+        kernel, mean_function = self._parts
+        cross = kernel.cross(self.inputs, X)
+        mean = cross.T @ self.weights + OutputMean(mean_function, self.outputs)(X)
+        var = kernel.diag(X)[:, None] - jnp.sum((self.root @ cross) ** 2, axis=1).T
         if self.raised is not None:
             var = var + jnp.sum((self.raised @ cross) ** 2, axis=1).T
         var = jnp.maximum(var, 0.0)
         return mean, jnp.broadcast_to(var, mean.shape)
 
     def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
-        cross = self.model.kernel.cross(self.inputs, X)
+        kernel, _ = self._parts
+        cross = kernel.cross(self.inputs, X)
         half = self.root @ cross
-        prior = jittered(self.model.kernel.cross(X, X), 0.0, self.model.kernel.diag(X))
+        prior = jittered(kernel.cross(X, X), 0.0, kernel.diag(X))
         cov = prior - jnp.swapaxes(half, -1, -2) @ half
         if self.raised is not None:
             half = self.raised @ cross
