@@ -28,7 +28,7 @@ ROUNDS, ITERATIONS, REACH = 40, 60, 2.0
 # Newton-Krylov steps at the end.
 POLISHES = 20
 # Newton steps of all inner problems together, after which the search is given up.
-BUDGET = 2000
+BUDGET = 600
 
 
 class _Spent(RuntimeError):
