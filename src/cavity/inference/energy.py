@@ -26,7 +26,7 @@ from cavity.inference.rows import Rows
 from cavity.inference.sites import AbstractSites
 from cavity.inference.terms import Latent, latent
 from cavity.numerics.rows import map_over_rows, sum_over_rows
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Float, Int, Scalar
 
 
 class Graph(eqx.Module):
@@ -92,6 +92,25 @@ def energy(
             marginals = None if held is None else held[i]
             log_evidence = log_evidence + _log_scales(factor, store, q, marginals)
     return -jnp.asarray(log_evidence)
+
+
+def batch_energy(graph: Graph, sites: Sites, index: Int[Array, " B"], scale: Scalar) -> Scalar:
+    """The energy from some rows that stand for all, unbiased; beliefs are those of all sites.
+
+    Args:
+        graph: the model laid out for inference: one factor on inducing variables.
+        sites: the sites of all rows.
+        index: the rows.
+        scale: rows in all for each of them.
+    """
+    q = beliefs(graph, sites)
+    (factor,), (store,) = graph.factors, sites
+    assert isinstance(factor, SiteFactor)
+    assert store is not None
+    rows, kept = jax.tree.map(lambda x: x[index], (factor.rows, store))
+    part = SiteFactor(factor.edges, rows, factor.term, factor.power, index.shape[0], factor.sight)
+    value = sum(belief.log_normaliser for belief in q)
+    return -value - scale * _log_scales(part, kept, q, None)
 
 
 def marginals(graph: Graph, q: Beliefs) -> Held:

@@ -59,10 +59,16 @@ class PowerEP(AbstractMethod):
         batch: rows whose sites move together; None for all of them (parallel sweeps). With 1
             sweeps are sequential: every site sees the ones before it, through rank-one updates.
         exact: use the closed form of Gaussian factors; False sweeps for them too.
-        fallback: go on with the double loop where sweeps fail.
+        fallback: go on where sweeps fail: with Newton's method, from smaller powers if need be,
+            and with the double loop.
+        interleaved: learning does not wait for sites to converge, but makes so many steps of Adam,
+            each after an update of the sites (of `batch` rows, drawn anew, where that is given);
+            None for L-BFGS-B with converged sites, which is more accurate and for up to some
+            thousand rows quicker.
+        learning_rate: of Adam.
 
     References:
-        Bui (2017), S19 and S21 to S23; Turner's slides, S5; Jylanki (2013), S33 to S38.
+        Bui (2017), S19, S21 to S23 and S29; Turner's slides, S5; Jylanki (2013), S33 to S38.
     """
 
     step: float | None = eqx.field(static=True, default=None, kw_only=True)
@@ -71,11 +77,17 @@ class PowerEP(AbstractMethod):
     batch: int | None = eqx.field(static=True, default=None, kw_only=True)
     exact: bool = eqx.field(static=True, default=True, kw_only=True)
     fallback: bool = eqx.field(static=True, default=True, kw_only=True)
+    interleaved: int | None = eqx.field(static=True, default=None, kw_only=True)
+    learning_rate: float = eqx.field(static=True, default=0.05, kw_only=True)
 
     sight: ClassVar[Sight] = Sight.CAVITY
 
     def __check_init__(self) -> None:
         check_sweeps(self)
+        if self.interleaved is not None and self.interleaved < 1:
+            raise ValueError(f"interleaved must be at least 1 step, given {self.interleaved}")
+        if not self.learning_rate > 0.0:
+            raise ValueError(f"learning_rate must be positive, given {self.learning_rate}")
 
     def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractTerm:
         return PowerMean(likelihood)

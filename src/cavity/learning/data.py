@@ -46,6 +46,13 @@ class Data(eqx.Module):
         return float(np.sum(np.broadcast_to(presence, self.rows.y.shape)))
 
 
+@eqx.filter_jit
+def some_rows(data: Data, index: Array) -> Data:
+    """Some rows of prepared data, without blocks."""
+    rows = jax.tree.map(lambda x: x[index], data.rows)
+    return Data(rows, data.power, index.shape[0], data.single, data.length)
+
+
 def prepare(
     X: Any,
     y: Any,

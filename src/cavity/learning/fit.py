@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.methods import AbstractMethod, PowerEP, TiedPowerEP
+from cavity.learning.adam import Adam
 from cavity.learning.checks import (
     OutsideDomain,
     check_domains,
@@ -26,6 +27,7 @@ from cavity.learning.infer import (
     infer_from,
     one_blas_thread,
 )
+from cavity.learning.interleaved import Interleaved
 from cavity.learning.objective import Objective
 from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed, minimise
 from cavity.learning.tied import TiedObjective, search
@@ -280,6 +282,19 @@ class _Run:
         method = dataclasses.replace(self.method, tolerance=loose)
         return Objective(model, self.data, method=method, **settings)
 
+    def _interleaves(self, objective: Objective) -> bool:
+        """Whether sites and parameters are to move in turn: where there are sites."""
+        asked = isinstance(self.method, PowerEP) and self.method.interleaved is not None
+        return asked and objective.empty is not None and objective.size > 0
+
+    def _interleave(self, objective: Objective, x: np.ndarray) -> Minimum:
+        method = self.method
+        assert isinstance(method, PowerEP)
+        assert method.interleaved is not None
+        batch = None if objective.start.inducing is None else method.batch
+        steps = (method.interleaved, method.learning_rate, batch)
+        return Adam(Interleaved(objective), x, *steps, 0, self.callback).run()
+
     def _search(self, objective: Objective | TiedObjective, x: np.ndarray) -> Minimum:
         limits: dict[str, Any] = {
             "max_iterations": self.max_iterations,
@@ -289,6 +304,8 @@ class _Run:
         try:
             if isinstance(objective, TiedObjective):
                 return search(objective, x, **limits)
+            if self._interleaves(objective):
+                return self._interleave(objective, x)
             return minimise(objective, x, bounds=objective.bounds, **limits)
         except StartFailed:
             if not objective.finite_value:

@@ -67,7 +67,7 @@ class Objective:
 
     def model(self, x: np.ndarray) -> AbstractModel:
         """The model at a point."""
-        return from_real(self._real(x), self.start, self.maps)
+        return from_real(self.real(x), self.start, self.maps)
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """Value in nats and gradient; NaN where no jitter makes them finite."""
@@ -82,12 +82,13 @@ class Objective:
             level = escalate(level)
         return np.nan, np.full(self.size, np.nan)
 
-    def _real(self, x: np.ndarray) -> Array:
+    def real(self, x: np.ndarray) -> Array:
+        """The unconstrained parameters at a point."""
         return self.origin + jnp.asarray(self.scale * x, self.origin.dtype)
 
     def _evaluate(self, x: np.ndarray, level: float) -> tuple[float, np.ndarray, Sites | None]:
         jitter = jnp.asarray(level, self.origin.dtype)
-        real, sites = self._real(x), None
+        real, sites = self.real(x), None
         if self.empty is not None:
             model = _model(real, self.start, self.maps)
             sites, _, _ = settle(model, self.data, self.method, jitter, self.sites)

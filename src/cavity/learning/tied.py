@@ -1,7 +1,5 @@
 """Learning with tied factors: model and belief are moved together, with minibatches if need be."""
 
-import functools
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +11,9 @@ from jax.flatten_util import ravel_pytree
 
 from cavity.inference.methods import TiedPowerEP
 from cavity.inference.tied import TiedBelief, natural_step, prior_belief, tied_energy
-from cavity.learning.data import Data
-from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed, minimise
+from cavity.learning.adam import Adam
+from cavity.learning.data import Data, some_rows
+from cavity.learning.optimise import Minimum, Progress, minimise
 from cavity.learning.outer_loop import lay_out
 from cavity.learning.scales import coordinate_bounds, coordinate_scales
 from cavity.models.base import AbstractModel
@@ -25,9 +24,6 @@ from cavity.parameters import FIXED, bijections, describe, from_real, to_real
 from cavity.priors import flat, log_prior
 
 Beliefs = tuple[TiedBelief, ...]
-
-# Shares of the steps that are compared to say whether learning has settled.
-TENTHS = 10
 
 
 class TiedObjective:
@@ -117,6 +113,17 @@ class TiedObjective:
         value, (slope, moves) = _value_and_grad(place, *fixed, *numbers)
         parts = (np.asarray(slope, np.float64) * self.scale, np.asarray(ravel_pytree(moves)[0]))
         return float(value), np.concatenate(parts)
+
+    def step(self, x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+        """The point, after a natural step if asked for; value and slope of a minibatch there."""
+        part = some_rows(self.data, jnp.asarray(rows))
+        scale = float(self.data.length) / rows.size
+        if self.method.natural is None:
+            return x, *self.on_rows(x, part, scale)
+        x = self.natural(x, part, scale, self.method.natural)
+        value, slope = self.on_rows(x, part, scale)
+        slope[self.scale.size :] = 0.0
+        return x, value, slope
 
     def natural(self, x: np.ndarray, part: Data, scale: float, step: float) -> np.ndarray:
         """The point after a natural-gradient step of the beliefs."""
@@ -218,108 +225,5 @@ def search(
             tolerance=tolerance,
             callback=callback,
         )
-    return _Adam(objective, method, x, callback).run()
-
-
-class _Adam:
-    """Adam on minibatches, with a learning rate that falls to zero."""
-
-    def __init__(
-        self,
-        objective: TiedObjective,
-        method: TiedPowerEP,
-        x: np.ndarray,
-        callback: Callable[[Progress], None] | None,
-    ):
-        self.objective, self.method, self.callback = objective, method, callback
-        self.x, self.history = x.copy(), []
-        self.steps = method.max_sweeps
-        self.random = np.random.default_rng(method.seed)
-        self.moments = _rule().init(jnp.asarray(x))
-        self.began = time.perf_counter()
-
-    def run(self) -> Minimum:
-        """Makes all steps; what was found so far if interrupted."""
-        try:
-            for done, rows in enumerate(self._batches()):
-                self._step(rows)
-                if self.callback is not None:
-                    seconds = time.perf_counter() - self.began
-                    best = self.history[-1]
-                    self.callback(Progress(done + 1, done + 1, best, seconds, self.steps))
-        except KeyboardInterrupt:
-            if not self.history:
-                raise
-            return self._minimum(INTERRUPTED, interrupted=True)
-        settled, message = self._settled()
-        return self._minimum(message, converged=settled)
-
-    def _batches(self) -> Any:
-        """Row numbers of each step; every pass through the data is in another order."""
-        n = int(self.objective.data.length)
-        size = min(int(self.method.batch or n), n)
-        order = self.random.permutation(n)
-        for _ in range(self.steps):
-            if order.size < size:
-                order = np.concatenate([order, self.random.permutation(n)])
-            yield order[:size]
-            order = order[size:]
-
-    def _step(self, rows: np.ndarray) -> None:
-        objective, method = self.objective, self.method
-        part = _some(objective.data, jnp.asarray(rows))
-        scale = float(objective.data.length) / rows.size
-        if method.natural is not None:
-            self.x = objective.natural(self.x, part, scale, method.natural)
-        value, slope = objective.on_rows(self.x, part, scale)
-        if not np.isfinite(value):
-            raise StartFailed
-        if method.natural is not None:
-            slope[objective.scale.size :] = 0.0
-        moves, self.moments = _adam(jnp.asarray(slope), self.moments)
-        rate = 0.5 * method.learning_rate * (1.0 + np.cos(np.pi * len(self.history) / self.steps))
-        low, high = objective.bounds.T
-        self.x = np.clip(self.x - rate * np.asarray(moves, np.float64), low, high)
-        self.history.append(value)
-
-    def _settled(self) -> tuple[bool, str]:
-        """Whether the last tenth of the steps is as low as the one before, within its noise."""
-        count = max(len(self.history) // TENTHS, 1)
-        last, before = self.history[-count:], self.history[-2 * count : -count]
-        if not before:
-            return False, f"stopped after {len(self.history)} steps: allow more"
-        noise = np.hypot(np.std(last), np.std(before)) / np.sqrt(count)
-        gain = float(np.mean(before) - np.mean(last))
-        done = f"{len(self.history)} steps of minibatches"
-        if gain < 3.0 * noise + 1e-3 * abs(np.mean(last)):
-            return True, f"settled in {done}: the last tenth gained {max(gain, 0.0):.2g} nats"
-        return (
-            False,
-            f"still falling after {done}, by {gain:.2g} nats in the last tenth: allow more",
-        )
-
-    def _minimum(
-        self, message: str, *, converged: bool = False, interrupted: bool = False
-    ) -> Minimum:
-        value, _ = self.objective(self.x)
-        done = (len(self.history), len(self.history) + 1, tuple(self.history))
-        return Minimum(self.x, value, converged, interrupted, message, *done)
-
-
-@functools.cache
-def _rule() -> Any:
-    import optax
-
-    return optax.scale_by_adam()
-
-
-@jax.jit
-def _adam(slope: Array, moments: Any) -> tuple[Array, Any]:
-    return _rule().update(slope, moments)
-
-
-@eqx.filter_jit
-def _some(data: Data, index: Array) -> Data:
-    """Some rows of the data."""
-    rows = jax.tree.map(lambda x: x[index], data.rows)
-    return Data(rows, data.power, index.shape[0], data.single, data.length)
+    steps, rate = method.max_sweeps, method.learning_rate
+    return Adam(objective, x, steps, rate, method.batch, method.seed, callback).run()
