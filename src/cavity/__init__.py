@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cavity.interfaces.storage import load, save
     from cavity.learning.cost import Cost, estimate_cost
     from cavity.learning.fit import FitResult, fit
+    from cavity.learning.improve import ImprovedMarginals, improve_marginals
     from cavity.learning.inducing_points import cluster_blocks, select_inducing
     from cavity.learning.infer import Inference, NumericalError, infer
     from cavity.learning.optimise import Progress
@@ -34,6 +35,7 @@ __all__ = [
     "FitResult",
     "GPClassifier",
     "GPRegressor",
+    "ImprovedMarginals",
     "Inference",
     "Laplace",
     "LocalBound",
@@ -45,6 +47,7 @@ __all__ = [
     "cluster_blocks",
     "estimate_cost",
     "fit",
+    "improve_marginals",
     "inducing",
     "infer",
     "kernels",
@@ -65,6 +68,7 @@ _HOMES = {
     "FitResult": "cavity.learning.fit",
     "GPClassifier": "cavity.interfaces.classifier",
     "GPRegressor": "cavity.interfaces.regressor",
+    "ImprovedMarginals": "cavity.learning.improve",
     "Inference": "cavity.learning.infer",
     "Laplace": "cavity.inference.methods",
     "LocalBound": "cavity.inference.methods",
@@ -76,6 +80,7 @@ _HOMES = {
     "cluster_blocks": "cavity.learning.inducing_points",
     "estimate_cost": "cavity.learning.cost",
     "fit": "cavity.learning.fit",
+    "improve_marginals": "cavity.learning.improve",
     "infer": "cavity.learning.infer",
     "load": "cavity.interfaces.storage",
     "save": "cavity.interfaces.storage",
