@@ -34,7 +34,8 @@ test: $(VENV)/.dev
 	XLA_FLAGS="$${XLA_FLAGS-$$flags}" $(PYTEST) -m "not slow" $(TESTS)
 
 test-slow: $(VENV)/.dev
-	$(PYTEST) -m slow $(TESTS)
+	@flags="$(PLAIN)"; if $(KNOWN); then flags="$(HASTE)"; fi; \
+	XLA_FLAGS="$${XLA_FLAGS-$$flags}" $(PYTEST) -m slow $(TESTS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -127,21 +127,9 @@ def parallel(
             best_residual=jnp.where(better, residual, state.best_residual),
         )
 
-    infinite = jnp.full((), jnp.inf)
-    zero = jnp.zeros((), int)
-    start = _Sweeps(
-        sites=sites,
-        base=sites,
-        target=sites,
-        step=first,
-        residual=infinite,
-        skipped=jnp.zeros(()),
-        count=zero,
-        nearest=infinite,
-        nearest_at=zero,
-        best=sites,
-        best_residual=infinite,
-    )
+    infinite, zero = jnp.full((), jnp.inf), jnp.zeros((), int)
+    unknown = (infinite, infinite, infinite, jnp.zeros(()))
+    start = _Sweeps(sites, sites, sites, sites, first, *unknown, zero, zero)
     end = jax.lax.while_loop(unfinished, once, start)
     converged = (end.residual < tolerance) & (end.skipped == 0)
     # sites that met the tolerance before their last step, or those that came nearest
@@ -191,14 +179,14 @@ class _Sweeps(NamedTuple):
     sites: Sites
     base: Sites
     target: Sites
+    best: Sites
     step: Array
     residual: Array
+    best_residual: Array
+    nearest: Array
     skipped: Array
     count: Array
-    nearest: Array
     nearest_at: Array
-    best: Sites
-    best_residual: Array
 
 
 def _dtype(sites: Sites) -> Any:
