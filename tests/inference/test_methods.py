@@ -212,6 +212,8 @@ def test_order_of_the_bounds(likelihood, y):
         low = cavity.infer(model(likelihood, points), X, y, method=cavity.LocalBound(), **given)
         middle = cavity.infer(model(likelihood, points), X, y, **given)
         assert low.log_evidence < middle.log_evidence
+        ep = cavity.infer(model(likelihood, points), X, y, power=1.0)
+        assert middle.log_evidence < ep.log_evidence
     full = cavity.infer(model(likelihood), X, y, power=1.0).log_evidence
     assert middle.log_evidence < full
 

@@ -155,6 +155,9 @@ def test_learning_from_minibatches(natural):
     assert len(seen) == len(found.history) == found.n_iterations == 600
     assert start.log_evidence < found.log_evidence < whole.log_evidence + 1e-6
     assert found.log_evidence > start.log_evidence + 1.0
+    assert "600 steps of Adam" in found.message
+    hasty = cavity.TiedPowerEP(batch=8, max_sweeps=10, learning_rate=1e-5)
+    assert not cavity.fit(model(), X, LABELS, power=0.0, method=hasty).converged
     again = cavity.fit(model(), X, LABELS, power=0.0, method=method)
     assert again.log_evidence == found.log_evidence
 

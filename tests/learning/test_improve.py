@@ -17,6 +17,9 @@ VARIANCE, LENGTHSCALE = 9.0, 1.0
 PROBIT = cavity.GP(kernels.RBF(VARIANCE, LENGTHSCALE), likelihoods.Bernoulli())
 
 
+SPARSE = cavity.GP(PROBIT.kernel, PROBIT.likelihood, inducing.Points(X))
+
+
 @functools.cache
 def exact(place):
     """The marginal of f at a place: values, densities, mean and deviation."""
@@ -67,10 +70,9 @@ def test_densities_of_outputs():
 
 
 def test_with_as_many_inducing_points_as_rows_it_is_that_of_the_full_gp():
-    sparse = cavity.GP(PROBIT.kernel, PROBIT.likelihood, inducing.Points(X))
     options = {"power": 0.6, "jitter": 1e-10}
     a = cavity.improve_marginals(PROBIT, X, LABELS, PLACES[1:], **options)
-    b = cavity.improve_marginals(sparse, X, LABELS, PLACES[1:], **options)
+    b = cavity.improve_marginals(SPARSE, X, LABELS, PLACES[1:], **options)
     np.testing.assert_allclose(a.mean, b.mean, rtol=1e-4)
     np.testing.assert_allclose(a.log_density, b.log_density, atol=1e-3)
 
@@ -78,7 +80,7 @@ def test_with_as_many_inducing_points_as_rows_it_is_that_of_the_full_gp():
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (PROBIT, {"method": cavity.TiedPowerEP()}, "need a model with inducing variables"),
+        (SPARSE, {"method": cavity.TiedPowerEP()}, "a site per row"),
         (PROBIT, {"power": np.full(3, 0.5)}, "one power for all rows"),
         (cavity.GP(kernels.RBF(), likelihoods.Gaussian()), {}, "nothing to improve"),
         (
@@ -91,3 +93,21 @@ def test_with_as_many_inducing_points_as_rows_it_is_that_of_the_full_gp():
 def test_what_cannot_be_improved(model, options, message):
     with pytest.raises(ValueError, match=message):
         cavity.improve_marginals(model, X, LABELS, PLACES, **options)
+
+
+def test_counts_with_exposures_and_what_does_not_suit():
+    counts, exposure = np.array([3.0, 5.0, 0.0]), np.array([2.0, 2.0, 4.0])
+    model = cavity.GP(kernels.RBF(), likelihoods.Poisson())
+    found = cavity.improve_marginals(model, X, counts, PLACES, rows={"exposure": exposure})
+    assert found.converged
+    given = {"exposure": np.full(2, 10.0)}
+    near = cavity.infer(model, X, counts, power=1.0, rows={"exposure": exposure})
+    gaussian = near.posterior.predict(PLACES, rows=given).log_density(np.array([9.0, 9.0]))
+    improved = found.log_predictive_density(np.array([9.0, 9.0]), rows=given)
+    np.testing.assert_allclose(improved, gaussian, atol=0.1)
+    with pytest.raises(ValueError, match="shape of the predictions"):
+        found.log_predictive_density(3.0)
+    assert found.log_predictive_density(np.array([-1.0, 0.5]))[0] == -np.inf
+    for places, message in ((X[:, 0], "matrix"), (X * np.nan, "X_new"), (X[:0], "row")):
+        with pytest.raises(ValueError, match=message):
+            cavity.improve_marginals(model, X, counts, places)

@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.scipy.special import gammaln
 from scipy import stats
 
-from cavity.likelihoods import NegativeBinomial, Poisson
+from cavity.likelihoods import AbstractLikelihood, NegativeBinomial, Poisson, Support
 from tests.likelihoods.refused import domain_error, refusal
 from tests.tolerances import assert_close
 
@@ -122,3 +123,25 @@ def test_impossible_targets(likelihood):
 @pytest.mark.parametrize("dispersion", [0.0, -1.0])
 def test_impossible_dispersion(dispersion):
     assert "likelihood.dispersion" in domain_error(NegativeBinomial(dispersion), [0, 1, 2, 3])
+
+
+class Plain(AbstractLikelihood):
+    """Poisson counts, of which the package knows only the density."""
+
+    rate: float
+    support = Support.COUNTS
+    log_concave = True
+
+    def log_prob(self, f, y, **side):
+        return y * (f + jnp.log(self.rate)) - self.rate * jnp.exp(f) - gammaln(y + 1.0)
+
+
+@pytest.mark.parametrize("rate", [3.0, 5e3, 1e6])
+def test_counts_of_any_size_without_a_distribution_function(rate):
+    mean, var = jnp.array([0.1, -0.5]), jnp.array([0.01, 0.2])
+    found = Plain(rate).predictive(mean, var)
+    exposure = jnp.full(2, rate)
+    known = Poisson().predictive(mean, var, {"exposure": exposure})
+    np.testing.assert_allclose(found.mean, known.mean, rtol=1e-3)
+    np.testing.assert_allclose(found.var, known.var, rtol=1e-2)
+    np.testing.assert_allclose(found.quantile(0.5), known.quantile(0.5), rtol=5e-3, atol=1.0)

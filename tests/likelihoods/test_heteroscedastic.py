@@ -72,6 +72,17 @@ def test_power_zero_is_the_expected_log_density():
         np.testing.assert_allclose(a, b, rtol=1e-3)
 
 
+def test_powers_that_are_zero_in_some_rows():
+    powers = jnp.array([0.0, 0.5, 0.0, 1.0])
+    mixed = NOISY.tilted(MEAN, VAR, OUT, powers)
+    for i, power in enumerate((0.0, 0.5, 0.0, 1.0)):
+        alone = NOISY.tilted(MEAN, VAR, OUT, power)
+        for a, b in zip(mixed, alone, strict=True):
+            assert_close(a[..., i], b[..., i], "factorised")
+    values = NOISY.log_power_mean(MEAN, VAR, OUT, powers)
+    assert_close(values, mixed.log_mean, "factorised")
+
+
 def test_predictive_is_a_mixture_over_noise_levels():
     predictive = NOISY.predictive(MEAN, VAR)
     draws = np.random.default_rng(0).standard_normal((3, 400_000, 4))

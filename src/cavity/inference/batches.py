@@ -11,7 +11,7 @@ from cavity.inference.graph import Projection
 from cavity.inference.match import update
 from cavity.inference.rows import Rows
 from cavity.inference.sites import AbstractSites
-from cavity.inference.sweep import SHORTEST, SweepRecord
+from cavity.inference.sweep import PATIENCE, SHORTEST, SweepRecord
 from cavity.numerics.types import Array
 
 Store = tuple[AbstractSites, ...]
@@ -47,12 +47,14 @@ def in_batches(
 
     def unfinished(state: _State) -> Array:
         good = (state.residual < tolerance) & (state.skipped == 0)
-        return (state.count < max_sweeps) & ~good & (state.step > SHORTEST)
+        lost = (state.step < SHORTEST) | (state.count - state.nearest_at > PATIENCE)
+        return (state.count < max_sweeps) & ~good & ~lost
 
     def once(state: _State) -> _State:
         _, new, residual, skipped = visit(graph, factor, state.store, state.step, batch)
         proper = jnp.isfinite(beliefs(graph, (new,))[0].log_normaliser) & jnp.isfinite(residual)
         closer = proper & (residual < state.residual)
+        nearer = proper & (residual < 0.9 * state.nearest)
         shorter = jnp.where(proper, 0.7, 0.5) * state.step
         length = jnp.where(closer, jnp.minimum(1.25 * state.step, 1.0), shorter)
         kept = jax.tree.map(lambda a, b: jnp.where(proper, a, b), new, state.store)
@@ -62,12 +64,15 @@ def in_batches(
             jnp.where(proper, residual, jnp.inf),
             skipped,
             state.count + 1,
+            jnp.where(nearer, residual, state.nearest),
+            jnp.where(nearer, state.count, state.nearest_at),
         )
 
     dtype = factor.rows.y.dtype
     first = jnp.asarray(1.0 if step is None else step, dtype)
     infinite, zero = jnp.full((), jnp.inf, dtype), jnp.zeros((), dtype)
-    begin = _State(start, first, infinite, zero, jnp.zeros((), int))
+    none = jnp.zeros((), int)
+    begin = _State(start, first, infinite, zero, none, infinite, none)
     end = jax.lax.while_loop(unfinished, once, begin)
     good = (end.residual < tolerance) & (end.skipped == 0)
     return (end.store,), SweepRecord(end.count, end.residual, end.skipped, good)
@@ -79,6 +84,8 @@ class _State(NamedTuple):
     residual: Array
     skipped: Array
     count: Array
+    nearest: Array
+    nearest_at: Array
 
 
 def _group_by_group(

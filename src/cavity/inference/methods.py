@@ -4,6 +4,7 @@ import abc
 from typing import ClassVar
 
 import equinox as eqx
+import numpy as np
 
 from cavity.inference.terms import AbstractTerm, AtMode, Bounded, PowerMean, Sight
 from cavity.likelihoods.base import AbstractLikelihood
@@ -308,6 +309,16 @@ def check_bound(name: str, likelihood: AbstractLikelihood) -> None:
 
 def check_sweeps(method: AbstractMethod) -> None:
     """Raises ValueError for settings that no sweep can have."""
+    for name in ("max_sweeps", "batch", "interleaved", "seed"):
+        value = getattr(method, name, None)
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if value is not None and not whole:
+            raise ValueError(f"{name} must be a whole number, given {value!r}")
+    for name in ("step", "tolerance", "learning_rate", "natural"):
+        value = getattr(method, name, None)
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if value is not None and not (number and np.isfinite(value)):
+            raise ValueError(f"{name} must be a finite number, given {value!r}")
     if method.step is not None and not 0.0 < method.step <= 1.0:
         raise ValueError(f"step must lie in (0, 1], given {method.step}")
     if method.max_sweeps < 1:

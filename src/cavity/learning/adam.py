@@ -13,8 +13,8 @@ from cavity.learning.data import Data
 from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed
 from cavity.numerics.types import Array
 
-# Shares of the steps that are compared to say whether learning has settled.
-TENTHS = 10
+# What counts as level, in nats per unit of a coordinate, for up to so many outputs.
+LEVEL, TOLERANT = 0.5, 500
 
 
 @runtime_checkable
@@ -80,8 +80,7 @@ class Adam:
             if not self.history:
                 raise
             return self._minimum(INTERRUPTED, interrupted=True)
-        settled, message = self._settled()
-        return self._minimum(message, converged=settled)
+        return self._minimum()
 
     def _batches(self) -> Iterator[np.ndarray]:
         """Row numbers of each step; every pass through the data is in another order."""
@@ -104,28 +103,20 @@ class Adam:
         self.x = np.clip(self.x - rate * np.asarray(moves, np.float64), low, high)
         self.history.append(value)
 
-    def _settled(self) -> tuple[bool, str]:
-        """Whether the last tenth of the steps is as low as the one before, within its noise."""
-        count = max(len(self.history) // TENTHS, 1)
-        last, before = self.history[-count:], self.history[-2 * count : -count]
-        if not before:
-            return False, f"stopped after {len(self.history)} steps: allow more"
-        noise = np.hypot(np.std(last), np.std(before)) / np.sqrt(count)
-        gain = float(np.mean(before) - np.mean(last))
-        done = f"{len(self.history)} steps of Adam"
-        if gain < 3.0 * noise + 1e-3 * abs(np.mean(last)):
-            return True, f"settled in {done}: the last tenth gained {max(gain, 0.0):.2g} nats"
-        return (
-            False,
-            f"still falling after {done}, by {gain:.2g} nats in the last tenth: allow more",
-        )
-
-    def _minimum(
-        self, message: str, *, converged: bool = False, interrupted: bool = False
-    ) -> Minimum:
-        value, _ = self.objective(self.x)
-        done = (len(self.history), len(self.history) + 1, tuple(self.history))
-        return Minimum(self.x, value, converged, interrupted, message, *done)
+    def _minimum(self, message: str = "", *, interrupted: bool = False) -> Minimum:
+        """Where it ended, judged by value and slope of all rows."""
+        value, slope = self.objective(self.x)
+        steps = len(self.history)
+        low, high = self.objective.bounds.T
+        free = np.where(slope > 0.0, self.x > low, self.x < high)
+        steepest = float(np.max(np.abs(np.where(free, slope, 0.0)), initial=0.0))
+        level = steepest < LEVEL * max(1.0, self.objective.data.count / TOLERANT)
+        if not message:
+            said = "settled in" if level else "not settled after"
+            slopes = f"the steepest slope of all rows is {steepest:.2g} nats per unit"
+            message = f"{said} {steps} steps of Adam: {slopes}{'' if level else '; allow more'}"
+        done = (steps, steps + 1, tuple(self.history))
+        return Minimum(self.x, value, level and not interrupted, interrupted, message, *done)
 
 
 @functools.cache

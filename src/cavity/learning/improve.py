@@ -34,8 +34,17 @@ from cavity.learning.infer import (
     one_blas_thread,
 )
 from cavity.learning.outer_loop import lay_out
+from cavity.likelihoods.predictive import check_outputs
+from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
+from cavity.numerics.checks import (
+    as_floats,
+    check_columns,
+    check_finite,
+    check_side,
+    check_side_names,
+)
 from cavity.numerics.types import Array, Float, Scalar
 
 # Values of the function, in deviations of its Gaussian marginal.
@@ -54,6 +63,8 @@ class ImprovedMarginals:
         gaussian_mean: means of the Gaussian marginals that were improved, (n,).
         gaussian_var: their variances, (n,).
         model: the model.
+        converged: whether the sites that were used had converged.
+        message: how they came about.
     """
 
     grid: np.ndarray
@@ -61,6 +72,8 @@ class ImprovedMarginals:
     gaussian_mean: np.ndarray
     gaussian_var: np.ndarray
     model: AbstractModel
+    converged: bool
+    message: str
 
     @property
     def weights(self) -> np.ndarray:
@@ -77,15 +90,31 @@ class ImprovedMarginals:
         """Variances of f, (n,)."""
         return np.sum(self.weights * (self.grid - self.mean[:, None]) ** 2, axis=1)
 
-    def log_predictive_density(self, y: Any) -> np.ndarray:
+    def log_predictive_density(
+        self, y: Any, *, rows: Mapping[str, Any] | None = None
+    ) -> np.ndarray:
         """Log density of an output at each place under its improved marginal, (n,).
 
         Args:
             y: outputs, (n,).
+            rows: side data of the places, as in `posterior.predict`.
+
+        Raises:
+            ValueError: for outputs or side data that do not suit the places.
         """
-        outputs = jnp.asarray(y, self.grid.dtype)[:, None]
-        log = np.asarray(self.model.likelihood.log_prob(jnp.asarray(self.grid), outputs))
-        return np.log(np.sum(self.weights * np.exp(log), axis=1))
+        likelihood, dtype = self.model.likelihood, self.grid.dtype
+        outputs = np.asarray(y, dtype)
+        check_outputs(outputs, self.gaussian_mean)
+        side = {name: v[:, None] for name, v in check_side(rows, len(outputs)).items()}
+        check_side_names(side, likelihood.side, "this likelihood")
+        inside = np.asarray(likelihood.accepts(outputs))
+        safe = np.where(inside, outputs, 0.5 if likelihood.support is Support.UNIT else 1.0)[
+            :, None
+        ]
+        log = np.asarray(likelihood.log_prob(jnp.asarray(self.grid), jnp.asarray(safe), **side))
+        with np.errstate(divide="ignore"):
+            terms = np.log(self.weights) + log
+        return np.where(inside, np.logaddexp.reduce(terms, axis=1), -np.inf)
 
 
 def improve_marginals(
@@ -136,18 +165,22 @@ def improve_marginals(
     model = as_dtype(model, data)
     check_shapes(model, data)
     check_domains(model)
-    found = infer_from(model, data, method, first_jitter(model, jitter))
-    if found.found is None:
+    where = as_floats("X_new", X_new)
+    check_columns("X_new", where, data.rows.x.shape[-1])
+    check_finite("X_new", where)
+    result = infer_from(model, data, method, first_jitter(model, jitter))
+    if result.found is None:
         raise ValueError("the posterior is exact with Gaussian noise: there is nothing to improve")
-    used = jnp.asarray(found.jitter, data.rows.x.dtype)
-    places = jnp.asarray(X_new, data.rows.x.dtype)
+    used = jnp.asarray(result.jitter, data.rows.x.dtype)
+    places = jnp.asarray(where, data.rows.x.dtype)
     with one_blas_thread():
         parts = [
-            _corrected(model, data, method, used, found.found, found.posterior, place)
+            _corrected(model, data, method, used, result.found, result.posterior, place)
             for place in places[:, None]
         ]
     grid, log, mean, var = (np.stack([np.asarray(p[i]) for p in parts]) for i in range(4))
-    found = ImprovedMarginals(grid, _normalised(log, grid), mean, var, model)
+    log = _normalised(log, grid)
+    found = ImprovedMarginals(grid, log, mean, var, model, result.converged, result.message)
     if not np.all(np.isfinite(found.log_density)):
         raise NumericalError(
             "a correction is not finite: a site is more certain than what the others leave at "

@@ -91,7 +91,10 @@ class Objective:
         real, sites = self.real(x), None
         if self.empty is not None:
             model = _model(real, self.start, self.maps)
-            sites, _, _ = settle(model, self.data, self.method, jitter, self.sites)
+            # the slow fallbacks are for where learning starts and ends
+            quick = self.sites is not self.empty
+            start = (jitter, self.sites)
+            sites, _, _ = settle(model, self.data, self.method, *start, quick=quick)
         fixed = (self.start, self.maps, self.densities, self.data, self.method, jitter, sites)
         value, gradient = _value_and_grad(real, *fixed)
         return float(value), np.asarray(gradient, np.float64), sites

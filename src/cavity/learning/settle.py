@@ -18,6 +18,8 @@ from cavity.models.base import AbstractModel
 from cavity.numerics.powers import frozen, is_exactly
 from cavity.numerics.types import Array, Scalar
 
+# No tolerance is below this many rounding units.
+ROUNDING = 100.0
 # What the double loop counts as converged: the residual of the sweeps, in deviations.
 MATCHED = 1e-6
 # The residual at which sites of a smaller power are near enough to start from.
@@ -65,6 +67,8 @@ def settle(
     method: AbstractMethod,
     jitter: Scalar,
     sites: Sites | None = None,
+    *,
+    quick: bool = False,
 ) -> tuple[Sites, SiteReport, bool]:
     """The sites at their fixed point, how they got there, and whether they did.
 
@@ -75,6 +79,7 @@ def settle(
         jitter: of the covariance that is factorised.
         sites: where to start; None for precision zero, which is also where a start that leads
             nowhere is left for.
+        quick: whether to leave out the fallbacks that may take long.
     """
     zero = no_sites(model, data, method)
     assert zero is not None
@@ -91,13 +96,20 @@ def settle(
         return found, report, True
     if not np.isfinite(float(_residual(model, data, method, jitter, found)[0])):
         found = zero
-    if not (isinstance(method, PowerEP) and method.fallback):
+    if not (isinstance(method, PowerEP) and method.fallback) or data.rows.blocked:
         return found, report, False
     near = _solved(model, data, method, jitter, found)
-    if float(near.gap) < CLOSE:
+    if float(near.gap) < _attainable(CLOSE, data):
         steps = used + int(near.steps)
         return near.sites, SiteReport(steps, float(near.gap), 0, "Newton's method"), True
+    if quick:
+        return found, report, False
     return _fallen_back(model, data, method, jitter, zero, found, report)
+
+
+def _attainable(tolerance: float, data: Data) -> float:
+    """A tolerance that the precision of the data allows."""
+    return max(tolerance, ROUNDING * float(jnp.finfo(data.rows.y.dtype).eps))
 
 
 def _fallen_back(
@@ -116,17 +128,16 @@ def _fallen_back(
         near = _solved(model, data, method, jitter, lower)
         again = near.sites
         name, steps = "line search", int(record.sweeps) + int(near.steps)
-        residual, skipped = _residual(model, data, method, jitter, again)
-        done = float(residual) < max(method.tolerance, MATCHED) and int(skipped) == 0
     else:
         again, steps, done = _followed(model, data, method, jitter, zero)
         name = "Newton's method"
         if not done:
             again, more = double_loop(model, data, method, jitter, zero, again)
             name, steps = "double loop", steps + more
-        residual, skipped = _residual(model, data, method, jitter, again)
-        done = float(residual) < max(method.tolerance, MATCHED) and int(skipped) == 0
-    if not (report.skipped or float(residual) < report.residual):
+    matched = _attainable(max(method.tolerance, MATCHED), data)
+    residual, skipped = _residual(model, data, method, jitter, again)
+    done = float(residual) < matched and int(skipped) == 0
+    if not done and not (report.skipped or float(residual) < report.residual):
         return found, report, False
     return again, SiteReport(report.sweeps + steps, float(residual), _count(skipped), name), done
 
@@ -165,13 +176,17 @@ def _count(skipped: Array) -> int:
 def _swept(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> tuple[Sites, SweepRecord]:
-    found, record = swept(lay_out(model, data, method, jitter), method, sites)
+    graph = lay_out(model, data, method, jitter)
+    found, record = swept(graph, method, sites, _attainable(method.tolerance, data))
     assert record is not None
     return found, record
 
 
 def swept(
-    graph: Graph, method: AbstractMethod, sites: Sites | None = None
+    graph: Graph,
+    method: AbstractMethod,
+    sites: Sites | None = None,
+    tolerance: float | None = None,
 ) -> tuple[Sites, SweepRecord | None]:
     """Sites after parallel sweeps, constant under differentiation; no record if all exact."""
     start = empty_sites(graph) if sites is None else sites
@@ -179,7 +194,7 @@ def swept(
         return start, None
     limits = {
         "step": method.step,
-        "tolerance": method.tolerance,
+        "tolerance": method.tolerance if tolerance is None else tolerance,
         "max_sweeps": method.max_sweeps,
     }
     if method.batch is None:
@@ -194,7 +209,10 @@ def _descended(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> tuple[Sites, SweepRecord]:
     graph = frozen(lay_out(model, data, method, jitter))
-    limits = {"tolerance": method.tolerance, "max_sweeps": method.max_sweeps}
+    limits = {
+        "tolerance": _attainable(method.tolerance, data),
+        "max_sweeps": method.max_sweeps,
+    }
     return descend(graph, sites, **limits)
 
 
@@ -222,7 +240,7 @@ def _followed(
         reach = min(share + length, 1.0)
         found = _solved(model, _at_share(data, reach), method, jitter, sites)
         steps += int(found.steps)
-        if float(found.gap) < CLOSE:
+        if float(found.gap) < _attainable(CLOSE, data):
             if reach == 1.0:
                 return found.sites, steps, True
             share, sites, length = reach, found.sites, 2.0 * length
@@ -236,7 +254,7 @@ def _solved(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> Solution:
     graph = lay_out(model, data, method, jitter)
-    return solve(graph, sites, tolerance=CLOSE, max_steps=NEWTON_STEPS)
+    return solve(graph, sites, tolerance=_attainable(CLOSE, data), max_steps=NEWTON_STEPS)
 
 
 def _at_share(data: Data, share: float) -> Data:

@@ -86,8 +86,10 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         if is_exactly(power, 0.0):
             # E e^-g = exp(-m + v/2)
             return self._at_zero(mean, var, y)[0]
-        inner = {"f_mean": m, "f_var": v, "f_power": jnp.asarray(power, m.dtype)}
-        return NoiseLevel().log_power_mean(mean_g, var_g, y, power, inner)
+        zero, a = _safe_power(power, m)
+        inner = {"f_mean": m, "f_var": v, "f_power": a}
+        found = NoiseLevel().log_power_mean(mean_g, var_g, y, a, inner)
+        return jnp.where(zero, self._at_zero(mean, var, y)[0], found)
 
     def tilted(
         self,
@@ -98,25 +100,31 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         side: Side = NONE,
     ) -> Tilted:
         if is_exactly(power, 0.0):
-            value, share = self._at_zero(mean, var, y)
-            r = y - mean[0]
-            square = 0.5 * (r**2 + var[0]) * share
-            return Tilted(value, jnp.stack([r * share, square - 0.5]), -jnp.stack([share, square]))
+            return self._tilted_at_zero(mean, var, y)
         (m, mean_g), (v, var_g) = mean, var
-        level, a = NoiseLevel(), jnp.asarray(power, m.dtype)
+        level = NoiseLevel()
+        zero, a = _safe_power(power, m)
         inner = {"f_mean": m, "f_var": v, "f_power": a}
-        measure = level.measure(mean_g, var_g, y, power, inner)
+        measure = level.measure(mean_g, var_g, y, a, inner)
         value = level.log_prob(measure.nodes, y, **inner)
-        of_g = quadrature.tilted_moments(value, measure, mean_g, var_g, power)
+        of_g = quadrature.tilted_moments(value, measure, mean_g, var_g, a)
         # f given g is Gaussian: G = E r/(s + av),  H = a Var r/(s + av) - E 1/(s + av)
-        weight = jax.nn.softmax(power * value + measure.log_weight, axis=0)
+        weight = jax.nn.softmax(a * value + measure.log_weight, axis=0)
         precision = 1.0 / (jnp.exp(measure.nodes) + a * v)
         each = (y - m) * precision
         slope = jnp.sum(weight * each, axis=0)
         bend = a * jnp.sum(weight * (each - slope) ** 2, axis=0)
         bend = bend - jnp.sum(weight * precision, axis=0)
         slopes = jnp.stack([slope, of_g.slope])
-        return Tilted(of_g.log_mean, slopes, jnp.stack([bend, of_g.curvature]))
+        found = Tilted(of_g.log_mean, slopes, jnp.stack([bend, of_g.curvature]))
+        limit = self._tilted_at_zero(mean, var, y)
+        return jax.tree.map(lambda x, at: jnp.where(zero, at, x), found, limit)
+
+    def _tilted_at_zero(self, mean: Array, var: Array, y: Array) -> Tilted:
+        value, share = self._at_zero(mean, var, y)
+        r = y - mean[0]
+        square = 0.5 * (r**2 + var[0]) * share
+        return Tilted(value, jnp.stack([r * share, square - 0.5]), -jnp.stack([share, square]))
 
     def _at_zero(self, mean: Array, var: Array, y: Array) -> tuple[Array, Array]:
         """The expected log density, and the expected noise precision."""
@@ -131,3 +139,9 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         inner = {"f_mean": m, "f_var": v, "f_power": jnp.ones_like(m)}
         total = v + jnp.exp(mean_g + 0.5 * var_g)
         return MixturePredictive(m, total, NoiseLevel(), mean_g, var_g, inner)
+
+
+def _safe_power(power: Power, like: Array) -> tuple[Array, Array]:
+    """Whether powers are zero, and the powers with 1 in the place of those."""
+    a = jnp.broadcast_to(jnp.asarray(power, like.dtype), like.shape)
+    return a <= 0.0, jnp.where(a <= 0.0, 1.0, a)

@@ -234,7 +234,10 @@ def grid_predictive(likelihood: Any, mean: Array, var: Array, side: Side) -> Gri
         count = likelihood.classes if support is Support.LABELS else COUNTED
         values = jnp.arange(count, dtype=mean.dtype).reshape(-1, *ones)
         grid = jnp.broadcast_to(values, (count, *mean.shape))
-        mass = jnp.exp(jax.lax.map(density, grid))
+        wide = jnp.ones_like(mean)
+        if support is Support.COUNTS:
+            grid, wide = _counts(density, grid)
+        mass = jnp.exp(jax.lax.map(density, grid)) * wide
     else:
         to_y, slope = _line(support)
         edges = _searched(lambda t: density(to_y(t)) + jnp.log(slope(t)), mean)
@@ -249,6 +252,15 @@ def grid_predictive(likelihood: Any, mean: Array, var: Array, side: Side) -> Gri
     if not support.discrete:
         cumulative = cumulative - 0.5 * share
     return GridPredictive(average, spread, grid, cumulative, likelihood, mean, var, dict(side))
+
+
+def _counts(density: Any, first: Array) -> tuple[Array, Array]:
+    """Counts where the mass is: all of them, or every so many; and how many each stands for."""
+    edges = _searched(lambda t: density(jnp.exp(t)) + t, first[0])
+    low, high = jnp.floor(jnp.exp(edges[0])), jnp.ceil(jnp.exp(edges[-1]))
+    low = jnp.where(high < COUNTED, 0.0, low)
+    step = jnp.maximum(jnp.ceil((high - low) / (COUNTED - 1)), 1.0)
+    return low + step * first, step
 
 
 def _line(support: Support) -> tuple[Any, Any]:
