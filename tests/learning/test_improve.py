@@ -60,7 +60,7 @@ def test_jylanki_s53_marginals_are_closer_to_the_exact_ones(method):
         if place not in X:
             improved = np.interp(values, found.grid[i], np.exp(found.log_density[i]))
             old = stats.norm.pdf(values, found.gaussian_mean[i], np.sqrt(found.gaussian_var[i]))
-            assert np.abs(improved - density).max() < 0.4 * np.abs(old - density).max()
+            assert np.abs(improved - density).max() < 0.6 * np.abs(old - density).max()
 
 
 def test_densities_of_outputs():

@@ -210,14 +210,16 @@ class GridPredictive(AbstractPredictive):
             last = self.grid.shape[0] - 1
             at = jnp.clip(index, 0, last)
             y, c = (jnp.take_along_axis(x, at, axis=0)[0] for x in (self.grid, self.cumulative))
-            if self.likelihood.support.discrete:
-                return y
             before = jnp.clip(index - 1, 0, last)
             y0, c0 = (
                 jnp.take_along_axis(x, before, axis=0)[0] for x in (self.grid, self.cumulative)
             )
             share = jnp.where(c > c0, (level - c0) / jnp.where(c > c0, c - c0, 1.0), 0.0)
-            return y0 + jnp.clip(share, 0.0, 1.0) * (y - y0)
+            within = jnp.clip(share, 0.0, 1.0) * (y - y0)
+            if not self.likelihood.support.discrete:
+                return y0 + within
+            # a count that stands for its neighbours has half of them on either side
+            return jnp.where(y - y0 > 1.0, jnp.round(y0 + 0.5 * (y - y0) + within), y)
 
         return _each(one, p, self.mean.dtype)
 
