@@ -11,6 +11,7 @@ import gzip
 import itertools
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -108,7 +109,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     parser.add_argument("--sizes", nargs="*", default=["10", "50", "100", "full"])
     asked = parser.parse_args()
-    cases = itertools.product(range(asked.splits), asked.sets, asked.sizes, ("0", "0.5", "1"))
+    powers = ("0", "0.5", "1")
+    cases: Any = itertools.product(range(asked.splits), asked.sets, asked.sizes, powers)
     for split, name, inducing, power in cases:
         if TABLE.has(set=name, split=split, inducing=inducing, power=power):
             continue

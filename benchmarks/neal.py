@@ -9,6 +9,7 @@ python -m benchmarks.neal [--draws 40000]
 
 import argparse
 import gzip
+from typing import Any
 
 import jax
 import numpy as np
@@ -29,7 +30,7 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def gibbs(x: np.ndarray, y: np.ndarray, draws: int, seed: int = 0) -> dict[str, np.ndarray]:
+def gibbs(x: np.ndarray, y: np.ndarray, draws: int, seed: int = 0) -> dict[str, Any]:
     """Moments of the function, and the log evidence of each tenth of the draws."""
     r, n = np.random.default_rng(seed), len(y)
     K = VARIANCE * np.exp(-0.5 * (x[:, None] - x) ** 2 / LENGTHSCALE**2) + JITTER * np.eye(n)

@@ -90,8 +90,8 @@ def run(seed: int, power: float) -> dict:
     found = cavity.infer(model, X, y, power=power)
     seconds = time.perf_counter() - start
     ((store,),) = found.found
-    parts = (np.asarray(part)[: len(y), 0] for part in (store.shift, store.precision))
-    gap = mismatch(X, y, given, *parts, power)
+    shift, precision = np.asarray(store.shift), np.asarray(store.precision)
+    gap = mismatch(X, y, given, shift[: len(y), 0], precision[: len(y), 0], power)
     return {
         "seed": seed,
         "power": power,

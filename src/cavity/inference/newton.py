@@ -112,7 +112,7 @@ def _matched(graph: Graph, sites: Sites, held: Held) -> tuple[Sites, Array]:
         def part(chunk: tuple, factor: SiteFactor = factor) -> tuple:
             rows, row_sites, seen_by_row = chunk
             views = tuple(
-                Seen(*pair, edge.view.project(rows))
+                Seen(pair[0], pair[1], edge.view.project(rows))
                 for pair, edge in zip(seen_by_row, factor.edges, strict=True)
             )
             new, _, skips = update(factor, rows, row_sites, views, 1.0)

@@ -104,10 +104,10 @@ class ImprovedMarginals:
         """
         likelihood, dtype = self.model.likelihood, self.grid.dtype
         outputs = np.asarray(y, dtype)
-        check_outputs(outputs, self.gaussian_mean)
+        check_outputs(jnp.asarray(outputs), jnp.asarray(self.gaussian_mean))
         side = {name: v[:, None] for name, v in check_side(rows, len(outputs)).items()}
         check_side_names(side, likelihood.side, "this likelihood")
-        inside = np.asarray(likelihood.accepts(outputs))
+        inside = np.asarray(likelihood.accepts(jnp.asarray(outputs)))
         safe = np.where(inside, outputs, 0.5 if likelihood.support is Support.UNIT else 1.0)[
             :, None
         ]
@@ -238,6 +238,8 @@ def _with_place(
     view = factor.edges[0].view
     there = view.project(Rows(place, jnp.zeros((1, 1)), jnp.ones((1, 1))))
     A, a = view.project(rows).loadings, there.loadings
+    assert A is not None
+    assert a is not None
     # aᵀ B⁻¹ a*
     return (belief.root[0] @ A).T @ (belief.root[0] @ a)[:, 0]
 

@@ -55,6 +55,7 @@ class Interleaved:
         value, slope = np.nan, np.full(o.size, np.nan)
         # sites that no longer suit the parameters are given up for those of precision zero
         for sites in (self.sites, o.empty):
+            assert sites is not None
             value, slope, found = _step(o.real(x), *fixed, sites, *numbers)
             if np.isfinite(float(value)) and np.all(np.isfinite(np.asarray(slope))):
                 self.sites = found

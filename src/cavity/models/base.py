@@ -9,9 +9,7 @@ from cavity.inducing.base import AbstractInducing
 from cavity.inference.energy import Graph
 from cavity.inference.methods import AbstractMethod
 from cavity.inference.rows import Rows
-from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.means import AbstractMean
 from cavity.numerics.powers import Power
 from cavity.numerics.types import Scalar
 
@@ -24,10 +22,10 @@ class AbstractModel(eqx.Module):
         variables and factors. Inference, learning and prediction follow.
     """
 
-    kernel: eqx.AbstractVar[AbstractKernel | tuple[AbstractKernel, ...]]
+    kernel: eqx.AbstractVar[Any]  # an AbstractKernel, or a tuple with one per latent function
     likelihood: eqx.AbstractVar[AbstractLikelihood]
     inducing: eqx.AbstractVar[AbstractInducing | None]
-    mean: eqx.AbstractVar[AbstractMean | tuple[AbstractMean, ...]]
+    mean: eqx.AbstractVar[Any]  # an AbstractMean, or a tuple with one per latent function
 
     @property
     @abc.abstractmethod

@@ -61,10 +61,10 @@ class GP(AbstractModel):
         Bui (2017), S3, S4 and S21; van der Wilk (2018), items 10 and 25.
     """
 
-    kernel: AbstractKernel | tuple[AbstractKernel, ...]
+    kernel: Any  # an AbstractKernel, or a tuple of them
     likelihood: AbstractLikelihood
     inducing: AbstractInducing | None
-    mean: AbstractMean | tuple[AbstractMean, ...]
+    mean: Any  # an AbstractMean, or a tuple of them
 
     def __init__(
         self,
