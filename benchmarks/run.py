@@ -7,7 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("startup", "objective", "memory", "anchors", "uci")
+NAMES = (
+    "startup",
+    "objective",
+    "memory",
+    "anchors",
+    "ep_cost",
+    "banana",
+    "neal",
+    "robust_ep",
+    "binary",
+    "uci",
+)
 
 
 def main() -> None:
