@@ -79,7 +79,8 @@ class MixturePredictive(AbstractPredictive):
         return jnp.sum(jnp.exp(log_weight) * self.likelihood.cdf(y, f, **self.side), axis=0)
 
     def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
-        return _each(self._quantile, p, self.mean.dtype)
+        check_levels(p)
+        return _quantiles(self, jnp.asarray(p, self.mean.dtype))
 
     def _quantile(self, p: Array) -> Array:
         if self.likelihood.support.discrete:
@@ -150,11 +151,11 @@ def levels(p: float | Array, mean: Array) -> Array:
     return found.reshape(found.shape + (1,) * mean.ndim)
 
 
-def _each(fn: Any, p: float | Array, dtype: Any) -> Array:
-    """A function of one probability, over all of them: a leading axis where there are several."""
-    check_levels(p)
-    level = jnp.asarray(p, dtype)
-    return fn(level) if level.ndim == 0 else jax.lax.map(fn, level)
+@eqx.filter_jit
+def _quantiles(predictive: Any, level: Array) -> Array:
+    """Quantiles at one probability, or at several along a leading axis."""
+    one = predictive._quantile
+    return one(level) if level.ndim == 0 else jax.lax.map(one, level)
 
 
 def _scale(support: Support, centre: Array, var: Array) -> tuple[Any, Any]:
@@ -170,6 +171,7 @@ def _scale(support: Support, centre: Array, var: Array) -> tuple[Any, Any]:
     return jnp.exp, jnp.exp
 
 
+@eqx.filter_jit
 def _within(likelihood: Any, mean: Array, var: Array, y: Array, side: Side) -> Array:
     """Log predictive density; minus infinity for an output outside the support."""
     check_outputs(y, mean)
@@ -205,23 +207,22 @@ class GridPredictive(AbstractPredictive):
         return _within(self.likelihood, self.latent_mean, self.latent_var, y, self.side)
 
     def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
-        def one(level: Array) -> Array:
-            index = jnp.sum(self.cumulative < level, axis=0)[None]
-            last = self.grid.shape[0] - 1
-            at = jnp.clip(index, 0, last)
-            y, c = (jnp.take_along_axis(x, at, axis=0)[0] for x in (self.grid, self.cumulative))
-            before = jnp.clip(index - 1, 0, last)
-            y0, c0 = (
-                jnp.take_along_axis(x, before, axis=0)[0] for x in (self.grid, self.cumulative)
-            )
-            share = jnp.where(c > c0, (level - c0) / jnp.where(c > c0, c - c0, 1.0), 0.0)
-            within = jnp.clip(share, 0.0, 1.0) * (y - y0)
-            if not self.likelihood.support.discrete:
-                return y0 + within
-            # a count that stands for its neighbours has half of them on either side
-            return jnp.where(y - y0 > 1.0, jnp.round(y0 + 0.5 * (y - y0) + within), y)
+        check_levels(p)
+        return _quantiles(self, jnp.asarray(p, self.mean.dtype))
 
-        return _each(one, p, self.mean.dtype)
+    def _quantile(self, level: Array) -> Array:
+        index = jnp.sum(self.cumulative < level, axis=0)[None]
+        last = self.grid.shape[0] - 1
+        at = jnp.clip(index, 0, last)
+        y, c = (jnp.take_along_axis(x, at, axis=0)[0] for x in (self.grid, self.cumulative))
+        before = jnp.clip(index - 1, 0, last)
+        y0, c0 = (jnp.take_along_axis(x, before, axis=0)[0] for x in (self.grid, self.cumulative))
+        share = jnp.where(c > c0, (level - c0) / jnp.where(c > c0, c - c0, 1.0), 0.0)
+        within = jnp.clip(share, 0.0, 1.0) * (y - y0)
+        if not self.likelihood.support.discrete:
+            return y0 + within
+        # a count that stands for its neighbours has half of them on either side
+        return jnp.where(y - y0 > 1.0, jnp.round(y0 + 0.5 * (y - y0) + within), y)
 
 
 def grid_predictive(likelihood: Any, mean: Array, var: Array, side: Side) -> GridPredictive:
@@ -236,10 +237,12 @@ def grid_predictive(likelihood: Any, mean: Array, var: Array, side: Side) -> Gri
         count = likelihood.classes if support is Support.LABELS else COUNTED
         values = jnp.arange(count, dtype=mean.dtype).reshape(-1, *ones)
         grid = jnp.broadcast_to(values, (count, *mean.shape))
-        wide = jnp.ones_like(mean)
+        mass = jnp.exp(jax.lax.map(density, grid))
         if support is Support.COUNTS:
-            grid, wide = _counts(density, grid)
-        mass = jnp.exp(jax.lax.map(density, grid)) * wide
+            # the small counts, unless the mass is elsewhere
+            near = (grid, mass)
+            all_there = jnp.all(jnp.sum(mass, axis=0) > 1.0 - 1e-6)
+            grid, mass = jax.lax.cond(all_there, lambda: near, lambda: _elsewhere(density, *near))
     else:
         to_y, slope = _line(support)
         edges = _searched(lambda t: density(to_y(t)) + jnp.log(slope(t)), mean)
@@ -254,6 +257,14 @@ def grid_predictive(likelihood: Any, mean: Array, var: Array, side: Side) -> Gri
     if not support.discrete:
         cumulative = cumulative - 0.5 * share
     return GridPredictive(average, spread, grid, cumulative, likelihood, mean, var, dict(side))
+
+
+def _elsewhere(density: Any, grid: Array, mass: Array) -> tuple[Array, Array]:
+    """Counts and their mass, at other counts where the given ones have less of it."""
+    far, step = _counts(density, grid)
+    other = jnp.exp(jax.lax.map(density, far)) * step
+    less = jnp.sum(mass, axis=0) < jnp.minimum(jnp.sum(other, axis=0), 1.0 - 1e-6)
+    return jnp.where(less, far, grid), jnp.where(less, other, mass)
 
 
 def _counts(density: Any, first: Array) -> tuple[Array, Array]:
