@@ -270,7 +270,11 @@ def _elsewhere(density: Any, grid: Array, mass: Array) -> tuple[Array, Array]:
 def _counts(density: Any, first: Array) -> tuple[Array, Array]:
     """Counts where the mass is: all of them, or every so many; and how many each stands for."""
     edges = _searched(lambda t: density(jnp.exp(t)) + t, first[0])
-    low, high = jnp.floor(jnp.exp(edges[0])), jnp.ceil(jnp.exp(edges[-1]))
+    value = jax.lax.map(lambda t: density(jnp.exp(t)) + t, edges)
+    # but for a share of 1e-7
+    live = value > jnp.max(value, axis=0) - 16.0
+    low = jnp.floor(jnp.exp(jnp.min(jnp.where(live, edges, jnp.inf), axis=0)))
+    high = jnp.ceil(jnp.exp(jnp.max(jnp.where(live, edges, -jnp.inf), axis=0)))
     low = jnp.where(high < COUNTED, 0.0, low)
     step = jnp.maximum(jnp.ceil((high - low) / (COUNTED - 1)), 1.0)
     return low + step * first, step
