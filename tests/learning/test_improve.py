@@ -44,8 +44,11 @@ def exact(place):
     return values, density, mean, sd, skew
 
 
-@pytest.mark.parametrize("method", [cavity.PowerEP(), cavity.Laplace()])
-def test_jylanki_s53_marginals_are_closer_to_the_exact_ones(method):
+@pytest.mark.parametrize(
+    ("method", "spread", "density_share"),
+    [(cavity.PowerEP(), 0.0, 0.4), (cavity.Laplace(), 0.7, 0.6)],
+)
+def test_jylanki_s53_marginals_are_closer_to_the_exact_ones(method, spread, density_share):
     found = cavity.improve_marginals(PROBIT, X, LABELS, PLACES, method=method)
     np.testing.assert_allclose(found.weights.sum(axis=1), 1.0, rtol=1e-9)
     for i, place in enumerate(PLACES[:, 0]):
@@ -54,13 +57,13 @@ def test_jylanki_s53_marginals_are_closer_to_the_exact_ones(method):
         before = abs(found.gaussian_mean[i] - mean) / sd
         assert abs(found.mean[i] - mean) / sd < max(0.3 * before, 0.01)
         before = abs(np.sqrt(found.gaussian_var[i]) / sd - 1.0)
-        assert abs(np.sqrt(found.var[i]) / sd - 1.0) < max(0.7 * before, 0.02)
+        assert abs(np.sqrt(found.var[i]) / sd - 1.0) < max(spread * before, 0.02)
         third = np.sum(found.weights[i] * (found.grid[i] - found.mean[i]) ** 3)
         assert third / found.var[i] ** 1.5 == pytest.approx(skew, rel=0.3)
         if place not in X:
             improved = np.interp(values, found.grid[i], np.exp(found.log_density[i]))
             old = stats.norm.pdf(values, found.gaussian_mean[i], np.sqrt(found.gaussian_var[i]))
-            assert np.abs(improved - density).max() < 0.6 * np.abs(old - density).max()
+            assert np.abs(improved - density).max() < density_share * np.abs(old - density).max()
 
 
 def test_densities_of_outputs():

@@ -48,7 +48,9 @@ class PowerEP(AbstractMethod):
     r"""Power expectation propagation, at the power given beside it.
 
     Factors that are Gaussian in the function are exact and need no sweeps. All others are
-    matched by sweeps, and where these do not converge by the double loop, which does.
+    matched by sweeps; where these do not converge by Newton's method, followed from smaller powers
+    if need be, and at last by a double loop with a budget. A result says whether one of them
+    converged: on posteriors of several modes, at powers near 1, none may.
 
     Args:
         step: damping step in (0, 1], the share of the way to the matched site; the power itself
