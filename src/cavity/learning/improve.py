@@ -34,8 +34,7 @@ from cavity.learning.infer import (
     one_blas_thread,
 )
 from cavity.learning.outer_loop import lay_out
-from cavity.likelihoods.predictive import check_outputs
-from cavity.likelihoods.support import Support
+from cavity.likelihoods.predictive import check_outputs, possible
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.checks import (
@@ -107,14 +106,11 @@ class ImprovedMarginals:
         check_outputs(jnp.asarray(outputs), jnp.asarray(self.gaussian_mean))
         side = {name: v[:, None] for name, v in check_side(rows, len(outputs)).items()}
         check_side_names(side, likelihood.side, "this likelihood")
-        inside = np.asarray(likelihood.accepts(jnp.asarray(outputs)))
-        safe = np.where(inside, outputs, 0.5 if likelihood.support is Support.UNIT else 1.0)[
-            :, None
-        ]
-        log = np.asarray(likelihood.log_prob(jnp.asarray(self.grid), jnp.asarray(safe), **side))
+        inside, safe = possible(likelihood, jnp.asarray(outputs))
+        log = np.asarray(likelihood.log_prob(jnp.asarray(self.grid), safe[:, None], **side))
         with np.errstate(divide="ignore"):
             terms = np.log(self.weights) + log
-        return np.where(inside, np.logaddexp.reduce(terms, axis=1), -np.inf)
+        return np.where(np.asarray(inside), np.logaddexp.reduce(terms, axis=1), -np.inf)
 
 
 def improve_marginals(

@@ -171,12 +171,17 @@ def _scale(support: Support, centre: Array, var: Array) -> tuple[Any, Any]:
     return jnp.exp, jnp.exp
 
 
+def possible(likelihood: Any, y: Array) -> tuple[Array, Array]:
+    """Whether outputs are possible, and the outputs with possible ones in the place of others."""
+    inside = likelihood.accepts(y)
+    return inside, jnp.where(inside, y, 0.5 if likelihood.support is Support.UNIT else 1.0)
+
+
 @eqx.filter_jit
 def _within(likelihood: Any, mean: Array, var: Array, y: Array, side: Side) -> Array:
     """Log predictive density; minus infinity for an output outside the support."""
     check_outputs(y, mean)
-    inside = likelihood.accepts(y)
-    safe = jnp.where(inside, y, 0.5 if likelihood.support is Support.UNIT else 1.0)
+    inside, safe = possible(likelihood, y)
     return jnp.where(inside, likelihood.log_power_mean(mean, var, safe, 1.0, side), -jnp.inf)
 
 
