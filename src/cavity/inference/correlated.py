@@ -16,6 +16,7 @@ from cavity.inference.graph import (
     Projection,
 )
 from cavity.inference.rows import Rows
+from cavity.inference.sites import AbstractSites
 from cavity.numerics.linalg import cholesky, inverse_lower, log_determinant, safe_sqrt
 from cavity.numerics.types import Array, Float, Int, Scalar
 
@@ -41,7 +42,7 @@ class CorrelatedBelief(AbstractBelief):
     log_normaliser: Scalar
 
     def marginal(
-        self, projection: Projection
+        self, projection: Projection, site: AbstractSites | None = None
     ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
         mean = self.covariance @ self.weights
         var = _variances(self.covariance, self.root, self.precision).T

@@ -31,7 +31,7 @@ from cavity.numerics.types import Array, Bool, Float, Int, Scalar
 # Newton steps, halvings of one, and conjugate-gradient steps at the most.
 NEWTON, HALVINGS, CONJUGATE = 50, 40, 200
 # Coordinates up to which the curvature is a matrix.
-DENSE = 1200
+DENSE = 3000
 
 
 class Inner(NamedTuple):

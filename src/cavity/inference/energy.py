@@ -234,6 +234,7 @@ def seen(
     factor: SiteFactor,
     rows: Rows,
     q: Beliefs,
+    sites: tuple[AbstractSites, ...] | None = None,
     held: tuple[tuple[Array, Array], ...] | None = None,
 ) -> tuple[Seen, ...]:
     """The marginals of the projected variables for a chunk of rows (blocks: outputs first)."""
@@ -243,7 +244,7 @@ def seen(
         if held is not None:
             out.append(Seen(*held[i], projection))
             continue
-        mean, var = q[edge.variable].marginal(projection)
+        mean, var = q[edge.variable].marginal(projection, None if sites is None else sites[i])
         out.append(Seen(jnp.swapaxes(mean, 1, 2) if rows.blocked else mean, var, projection))
     return tuple(out)
 
@@ -266,7 +267,7 @@ def _log_scales(
 ) -> Float[Array, ""]:
     def part_sum(part: tuple[Rows, tuple[AbstractSites, ...], Any]) -> Array:
         rows, sites, given = part
-        views = seen(factor, rows, q, given)
+        views = seen(factor, rows, q, sites, given)
         faced, proper = faces(factor, rows, sites, views)
         log_mean = factor.term.log_mean(faced, rows, factor.row_power(rows))
         removed = jnp.zeros((), rows.y.dtype)

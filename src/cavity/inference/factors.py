@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from cavity.inference.graph import AbstractView, Projection
 from cavity.inference.rows import Rows
-from cavity.inference.sites import AbstractSites, BlockSites, ScalarSites
+from cavity.inference.sites import AbstractSites, BlockSites, ClassSites, ScalarSites
 from cavity.inference.slots import AbstractSlots, Private
 from cavity.inference.terms import AbstractTerm, Sight
 from cavity.numerics.gaussian import LOG_2PI
@@ -162,6 +162,9 @@ class SiteFactor(eqx.Module):
             if self.rows.blocked:
                 shift = jnp.zeros((count, y.shape[2], y.shape[1]), y.dtype)
                 stores.append(BlockSites(shift, jnp.zeros((*shift.shape, y.shape[1]), y.dtype)))
+            elif self.term.classes:
+                zero = jnp.zeros((count, 1, self.term.classes), y.dtype)
+                stores.append(ClassSites(zero, zero))
             else:
                 zero = jnp.zeros((count, y.shape[1]), y.dtype)
                 stores.append(ScalarSites(zero, zero))

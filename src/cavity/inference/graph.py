@@ -10,7 +10,9 @@ from typing import Any
 
 import equinox as eqx
 
+from cavity.inference.contrasts import Contrasts
 from cavity.inference.rows import Rows
+from cavity.inference.sites import AbstractSites
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 
@@ -18,14 +20,18 @@ class Projection(eqx.Module):
     r"""How rows see a variable: $f_n = o_n + \mathbf a_n^\top \mathbf v + \epsilon_n$.
 
     Attributes:
-        loadings: $\mathbf a$, M x rows; None where row n sees the n-th element itself.
-        residual: variance of $\epsilon$ given $\mathbf v$: one per row, or a covariance per block.
+        loadings: $\mathbf a$, M x rows (of classes one for each, or for all, G x M x rows); None
+            where row n sees the n-th element itself.
+        residual: variance of $\epsilon$ given $\mathbf v$: one per row, or per row and output, or
+            a covariance per block.
         offset: $o$, the prior mean of f.
+        contrasts: the auxiliary variables through which the row sees its classes, if any.
     """
 
-    loadings: Float[Array, "M *rows"] | None
+    loadings: Float[Array, "..."] | None
     residual: Float[Array, "..."]
     offset: Float[Array, "*rows P"]
+    contrasts: Contrasts | None = None
 
 
 class AbstractView(eqx.Module):
@@ -83,9 +89,14 @@ class AbstractBelief(eqx.Module):
 
     @abc.abstractmethod
     def marginal(
-        self, projection: Projection
+        self, projection: Projection, site: AbstractSites | None = None
     ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
-        """Mean and (co)variance of the projected variable, residual and offset left out."""
+        """Mean and (co)variance of the projected variable, residual and offset left out.
+
+        Args:
+            projection: what rows see.
+            site: their own sites, which contrasts need; without them contrasts give the classes.
+        """
 
     @abc.abstractmethod
     def response(self) -> AbstractResponse:

@@ -9,9 +9,16 @@ import jax.numpy as jnp
 
 from cavity.inference.energy import Beliefs, Graph, Sites, seen
 from cavity.inference.factors import ExactFactor, SiteFactor
+from cavity.inference.graph import Projection
 from cavity.inference.rows import Rows
-from cavity.inference.sites import ScalarSites
-from cavity.inference.terms import latent
+from cavity.inference.sites import (
+    AbstractSites,
+    BlockSites,
+    ClassSites,
+    ScalarSites,
+    class_precision,
+)
+from cavity.inference.terms import Latent, latent
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.rows import map_over_rows
 from cavity.numerics.types import Array, Float
@@ -34,15 +41,36 @@ def leave_one_out(graph: Graph, sites: Sites, q: Beliefs) -> Float[Array, "N P"]
 
     def part(chunk: tuple[Rows, tuple[ScalarSites, ...]]) -> Array:
         rows, row_sites = chunk
+        # without their own sites, rows that see contrasts see the functions of all classes
         views = seen(factor, rows, q)
-        cavities = [s.cavity(v.mean, v.var, 1.0) for s, v in zip(row_sites, views, strict=True)]
-        inputs = [latent(c[:2], v.projection) for c, v in zip(cavities, views, strict=True)]
+        pairs = [(_whole(s, v.projection), v) for s, v in zip(row_sites, views, strict=True)]
+        cavities = [site.cavity(v.mean, v.var, 1.0) for site, v in pairs]
+        inputs = [_latent(c[:2], v.projection) for c, v in zip(cavities, views, strict=True)]
         density = factor.term.log_density(tuple(inputs), rows)
         proper = jnp.all(jnp.stack([c[2] for c in cavities]), axis=0)
         return jnp.where(proper, density, jnp.nan)
 
     assert isinstance(factor, SiteFactor)
     return map_over_rows(part, (factor.rows, factor.row_sites(store)), factor.chunk)
+
+
+def _whole(site: AbstractSites, projection: Projection) -> AbstractSites:
+    """The site of a row on what it sees; of classes one on all their functions."""
+    if projection.contrasts is not None:
+        return projection.contrasts.class_sites(site.shift, site.precision)
+    if isinstance(site, ClassSites):
+        return BlockSites(site.shift, class_precision(site.precision))
+    return site
+
+
+def _latent(marginal: tuple[Array, Array], projection: Projection) -> Latent:
+    if projection.contrasts is None:
+        return latent(marginal, projection)
+    residual, offset = projection.contrasts.residual, projection.contrasts.offset
+    eye = jnp.eye(residual.shape[1], dtype=residual.dtype)
+    return Latent(
+        marginal[0] + offset[:, None], marginal[1], (residual[:, :, None] * eye)[:, None]
+    )
 
 
 def _exact(factor: ExactFactor, rows: Rows, q: Beliefs) -> Float[Array, "N P"]:

@@ -87,14 +87,5 @@ def _finite(site: AbstractSites, ok: Array) -> Array:
 
 def _mismatch(old: AbstractSites, new: AbstractSites, var: Array, weight: Array) -> Array:
     """How far the sites would move the moments, relative to standard deviations."""
-    if var.ndim == 2:
-        precision = jnp.abs(new.precision - old.precision) * var
-        shift = jnp.abs(new.shift - old.shift) * jnp.sqrt(var)
-    else:
-        scale = jnp.sqrt(jnp.diagonal(var, axis1=-2, axis2=-1))
-        change = jnp.abs(new.precision - old.precision)
-        precision = jnp.max(change * scale[..., None] * scale[..., None, :], axis=(-2, -1))
-        shift = jnp.max(jnp.abs(new.shift - old.shift) * scale, axis=-1)
     # not 0 * inf where a site was skipped
-    change = jnp.where(weight > 0, jnp.maximum(precision, shift), 0.0)
-    return jnp.max(change)
+    return jnp.max(jnp.where(weight > 0, old.distance(new, var), 0.0))

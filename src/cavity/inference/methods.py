@@ -6,8 +6,17 @@ from typing import ClassVar
 import equinox as eqx
 import numpy as np
 
-from cavity.inference.terms import AbstractTerm, AtMode, Bounded, PowerMean, Sight
+from cavity.inference.terms import (
+    AbstractTerm,
+    AtMode,
+    Bounded,
+    Contrasted,
+    ModeOfClasses,
+    PowerMean,
+    Sight,
+)
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.multiclass import AbstractClasses, Softmax
 
 
 class AbstractMethod(eqx.Module):
@@ -15,7 +24,7 @@ class AbstractMethod(eqx.Module):
 
     To implement:
         the fields, `sight`, `term(likelihood, exact)`, and `check(likelihood)`, which refuses
-        likelihoods that the method cannot work with.
+        likelihoods that the method cannot work with; `couples(likelihood)` where it applies.
     """
 
     sight: eqx.AbstractClassVar[Sight]
@@ -43,6 +52,10 @@ class AbstractMethod(eqx.Module):
     def check(self, likelihood: AbstractLikelihood) -> None:
         """Raises ValueError for a likelihood that the method cannot work with."""
 
+    def couples(self, likelihood: AbstractLikelihood) -> bool:
+        """Whether the posterior keeps several latent functions of a row dependent."""
+        return False
+
 
 class PowerEP(AbstractMethod):
     r"""Power expectation propagation, at the power given beside it.
@@ -69,6 +82,7 @@ class PowerEP(AbstractMethod):
             None for L-BFGS-B with converged sites, which is more accurate and for up to some
             thousand rows quicker.
         learning_rate: of Adam.
+        coupled: for `MultinomialProbit`, whether the functions of classes stay dependent.
 
     References:
         Bui (2017), S19, S21 to S23 and S29; Turner's slides, S5; Jylanki (2013), S33 to S38.
@@ -82,6 +96,7 @@ class PowerEP(AbstractMethod):
     fallback: bool = eqx.field(static=True, default=True, kw_only=True)
     interleaved: int | None = eqx.field(static=True, default=None, kw_only=True)
     learning_rate: float = eqx.field(static=True, default=0.05, kw_only=True)
+    coupled: bool = eqx.field(static=True, default=True, kw_only=True)
 
     sight: ClassVar[Sight] = Sight.CAVITY
 
@@ -93,10 +108,19 @@ class PowerEP(AbstractMethod):
             raise ValueError(f"learning_rate must be positive, given {self.learning_rate}")
 
     def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractTerm:
+        if self.couples(likelihood):
+            assert isinstance(likelihood, AbstractClasses)
+            return Contrasted(likelihood)
         return PowerMean(likelihood)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
-        """Any likelihood will do."""
+        if self.couples(likelihood) and self.batch is not None and self.interleaved is None:
+            raise ValueError(
+                "coupled classes move in parallel sweeps: leave batch=None, or give coupled=False"
+            )
+
+    def couples(self, likelihood: AbstractLikelihood) -> bool:
+        return self.coupled and likelihood.couples
 
 
 class Laplace(AbstractMethod):
@@ -133,7 +157,12 @@ class Laplace(AbstractMethod):
         check_sweeps(self)
 
     def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractTerm:
+        if isinstance(likelihood, Softmax):
+            return ModeOfClasses(likelihood)
         return AtMode(likelihood, exact)
+
+    def couples(self, likelihood: AbstractLikelihood) -> bool:
+        return isinstance(likelihood, Softmax)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
         if not likelihood.smooth:
@@ -141,10 +170,10 @@ class Laplace(AbstractMethod):
                 f"Laplace's method needs two derivatives of the likelihood, which "
                 f"{type(likelihood).__name__} does not have; use PowerEP() or LocalBound()"
             )
-        if likelihood.latents > 1:
+        if likelihood.latents > 1 and not isinstance(likelihood, Softmax):
             raise ValueError(
-                f"Laplace's method takes likelihoods of one latent function, "
-                f"{type(likelihood).__name__} has {likelihood.latents}; use PowerEP()"
+                f"Laplace's method takes likelihoods of one latent function, and Softmax; "
+                f"{type(likelihood).__name__} has {likelihood.latents}: use PowerEP()"
             )
 
 

@@ -23,7 +23,8 @@ class AbstractSites(eqx.Module):
     """The sites of a factor's rows on one variable.
 
     To implement:
-        fields `shift` and `precision`; `cavity`, `removal` and `matched` for whole chunks.
+        fields `shift` and `precision`; `cavity`, `removal`, `matched` and `distance` for whole
+        chunks.
     """
 
     shift: eqx.AbstractVar[Array]
@@ -44,6 +45,10 @@ class AbstractSites(eqx.Module):
     @abc.abstractmethod
     def keep(self: S, new: S, ok: Array) -> S:
         """`new` where `ok`, these sites elsewhere."""
+
+    @abc.abstractmethod
+    def distance(self: S, new: S, var: Array) -> Array:
+        """How far new sites would move the moments, in deviations, per row and output."""
 
 
 class ScalarSites(AbstractSites):
@@ -75,6 +80,10 @@ class ScalarSites(AbstractSites):
 
     def keep(self, new: "ScalarSites", ok: Array) -> "ScalarSites":
         return jax.tree.map(lambda a, b: jnp.where(ok, b, a), self, new)
+
+    def distance(self, new: "ScalarSites", var: Array) -> Array:
+        precision = jnp.abs(new.precision - self.precision) * var
+        return jnp.maximum(precision, jnp.abs(new.shift - self.shift) * jnp.sqrt(var))
 
 
 class BlockSites(AbstractSites):
@@ -119,6 +128,64 @@ class BlockSites(AbstractSites):
     def keep(self, new: "BlockSites", ok: Bool[Array, "K P"]) -> "BlockSites":
         shift = jnp.where(ok[..., None], new.shift, self.shift)
         return BlockSites(shift, jnp.where(ok[..., None, None], new.precision, self.precision))
+
+    def distance(self, new: "BlockSites", var: Array) -> Array:
+        return _block_distance(new.shift - self.shift, new.precision - self.precision, var)
+
+
+class ClassSites(AbstractSites):
+    r"""Sites on the functions of all classes at a row, as a softmax has them.
+
+    Their precision is $\operatorname{diag}(\boldsymbol\pi) - \boldsymbol\pi \boldsymbol\pi^\top /
+    \mathbf 1^\top \boldsymbol\pi$. They are for methods that see the mean alone.
+
+    Attributes:
+        shift: the shifts.
+        precision: $\boldsymbol\pi$.
+    """
+
+    shift: Float[Array, "N 1 C"]
+    precision: Float[Array, "N 1 C"]
+
+    def cavity(self, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
+        return mean, var, jnp.ones(mean.shape[:2], bool)
+
+    def removal(self, mean: Array, var: Array, power: Power) -> Array:
+        pushed = 0.5 * _class_product(self.precision, mean) - self.shift
+        return jnp.sum(mean * pushed, axis=-1)
+
+    def matched(
+        self, mean: Array, var: Array, slope: Array, bend: Array, power: Power
+    ) -> "ClassSites":
+        return ClassSites(_class_product(-bend, mean) + slope, -bend)
+
+    def keep(self, new: "ClassSites", ok: Array) -> "ClassSites":
+        return jax.tree.map(lambda a, b: jnp.where(ok[..., None], b, a), self, new)
+
+    def distance(self, new: "ClassSites", var: Array) -> Array:
+        now, after = class_precision(self.precision), class_precision(new.precision)
+        return _block_distance(new.shift - self.shift, after - now, var)
+
+
+def class_precision(weights: Float[Array, "... C"]) -> Float[Array, "... C C"]:
+    r"""$\operatorname{diag}(\boldsymbol\pi) - \boldsymbol\pi \boldsymbol\pi^\top / s$."""
+    s = jnp.sum(weights, axis=-1, keepdims=True)
+    shares = weights / jnp.where(s > 0.0, s, 1.0)
+    own = weights[..., None] * jnp.eye(weights.shape[-1], dtype=weights.dtype)
+    return own - weights[..., :, None] * shares[..., None, :]
+
+
+def _class_product(weights: Float[Array, "... C"], x: Float[Array, "... C"]) -> Array:
+    s = jnp.sum(weights, axis=-1, keepdims=True)
+    common = jnp.sum(weights * x, axis=-1, keepdims=True) / jnp.where(s > 0.0, s, 1.0)
+    return weights * (x - common)
+
+
+def _block_distance(shift: Array, precision: Array, var: Array) -> Array:
+    """The size of changes of matrix sites, in deviations."""
+    scale = jnp.sqrt(jnp.diagonal(var, axis1=-2, axis2=-1))
+    change = jnp.abs(precision) * scale[..., None] * scale[..., None, :]
+    return jnp.maximum(jnp.max(change, axis=(-2, -1)), jnp.max(jnp.abs(shift) * scale, axis=-1))
 
 
 def _per_block(one, power: Power):

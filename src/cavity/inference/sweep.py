@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from cavity.inference.anderson import Past, no_past
 from cavity.inference.energy import Graph, Sites, beliefs, energy, seen
 from cavity.inference.factors import SiteFactor
 from cavity.inference.match import update
@@ -16,6 +17,8 @@ from cavity.numerics.types import Array, Bool, Float, Int
 
 # Sweeps without coming a tenth closer, and the shortest step, after which there is no hope.
 PATIENCE, SHORTEST = 60, 1e-3
+# Sweeps are extrapolated where the residual is below this many times the one before.
+CALM = 2.0
 
 
 class SweepRecord(eqx.Module):
@@ -58,7 +61,7 @@ def sweep(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array]
 
         def part(rows_and_sites: tuple[Rows, Any], factor: SiteFactor = factor) -> tuple:
             rows, store = rows_and_sites
-            new, worst, skips = update(factor, rows, store, seen(factor, rows, q), step)
+            new, worst, skips = update(factor, rows, store, seen(factor, rows, q, store), step)
             count = rows.y.shape[0]
             return new, jnp.full(count, worst), jnp.full(count, skips / count)
 
@@ -82,7 +85,8 @@ def parallel(
     """Parallel sweeps until a further one would change no moment by more than `tolerance`.
 
     A sweep that leaves no proper belief is taken back to half its length. They end early where
-    they have stopped to come closer.
+    they have stopped to come closer. With an adapted step they are extrapolated (Anderson
+    acceleration), which does away with directions in which sweeps alone creep.
 
     Args:
         graph: the model laid out for inference; constant under differentiation here.
@@ -110,7 +114,12 @@ def parallel(
         # from sites without a proper belief: back, and less far
         base = _choose(finite, state.sites, state.base)
         target = _choose(finite, target, state.target)
-        new = jax.tree.map(lambda old, to: old + length * (to - old), base, target)
+        past = state.past
+        if adapt:
+            calm = finite & (skipped == 0) & (residual < CALM * jnp.minimum(state.residual, 1.0))
+            new, past = past.extrapolated(base, target, length, calm)
+        else:
+            new = jax.tree.map(lambda old, to: old + length * (to - old), base, target)
         nearer = finite & (residual < 0.9 * state.nearest)
         better = finite & (skipped == 0) & (residual < state.best_residual)
         return _Sweeps(
@@ -125,11 +134,12 @@ def parallel(
             nearest_at=jnp.where(nearer, state.count, state.nearest_at),
             best=_choose(better, state.sites, state.best),
             best_residual=jnp.where(better, residual, state.best_residual),
+            past=past,
         )
 
     infinite, zero = jnp.full((), jnp.inf), jnp.zeros((), int)
     unknown = (infinite, infinite, infinite, jnp.zeros(()))
-    start = _Sweeps(sites, sites, sites, sites, first, *unknown, zero, zero)
+    start = _Sweeps(sites, sites, sites, sites, first, *unknown, zero, zero, no_past(sites))
     end = jax.lax.while_loop(unfinished, once, start)
     converged = (end.residual < tolerance) & (end.skipped == 0)
     # sites that met the tolerance before their last step, or those that came nearest
@@ -187,6 +197,7 @@ class _Sweeps(NamedTuple):
     skipped: Array
     count: Array
     nearest_at: Array
+    past: Past
 
 
 def _dtype(sites: Sites) -> Any:

@@ -18,7 +18,9 @@ import jax.numpy as jnp
 from cavity.inference.graph import Projection
 from cavity.inference.rows import Rows
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.binary import Bernoulli
 from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.multiclass import AbstractClasses, Softmax
 from cavity.numerics.powers import Power, is_exactly, log1p_ratio
 from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array
@@ -54,8 +56,10 @@ class Latent(NamedTuple):
 def latent(marginal: tuple[Array, Array], projection: Projection) -> Latent:
     """What is seen of f where the projected variable has this mean and variance."""
     mean, var = marginal
+    residual = projection.residual
     if mean.ndim == 2:
-        return Latent(mean + projection.offset, var, projection.residual[:, None])
+        residual = residual if residual.ndim == 2 else residual[:, None]
+        return Latent(mean + projection.offset, var, residual)
     offset = jnp.swapaxes(projection.offset, 1, 2)
     return Latent(mean + offset, var, projection.residual[:, None])
 
@@ -66,6 +70,11 @@ class AbstractTerm(eqx.Module):
     To implement:
         `log_mean`, `derivatives` and `log_density`.
     """
+
+    @property
+    def classes(self) -> int:
+        """The number of functions that one site is on; 0 for a site on each."""
+        return 0
 
     @abc.abstractmethod
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
@@ -103,6 +112,60 @@ class PowerMean(AbstractTerm):
 
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
         return self.log_mean(latents, rows, 1.0)
+
+
+class Contrasted(AbstractTerm):
+    r"""$\log M_a$ of the probit factors of contrasts: multinomial probit, classes coupled."""
+
+    likelihood: AbstractClasses
+
+    def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
+        return PowerMean(Bernoulli()).log_mean(latents, rows, power)
+
+    def derivatives(
+        self, latents: tuple[Latent, ...], rows: Rows, power: Power
+    ) -> tuple[Tilted, ...]:
+        return PowerMean(Bernoulli()).derivatives(latents, rows, power)
+
+    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
+        ((mean, var, residual),) = latents
+        found = self.likelihood.log_probabilities(mean[:, 0], (var + residual)[:, 0])
+        return jnp.sum(rows.y * found, axis=1, keepdims=True)
+
+
+class ModeOfClasses(AbstractTerm):
+    """The log density at the mean of all classes: Laplace's method for the softmax.
+
+    References:
+        Rasmussen and Williams (2006), algorithm 3.3.
+    """
+
+    likelihood: Softmax
+
+    @property
+    def classes(self) -> int:
+        return self.likelihood.classes
+
+    def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
+        return self._log_shares(latents, rows)[1]
+
+    def derivatives(
+        self, latents: tuple[Latent, ...], rows: Rows, power: Power
+    ) -> tuple[Tilted, ...]:
+        log_shares, value = self._log_shares(latents, rows)
+        shares = jnp.exp(log_shares)
+        seen = (rows.y == jnp.arange(self.classes)).astype(shares.dtype)[:, None]
+        return (Tilted(value, seen - shares, -shares),)
+
+    def _log_shares(self, latents: tuple[Latent, ...], rows: Rows) -> tuple[Array, Array]:
+        log_shares = jax.nn.log_softmax(latents[0].mean, axis=-1)
+        index = rows.y.astype(int)[:, :, None]
+        return log_shares, jnp.take_along_axis(log_shares, index, axis=2)[:, :, 0]
+
+    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
+        ((mean, var, residual),) = latents
+        found = self.likelihood.log_probabilities(mean[:, 0], (var + residual)[:, 0])
+        return jnp.take_along_axis(found, rows.y.astype(int), axis=1)
 
 
 class AtMode(AbstractTerm):
@@ -182,15 +245,17 @@ class Bounded(AbstractTerm):
     def derivatives(
         self, latents: tuple[Latent, ...], rows: Rows, power: Power
     ) -> tuple[Tilted, ...]:
-        ((mean, var, residual),) = latents
+        mean, var, residual = _parts(latents)
         a: Power = 0.0 if self.variational else power
         centre, slope, precision, constant = self._tightest(mean, var, residual, rows, a)
         z = mean - centre
         # bound^a averaged over the residual: (c - log(1 + aDτ)/2a) + ... / (1 + aDτ)
         left = 1.0 + a * residual * precision
         quadratic = slope * z - 0.5 * precision * (z**2 + var) + 0.5 * a * residual * slope**2
-        log_mean = constant - 0.5 * log1p_ratio(a, residual * precision) + quadratic / left
-        return (Tilted(log_mean, (slope - precision * z) / left, -precision / left),)
+        each = quadratic / left - 0.5 * log1p_ratio(a, residual * precision)
+        log_mean = constant + (each if len(latents) == 1 else jnp.sum(each, axis=0))
+        bends = (slope - precision * z) / left, -precision / left
+        return _unstacked(Tilted(log_mean, *bends), latents)
 
     def _tightest(
         self, mean: Array, var: Array, residual: Array, rows: Rows, power: Power
@@ -213,6 +278,13 @@ class Bounded(AbstractTerm):
 
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
         return PowerMean(self.likelihood).log_density(latents, rows)
+
+
+def _parts(latents: tuple[Latent, ...]) -> Latent:
+    """Means, variances and residuals; several latent functions along a first axis."""
+    if len(latents) == 1:
+        return latents[0]
+    return Latent(*(jnp.stack(parts) for parts in zip(*latents, strict=True)))
 
 
 def _stacked(latents: tuple[Latent, ...]) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from cavity.inference.graph import (
     Messages,
     Projection,
 )
+from cavity.inference.sites import AbstractSites
 from cavity.numerics.linalg import cholesky, inverse_lower, log_determinant
 from cavity.numerics.types import Array, Float, Int, Scalar
 
@@ -24,7 +25,7 @@ class WhitenedBelief(AbstractBelief):
     log_normaliser: Scalar
 
     def marginal(
-        self, projection: Projection
+        self, projection: Projection, site: AbstractSites | None = None
     ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
         A = projection.loadings
         assert A is not None

@@ -24,6 +24,7 @@ from cavity.kernels.formula import parse
 from cavity.learning.inducing_points import CHOICES, select_inducing
 from cavity.learning.starts import Given, started
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.multiclass import AbstractClasses
 from cavity.likelihoods.support import Support
 from cavity.means import AbstractMean, Constant, Linear, Zero
 from cavity.models.gp import GP
@@ -50,7 +51,19 @@ LIKELIHOODS: dict[str, dict[str, Callable[[], AbstractLikelihood]]] = {
         "bernoulli": likelihoods.Bernoulli,
         "probit": likelihoods.Bernoulli,
         "logit": functools.partial(likelihoods.Bernoulli, "logit"),
+        "multinomial_probit": functools.partial(likelihoods.MultinomialProbit, 2),
+        "softmax": functools.partial(likelihoods.Softmax, 2),
+        "robust_max": functools.partial(likelihoods.RobustMax, 2),
     },
+}
+# Of more than two classes, given their number; names of links are those of what extends them.
+CLASSES: dict[str, Callable[[int], AbstractLikelihood]] = {
+    "bernoulli": likelihoods.MultinomialProbit,
+    "probit": likelihoods.MultinomialProbit,
+    "logit": likelihoods.Softmax,
+    "multinomial_probit": likelihoods.MultinomialProbit,
+    "softmax": likelihoods.Softmax,
+    "robust_max": likelihoods.RobustMax,
 }
 ESTIMATORS = {"regression": "GPRegressor", "classification": "GPClassifier"}
 METHODS = {
@@ -81,6 +94,7 @@ class Settings:
     block_size: int | None = None
     method: Any = "power_ep"
     task: str = "regression"
+    classes: int = 2
     names: tuple[str, ...] | None = None
 
 
@@ -147,12 +161,17 @@ def check_method(
         raise ValueError("the method 'tied' has one power for all rows: give one number")
 
 
-def build_likelihood(likelihood: Any, task: str) -> AbstractLikelihood:
+def build_likelihood(likelihood: Any, task: str, classes: int = 2) -> AbstractLikelihood:
     """A likelihood from its name, or itself.
 
+    Args:
+        likelihood: what was asked for.
+        task: "regression" or "classification".
+        classes: of a classification, the number of classes.
+
     Raises:
-        ValueError: for an unknown name, for a likelihood of the other task, and for one of more
-            than two classes.
+        ValueError: for an unknown name, for a likelihood of the other task, and for one of
+            another number of classes.
     """
     known = LIKELIHOODS[task]
     if not isinstance(likelihood, AbstractLikelihood):
@@ -168,12 +187,12 @@ def build_likelihood(likelihood: Any, task: str) -> AbstractLikelihood:
                 f"cavity.likelihoods.{type(next(iter(known.values()))()).__name__}(), given "
                 f"{likelihood!r}"
             )
-        return known[likelihood]()
+        return known[likelihood]() if classes <= 2 else CLASSES[likelihood](classes)
     labels = likelihood.support is Support.LABELS
-    if labels and likelihood.classes > 2:
+    if labels and task == "classification" and likelihood.classes != classes:
         raise ValueError(
-            f"the likelihood {type(likelihood).__name__} has {likelihood.classes} classes, and "
-            "estimators tell two apart: fit it with cavity.fit(cavity.GP(...), X, y)"
+            f"the likelihood {type(likelihood).__name__} has {likelihood.classes} classes, the "
+            f"labels have {classes}: give its name instead"
         )
     found = "classification" if labels else "regression"
     if found != task:
@@ -203,7 +222,7 @@ def build(
         ValueError: for unknown names or impossible numbers, before any work.
     """
     kernel = _kernel(settings, X.shape[1])
-    likelihood = build_likelihood(settings.likelihood, settings.task)
+    likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
     model = _laid_out(kernel, likelihood, _mean(settings, X, y.shape[1]))
     given, count = _check_inducing(settings, *X.shape)
     points = count if given is None else given.size
@@ -231,9 +250,15 @@ def build(
 
 
 def _laid_out(kernel: AbstractKernel, likelihood: AbstractLikelihood, mean: AbstractMean) -> GP:
-    """The model; a log noise variance is constant a priori, and has the kernel of the function."""
+    """The model; a log noise variance is constant a priori, and has the kernel of the function.
+
+    The functions of classes share a kernel and have a mean each.
+    """
     if likelihood.latents == 1:
         return GP(kernel, likelihood, None, mean)
+    if isinstance(likelihood, AbstractClasses):
+        each = mean if isinstance(mean, Zero) else (mean,) * likelihood.classes
+        return GP(kernel, likelihood, None, each)
     level = Constant(np.log(likelihoods.Gaussian().variance))
     return GP((kernel, kernel), likelihood, None, (mean, level))
 

@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from cavity.interfaces.estimators import AbstractEstimator
-from cavity.interfaces.predictions import class_log_probabilities
+from cavity.interfaces.predictions import class_log_probabilities, decided
 from cavity.numerics.words import counted
 
 # Classes that a message names one by one.
@@ -17,21 +17,23 @@ NAMED = 10
 
 
 class GPClassifier(ClassifierMixin, AbstractEstimator):
-    r"""Gaussian process classification, full or sparse, by Power EP. Two classes.
+    r"""Gaussian process classification, full or sparse, by Power EP.
 
-    Labels may be anything that can be told apart and sorted: text, truth values, numbers. All
-    work is done in float64 and JAX's own settings are left as they are; lengthscales are in the
-    units of the inputs.
+    Labels may be anything that can be told apart and sorted: text, truth values, numbers. Two
+    classes have one latent function, more have one each, with a kernel in common. All work is done
+    in float64 and JAX's own settings are left as they are; lengthscales are in the units of the
+    inputs.
 
     Args:
         kernel: text such as "rbf", "rbf + linear" or "matern52 * periodic[0]", with one
             lengthscale per column and starting values from the data; or a kernel object, whose
             values are taken as they are.
-        likelihood: "bernoulli" or "probit" for a probit link, "logit" for a logit link, or a
-            likelihood object.
+        likelihood: "bernoulli" or "probit" for a probit link, "logit" for a logit link; of more
+            than two classes these are "multinomial_probit" and "softmax", and there is
+            "robust_max"; or a likelihood object.
         method: "power_ep"; "laplace", Laplace's method; "local_bound", variational, for "logit";
-            "tied", all rows with one site, for long tables, on inducing points. Or a method
-            object such as `cavity.PowerEP(step=0.5)`.
+            "mean_field" for many classes; "tied", all rows with one site, for long tables, on
+            inducing points. Or a method object such as `cavity.PowerEP(step=0.5)`.
         power: in [0, 1]. 0 is variational inference, 1 is EP; it matters in a full GP too.
         n_inducing: number of inducing points; "auto" is the full GP up to 1,000 rows and 200
             points beyond, or where the method needs them; None is the full GP, up to 20,000 rows;
@@ -103,7 +105,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = True
         return tags
 
     def fit(self, X, y, callback=None):
@@ -111,7 +113,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
 
         Args:
             X: inputs, (N, D); arrays or data frames of numbers.
-            y: labels, (N,), of two classes.
+            y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration.
 
         Returns:
@@ -125,25 +127,26 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         classes, labels = _sorted(y)
         check_classification_targets(y)
         _check_classes(classes)
-        self._check("classification", X, labels, {})
-        self._learn("classification", X, labels, np.ones(1), {}, callback)
+        self._check("classification", X, labels, {}, len(classes))
+        self._learn("classification", X, labels, np.ones(1), {}, callback, len(classes))
         self.classes_ = classes
         return self
 
-    def predict(self, X):
-        """The likeliest class of each row.
+    def predict(self, X, costs=None):
+        """The likeliest class of each row, or the one with the least expected cost.
 
         Args:
             X: inputs, (n, D).
+            costs: cost of predicting class j where class i is true, (C, C), in the order of
+                `classes_`; None for the likeliest class.
 
         Returns:
             Labels, (n,).
 
         Raises:
-            ValueError: for unusable inputs.
+            ValueError: for unusable inputs or costs.
         """
-        likeliest = np.argmax(self.predict_log_proba(X), axis=1)
-        return self.classes_[likeliest]
+        return self.classes_[decided(self.predict_log_proba(X), costs)]
 
     def predict_proba(self, X):
         """The probability of each class, the uncertainty of the function included.
@@ -175,18 +178,20 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         return class_log_probabilities(self.posterior_, X, len(self.classes_))
 
     def decision_function(self, X):
-        """Log odds of the second class: above zero it is the likelier one.
+        """Log odds of the second of two classes; of more the log probabilities.
 
         Args:
             X: inputs, (n, D).
 
         Returns:
-            (n,).
+            (n,), above zero where the second class is the likelier one; or (n, C).
 
         Raises:
             ValueError: for unusable inputs.
         """
         found = self.predict_log_proba(X)
+        if found.shape[1] > 2:
+            return found
         return found[:, 1] - found[:, 0]
 
     def log_predictive_density(self, X, y):
@@ -252,16 +257,10 @@ def _sorted(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check_classes(classes: np.ndarray) -> None:
-    """Refuses any other number of classes than two."""
+    """Refuses a single class."""
     if len(classes) == 1:
         raise ValueError(
             f"y has one class only, {_named(classes)}: classification needs rows of two classes"
-        )
-    if len(classes) > 2:
-        raise ValueError(
-            "Only binary classification is supported. The type of the target is multiclass: y "
-            f"has {len(classes)} classes, {_named(classes)}; keep the rows of two of them, or "
-            "tell one class from the rest"
         )
 
 

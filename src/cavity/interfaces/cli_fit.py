@@ -195,7 +195,8 @@ def read(session: Session, request: Request) -> Tables:
     for name, encoded in ((request.table, train), (request.test, test)):
         if encoded is not None:
             report_warnings(session, str(name), encoded)
-            check_targets(build_likelihood(likelihood, task), targets, encoded)
+            count = len(schema.targets[0].categories) or 2
+            check_targets(build_likelihood(likelihood, task, count), targets, encoded)
     return Tables(schema, train, test, task, likelihood)
 
 

@@ -14,6 +14,8 @@ from cavity.interfaces.schema import Column, Encoded, Schema, encode, with_class
 TASKS = tuple(LIKELIHOODS)
 # Classes that a message names one by one.
 NAMED = 10
+# Every class has a function of its own.
+MOST_CLASSES = 100
 
 
 def default_likelihood(task: str) -> str:
@@ -138,7 +140,7 @@ def encode_classes(table: Any, schema: Schema, *, drop_missing: bool) -> tuple[S
     """The table as numbers, its target the place of a class; classes are those of rows kept.
 
     Raises:
-        DataError: unless there are two classes.
+        DataError: for a single class.
     """
     schema = with_classes(schema, table)
     encoded = encode(table, schema, drop_missing=drop_missing)
@@ -154,11 +156,11 @@ def encode_classes(table: Any, schema: Schema, *, drop_missing: bool) -> tuple[S
             f"the target '{name}' holds one class only, {shown}; classification needs rows of two "
             "classes"
         )
-    if len(present) > 2:
+    if len(present) > MOST_CLASSES:
         numeric = schema.targets[0].kind == "numeric"
         remedy = ", or leave --task out for regression" if numeric else ""
         raise DataError(
-            f"the target '{name}' has {len(present)} classes ({shown}), and this version tells "
-            f"two apart; keep the rows of two of them, or tell one from the rest{remedy}"
+            f"the target '{name}' has {len(present)} classes ({shown}), more than {MOST_CLASSES}; "
+            f"merge some of them{remedy}"
         )
     return schema, encoded

@@ -89,9 +89,11 @@ class AbstractEstimator(BaseEstimator):
 
     # ---------------------------------------------------------------------------- learning
 
-    def _check(self, task: str, X, y, side: dict[str, np.ndarray]) -> AbstractLikelihood:
+    def _check(
+        self, task: str, X, y, side: dict[str, np.ndarray], classes: int = 2
+    ) -> AbstractLikelihood:
         """Refuses impossible data and settings before any work; gives the likelihood."""
-        likelihood = build_likelihood(self.likelihood, task)
+        likelihood = build_likelihood(self.likelihood, task, classes)
         check_side(side, likelihood.side, _name(self.likelihood))
         with jax.enable_x64(True):
             data = prepare(X, y, power=self.power, rows=side, missing=self._other("missing"))
@@ -136,13 +138,14 @@ class AbstractEstimator(BaseEstimator):
         scale,
         side: dict[str, np.ndarray],
         callback: Callable[[Progress], None] | None,
+        classes: int = 2,
     ) -> None:
         """Learns from outputs that are divided by `scale` first, and keeps what was found."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs = y.reshape(len(y), -1)
         block_size = self._other("block_size")
         with jax.enable_x64(True), one_blas_thread():
-            starts, maps = build(self._settings(task, seed), X, outputs / scale, side)
+            starts, maps = build(self._settings(task, seed, classes), X, outputs / scale, side)
             result = fit_best(
                 starts,
                 X,
@@ -168,12 +171,12 @@ class AbstractEstimator(BaseEstimator):
         """A setting that not every estimator has."""
         return self.get_params(deep=False).get(name, {"missing": "error"}.get(name))
 
-    def _settings(self, task: str, seed: int) -> Settings:
+    def _settings(self, task: str, seed: int, classes: int) -> Settings:
         names = getattr(self, "feature_names_in_", None)
         known = {field.name for field in dataclasses.fields(Settings)}
         chosen = {k: v for k, v in self.get_params(deep=False).items() if k in known}
         columns = None if names is None else tuple(map(str, names))
-        return Settings(**chosen, task=task, seed=seed, names=columns)
+        return Settings(**chosen, task=task, seed=seed, classes=classes, names=columns)
 
     def _keep(self, result: FitResult, outputs, scale) -> None:
         self.output_scale_ = scale

@@ -12,6 +12,7 @@ import numpy as np
 from cavity.learning.infer import one_blas_thread
 from cavity.learning.tabulated import Tabulated, tabulate
 from cavity.likelihoods.base import AbstractLikelihood, AbstractPredictive
+from cavity.likelihoods.multiclass import AbstractClasses
 from cavity.models.posterior import LatentsPosterior
 
 
@@ -75,8 +76,10 @@ def function_of(posterior: Any) -> Any:
     """The posterior of the function f, where a likelihood has another latent function beside it.
 
     Args:
-        posterior: of one latent function or of several.
+        posterior: of one latent function or of several; of classes all functions stay.
     """
+    if isinstance(posterior.model.likelihood, AbstractClasses):
+        return posterior
     return posterior.parts[0] if isinstance(posterior, LatentsPosterior) else posterior
 
 
@@ -125,13 +128,28 @@ class Chances:
         return found[:, None]
 
 
-def predict_chances(posterior: Any, X: np.ndarray) -> Chances:
-    """The probability of the second of two classes.
+@dataclasses.dataclass(frozen=True, eq=False)
+class ClassChances:
+    """The probabilities of all classes at every row.
+
+    Attributes:
+        mean: the probabilities, (n, C).
+    """
+
+    mean: np.ndarray
+
+
+def predict_chances(posterior: Any, X: np.ndarray) -> Chances | ClassChances:
+    """The probability of the second of two classes, or of all where there are more.
 
     Args:
-        posterior: of labels 0 and 1.
+        posterior: of labels.
         X: inputs, (n, D).
     """
+    likelihood = posterior.model.likelihood
+    if isinstance(likelihood, AbstractClasses):
+        found = class_log_probabilities(posterior, X, likelihood.classes)
+        return ClassChances(np.exp(found))
     with jax.enable_x64(True), one_blas_thread():
         mean, var = map(np.asarray, posterior.marginals(np.asarray(X, float)))
     chance = np.exp(class_log_probabilities(posterior, X, 2)[:, 1:])
@@ -151,3 +169,24 @@ def class_log_probabilities(posterior: Any, X: np.ndarray, count: int) -> np.nda
         each = [np.asarray(out.log_density(jnp.full(len(X), float(c)))) for c in range(count)]
     found = np.stack(each, axis=1)
     return found - np.logaddexp.reduce(found, axis=1, keepdims=True)
+
+
+def decided(log_probabilities: np.ndarray, costs: Any = None) -> np.ndarray:
+    """The place of the class to decide for: the likeliest, or that of the least expected cost.
+
+    Args:
+        log_probabilities: (n, C).
+        costs: cost of deciding for class j where class i is true, (C, C), or None.
+
+    Raises:
+        ValueError: for costs that are no finite matrix with a row and a column for each class.
+    """
+    if costs is None:
+        return np.argmax(log_probabilities, axis=1)
+    matrix, count = np.asarray(costs, float), log_probabilities.shape[1]
+    if matrix.shape != (count, count) or not np.all(np.isfinite(matrix)):
+        raise ValueError(
+            f"costs must be finite numbers, ({count}, {count}): a row for each true class and a "
+            f"column for each decision; given shape {matrix.shape}"
+        )
+    return np.argmin(np.exp(log_probabilities) @ matrix, axis=1)

@@ -38,6 +38,11 @@ _PARTS = {
     "models.InducingView": "cavity.models.views",
     "models.OutputMean": "cavity.models.views",
     "inference.WhitenedBelief": "cavity.inference.whitened",
+    "inference.WhitenedClassesBelief": "cavity.inference.classes",
+    "inference.ClassValuesBelief": "cavity.inference.classes",
+    "models.ClassFunctions": "cavity.models.classes",
+    "models.FullClasses": "cavity.models.classes",
+    "models.SparseClasses": "cavity.models.classes",
 }
 
 

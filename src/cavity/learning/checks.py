@@ -6,7 +6,7 @@ import equinox as eqx
 import numpy as np
 
 from cavity.inducing.base import Points
-from cavity.inference.methods import AbstractMethod, TiedPowerEP
+from cavity.inference.methods import AbstractMethod, Laplace, TiedPowerEP
 from cavity.learning.data import Data
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
@@ -29,6 +29,11 @@ def check_model(model: AbstractModel, blocks: Any, method: Any) -> None:
         raise ValueError(
             "tied sites need a model with inducing variables, and no blocks: all rows share one "
             "site on the inducing variables"
+        )
+    if isinstance(method, Laplace) and model.likelihood.latents > 1 and model.inducing is not None:
+        raise ValueError(
+            "Laplace's method for several classes is for the full GP: leave inducing=None, or use "
+            "PowerEP() or TiedPowerEP()"
         )
     if blocks is not None and model.inducing is None:
         raise ValueError(

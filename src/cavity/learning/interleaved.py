@@ -86,7 +86,7 @@ def _step(
         assert isinstance(factor, SiteFactor)
         rows, old = jax.tree.map(lambda x: x[index], (factor.rows, store))
         q = beliefs(graph, sites)
-        new, _, _ = update(factor, rows, old, seen(factor, rows, q), length)
+        new, _, _ = update(factor, rows, old, seen(factor, rows, q, old), length)
         moved = (jax.tree.map(lambda x, y: x.at[index].set(y), store, new),)
 
     def loss(real: Array) -> Scalar:

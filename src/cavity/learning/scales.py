@@ -151,5 +151,6 @@ def _of_rows(rows: Rows, model: Any) -> Scales:
         side = {name: np.asarray(values, np.float64).ravel() for name, values in rows.side.items()}
         known = {name: values[seen] for name, values in side.items()}
         columns = [model.likelihood.guess(column, **known) for column in y[seen].T]
-        return measure(x[seen], np.stack(columns, axis=1), presence[seen])
+        # of classes a column for each
+        return measure(x[seen], np.column_stack(columns), presence[seen])
     return measure(x[seen], y[seen], presence[seen])

@@ -85,7 +85,10 @@ def settle(
     assert zero is not None
     found, record = _swept(model, data, method, jitter, zero if sites is None else sites)
     used = int(record.sweeps)
-    if not record.converged and (sites is not None or isinstance(method, Laplace)):
+    coupled = method.couples(model.likelihood)
+    if not record.converged and (
+        sites is not None or (isinstance(method, Laplace) and not coupled)
+    ):
         start, more = _start(model, data, method, jitter, zero)
         other, again = _swept(model, data, method, jitter, start)
         used += more + int(again.sweeps)
@@ -96,7 +99,7 @@ def settle(
         return found, report, True
     if not np.isfinite(float(_residual(model, data, method, jitter, found)[0])):
         found = zero
-    if not (isinstance(method, PowerEP) and method.fallback) or data.rows.blocked:
+    if not (isinstance(method, PowerEP) and method.fallback) or data.rows.blocked or coupled:
         return found, report, False
     near = _solved(model, data, method, jitter, found)
     if float(near.gap) < _attainable(CLOSE, data):
@@ -153,7 +156,7 @@ def _start(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, zero: Sites
 ) -> tuple[Sites, int]:
     """Where to start anew, and the sweeps that took: for Laplace's method near the mode."""
-    if not isinstance(method, Laplace):
+    if not isinstance(method, Laplace) or method.couples(model.likelihood):
         return zero, 0
     found, record = _swept(model, data, ModeSearch(), jitter, zero)
     return found, int(record.sweeps)

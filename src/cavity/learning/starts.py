@@ -10,6 +10,7 @@ import numpy as np
 from cavity.learning.initialise import latent_guesses, screen, starting_kernel
 from cavity.learning.scales import Scales, in_data_units, measure
 from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.multiclass import AbstractClasses
 from cavity.means import Constant, Zero
 from cavity.models.gp import GP
 
@@ -58,6 +59,8 @@ def started(
     if isinstance(model.likelihood, Gaussian):
         noise = side.get("noise_variance")
         return _gaussian(model, given, X, y, noise, points, seed)
+    if isinstance(model.likelihood, AbstractClasses):
+        return [_classes(model, given, X, y[:, 0], points, seed)]
     guesses = latent_guesses(model.likelihood, y, side)
     if model.likelihood.latents > 1:
         return [_noise_level(model, given, X, guesses, points, seed)]
@@ -131,6 +134,25 @@ def _noise_level(
     return GP((found.kernel, kernel), model.likelihood, None, means)
 
 
+def _classes(
+    model: GP, given: Given, X: np.ndarray, labels: np.ndarray, points: int | None, seed: int
+) -> GP:
+    """The kernel of a regression on all classes at once, and means at the logs of their shares."""
+    guesses = model.likelihood.guess(labels)
+    means = model.mean
+    if isinstance(means, tuple) and not given.mean:
+        share = np.log(np.maximum(np.mean(guesses > 0.0, axis=0), 0.5 / len(labels)))
+        heights = zip(means, share - share.mean(), strict=True)
+        means = tuple(eqx.tree_at(_height(mean), mean, np.asarray(h)) for mean, h in heights)
+    kernel: Any = model.kernel
+    if not given.kernel:
+        stand_in = GP(kernel, Gaussian(), None, Zero())
+        known = dataclasses.replace(given, likelihood=False, mean=True)
+        centred = guesses - guesses.mean(axis=0)
+        kernel = _gaussian(stand_in, known, X, centred, None, points, seed)[0].kernel
+    return GP(kernel, model.likelihood, None, means)
+
+
 def _measured(X: np.ndarray, y: np.ndarray) -> Scales:
     present = ~np.isnan(y)
     return measure(X, np.where(present, y, 0.0), present.astype(float))
@@ -146,5 +168,10 @@ def _centred(model: GP, given: Given, scales: Scales) -> GP:
     if given.mean or isinstance(mean, Zero):
         return model
     height = scales.y_centre if len(scales.y_centre) > 1 else scales.y_centre[0]
-    where = (lambda m: m.mean.value) if isinstance(mean, Constant) else (lambda m: m.mean.bias)
-    return eqx.tree_at(where, model, np.asarray(height))
+    moved = eqx.tree_at(_height(mean), mean, np.asarray(height))
+    return eqx.tree_at(lambda m: m.mean, model, moved)
+
+
+def _height(mean: Any) -> Any:
+    """Where a mean function keeps its height."""
+    return (lambda m: m.value) if isinstance(mean, Constant) else (lambda m: m.bias)

@@ -6,10 +6,17 @@ from cavity.likelihoods.counts import NegativeBinomial, Poisson
 from cavity.likelihoods.gaussian import Gaussian, NormalPredictive
 from cavity.likelihoods.heteroscedastic import HeteroscedasticGaussian
 from cavity.likelihoods.loglinear import AbstractLogLinear
-from cavity.likelihoods.ordinal import OrdinalPredictive, OrdinalProbit
+from cavity.likelihoods.multiclass import (
+    AbstractClasses,
+    MultinomialProbit,
+    RobustMax,
+    Softmax,
+)
+from cavity.likelihoods.ordinal import OrdinalProbit
 from cavity.likelihoods.positive import Exponential, Gamma
 from cavity.likelihoods.predictive import (
     AbstractPredictive,
+    ClassPredictive,
     GridPredictive,
     MixturePredictive,
 )
@@ -18,12 +25,14 @@ from cavity.likelihoods.support import Support
 from cavity.likelihoods.unit import Beta
 
 __all__ = [
+    "AbstractClasses",
     "AbstractLikelihood",
     "AbstractLogLinear",
     "AbstractPredictive",
     "Bernoulli",
     "BernoulliPredictive",
     "Beta",
+    "ClassPredictive",
     "Exponential",
     "Gamma",
     "Gaussian",
@@ -31,11 +40,13 @@ __all__ = [
     "HeteroscedasticGaussian",
     "Laplace",
     "MixturePredictive",
+    "MultinomialProbit",
     "NegativeBinomial",
     "NormalPredictive",
-    "OrdinalPredictive",
     "OrdinalProbit",
     "Poisson",
+    "RobustMax",
+    "Softmax",
     "StudentT",
     "Support",
 ]

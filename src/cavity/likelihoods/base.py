@@ -54,15 +54,22 @@ class AbstractLikelihood(eqx.Module):
         log_concave: whether the density is log-concave in f for every y; sites then never have
             negative precisions.
         smooth: whether the log density has two derivatives in f everywhere.
-        latents: latent functions that an output depends on; with several, means and variances of
-            f have them along a first axis.
+        couples: whether inference may leave several latent functions dependent.
     """
 
     support: eqx.AbstractClassVar[Support]
     side: ClassVar[tuple[str, ...]] = ()
     log_concave: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
-    latents: ClassVar[int] = 1
+    couples: ClassVar[bool] = False
+
+    @property
+    def latents(self) -> int:
+        """Latent functions that an output depends on.
+
+        With several, means and variances of f have them along a first axis.
+        """
+        return 1
 
     def __str__(self) -> str:
         return table(self)

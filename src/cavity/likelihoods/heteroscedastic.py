@@ -65,8 +65,11 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         Bui (2017), S28.
     """
 
-    latents: ClassVar[int] = 2
     support: ClassVar[Support] = Support.REAL
+
+    @property
+    def latents(self) -> int:
+        return 2
 
     def log_prob(
         self, f: Float[Array, "2 ..."], y: Float[Array, "..."], **side: Any

@@ -7,7 +7,7 @@ import numpy as np
 from jax.scipy.special import log_ndtr
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.predictive import AbstractPredictive, Side, check_outputs, levels
+from cavity.likelihoods.predictive import ClassPredictive, Side, class_predictive
 from cavity.likelihoods.support import Support
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.powers import Power, is_exactly
@@ -19,32 +19,6 @@ from cavity.parameters import positive, real
 FAR = 1e9
 # Terms of the series for the logarithm of a normal tail.
 TERMS = 8
-
-
-class OrdinalPredictive(AbstractPredictive):
-    """Probabilities of ordered classes; mean and variance are those of the number of the class."""
-
-    mean: Float[Array, "..."]
-    var: Float[Array, "..."]
-    log_probabilities: Float[Array, "... C"]
-
-    @property
-    def probabilities(self) -> Float[Array, "... C"]:
-        """The probability of every class, along the last axis."""
-        return jnp.exp(self.log_probabilities)
-
-    def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        check_outputs(y, self.mean)
-        count = self.log_probabilities.shape[-1]
-        known = (y >= 0.0) & (y < count) & (y % 1.0 == 0.0)
-        index = jnp.where(known, y, 0.0).astype(int)[..., None]
-        found = jnp.take_along_axis(self.log_probabilities, index, axis=-1)[..., 0]
-        return jnp.where(known, found, -jnp.inf)
-
-    def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
-        level = levels(p, self.mean)
-        below = jnp.cumsum(self.probabilities, axis=-1)[..., :-1]
-        return jnp.sum(below < level[..., None], axis=-1).astype(self.mean.dtype)
 
 
 class OrdinalProbit(AbstractLikelihood):
@@ -132,13 +106,9 @@ class OrdinalProbit(AbstractLikelihood):
         # the logarithm of a Gaussian over an interval bends by less than that of the Gaussian
         return Tilted(log_mean, slope / scale, jnp.clip(bend, -1.0, 0.0) / (1.0 + var))
 
-    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> OrdinalPredictive:
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> ClassPredictive:
         numbers = jnp.arange(self.classes, dtype=mean.dtype)
-        log_p = self.log_power_mean(mean[..., None], var[..., None], numbers, 1.0)
-        p = jnp.exp(log_p)
-        average = jnp.sum(p * numbers, axis=-1)
-        spread = jnp.sum(p * (numbers - average[..., None]) ** 2, axis=-1)
-        return OrdinalPredictive(average, spread, log_p)
+        return class_predictive(self.log_power_mean(mean[..., None], var[..., None], numbers, 1.0))
 
     def _ends(self, y: Array) -> tuple[Array, Array]:
         """The edges below and above each class."""

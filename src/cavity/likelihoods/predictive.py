@@ -49,6 +49,45 @@ class AbstractPredictive(eqx.Module):
         """The values below which y falls with probability p; a leading axis for several p."""
 
 
+class ClassPredictive(AbstractPredictive):
+    """Probabilities of classes.
+
+    Mean and variance are those of the number of the class, which say something where classes are
+    ordered.
+    """
+
+    mean: Float[Array, "..."]
+    var: Float[Array, "..."]
+    log_probabilities: Float[Array, "... C"]
+
+    @property
+    def probabilities(self) -> Float[Array, "... C"]:
+        """The probability of every class, along the last axis."""
+        return jnp.exp(self.log_probabilities)
+
+    def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        check_outputs(y, self.mean)
+        count = self.log_probabilities.shape[-1]
+        known = (y >= 0.0) & (y < count) & (y % 1.0 == 0.0)
+        index = jnp.where(known, y, 0.0).astype(int)[..., None]
+        found = jnp.take_along_axis(self.log_probabilities, index, axis=-1)[..., 0]
+        return jnp.where(known, found, -jnp.inf)
+
+    def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
+        level = levels(p, self.mean)
+        below = jnp.cumsum(self.probabilities, axis=-1)[..., :-1]
+        return jnp.sum(below < level[..., None], axis=-1).astype(self.mean.dtype)
+
+
+def class_predictive(log_probabilities: Float[Array, "... C"]) -> ClassPredictive:
+    """The predictive distribution with these log probabilities."""
+    p = jnp.exp(log_probabilities)
+    numbers = jnp.arange(p.shape[-1], dtype=p.dtype)
+    average = jnp.sum(p * numbers, axis=-1)
+    spread = jnp.sum(p * (numbers - average[..., None]) ** 2, axis=-1)
+    return ClassPredictive(average, spread, log_probabilities)
+
+
 class MixturePredictive(AbstractPredictive):
     """Outputs of a likelihood that knows its distribution function given the latent value.
 

@@ -4,6 +4,7 @@ from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
 from cavity.models.posterior import (
     AbstractPosterior,
+    ClassesPosterior,
     FullPosterior,
     LatentsPosterior,
     SparsePosterior,
@@ -13,6 +14,7 @@ __all__ = [
     "GP",
     "AbstractModel",
     "AbstractPosterior",
+    "ClassesPosterior",
     "FullPosterior",
     "LatentsPosterior",
     "SparsePosterior",

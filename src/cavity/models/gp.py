@@ -17,6 +17,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Zero
 from cavity.models.base import AbstractModel
+from cavity.models.classes import class_graph
 from cavity.models.views import OutputMean, inducing_view
 from cavity.numerics.linalg import jittered
 from cavity.numerics.powers import Power
@@ -114,6 +115,9 @@ class GP(AbstractModel):
         chunk: int,
     ) -> Graph:
         full = self.inducing is None
+        if method.couples(self.likelihood):
+            laid: Any = {"power": power, "method": method, "jitter": jitter, "chunk": chunk}
+            return class_graph(self, rows, **laid)
         variables, edges = [], []
         for i, part in enumerate(self.latents):
             variable, view = part._laid_out(rows, jitter, method)

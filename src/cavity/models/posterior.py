@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from cavity.inference.classes import ClassValuesBelief, WhitenedClassesBelief
 from cavity.inference.correlated import CorrelatedBelief
 from cavity.inference.rows import Rows
 from cavity.inference.whitened import WhitenedBelief
 from cavity.likelihoods.base import AbstractPredictive
 from cavity.models.base import AbstractModel
+from cavity.models.classes import FullClasses, SparseClasses, class_moments
 from cavity.models.views import InducingView, OutputMean
 from cavity.numerics.checks import (
     as_floats,
@@ -155,10 +157,14 @@ class AbstractPosterior(eqx.Module):
                 f'too: pass rows={{"{missing[0]}": ...}}, or use marginals(X) for the function'
             )
         if self.model.likelihood.latents > 1:
-            mean, var = mean.T, var.T
+            mean, var = mean.T, self._spread(X, var)
         elif not self.single:
             side = {name: values[:, None] for name, values in side.items()}
         return _predictive(self.model.likelihood, mean, var, side)
+
+    def _spread(self, X: Any, var: Any) -> Any:
+        """Variances of several latent functions, (C, n), or their covariances, (C, C, n)."""
+        return var.T
 
     def _inputs(self, X: Any) -> Float[Array, "n D"]:
         X = as_floats("X", X)
@@ -318,6 +324,43 @@ class LatentsPosterior(AbstractPosterior):
         return jnp.concatenate([part.covariance(X) for part in self.parts])
 
 
+class ClassesPosterior(AbstractPosterior):
+    """Posterior of the functions of several classes that the data made dependent.
+
+    Attributes:
+        functions: their moments, from inputs to means and covariances between classes.
+    """
+
+    model: AbstractModel
+    functions: FullClasses | SparseClasses
+    n_inputs: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    side: tuple[str, ...] = eqx.field(static=True, default=())
+
+    @property
+    def size(self) -> int:
+        return self.functions.size
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
+        mean, cov = self.functions(X)
+        return mean, jnp.diagonal(cov, axis1=1, axis2=2)
+
+    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
+        cov = self.functions.covariance(X)
+        index = jnp.arange(cov.shape[0])
+        return cov[index, :, index, :]
+
+    def _spread(self, X: Any, var: Any) -> Any:
+        _, cov = self._in_chunks(_class_moments, self._inputs(X))
+        return jnp.moveaxis(jnp.asarray(cov), 0, 2)
+
+
+@eqx.filter_jit
+def _class_moments(posterior: ClassesPosterior, X: Array) -> tuple[Array, Array]:
+    return posterior.functions(X)
+
+
 def _predictive(likelihood: Any, mean: Array, var: Array, side: Any) -> AbstractPredictive:
     if isinstance(mean, Tracer):
         return likelihood.predictive(mean, var, side)
@@ -357,6 +400,10 @@ def posterior_of(
         "single": single,
         "side": tuple(sorted(rows.side)),
     }
+    if isinstance(beliefs[0], ClassValuesBelief | WhitenedClassesBelief):
+        functions = class_moments(model, views[0], beliefs[0], rows)
+        shape |= {"outputs": model.likelihood.classes, "single": False}
+        return ClassesPosterior(model=model, functions=functions, **shape)
     parts = tuple(
         _part(latent, view, belief, rows, shape)
         for latent, view, belief in zip(model.latents, views, beliefs, strict=True)

@@ -7,6 +7,7 @@ is there: a narrow peak, a step, a kink, the Gaussian itself. A rule about the G
 misses a peak that is narrower than its spacing. Nodes are constant under differentiation.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -277,6 +278,24 @@ def _log1p_over(power: Power, x: Array) -> Array:
     a = jnp.asarray(power)
     tiny = a < 1e-9
     return jnp.where(tiny, x, jnp.log1p(a * x) / jnp.where(tiny, 1.0, a))
+
+
+@functools.cache
+def normal_points(dimensions: int, count: int) -> np.ndarray:
+    """Points that stand for a standard normal, (count, dimensions): quasi-random, in pairs of +-z.
+
+    Args:
+        dimensions: of each point.
+        count: twice a power of two.
+    """
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    uniform = qmc.Sobol(dimensions, seed=0).random(count // 2)
+    half = ndtri(uniform)
+    points = np.concatenate([half, -half])
+    # the second moments of each coordinate exactly
+    return points / np.sqrt(np.mean(points**2, axis=0))
 
 
 def mode(

@@ -1,0 +1,239 @@
+r"""The functions of several classes as one Gaussian variable, coupled row by row.
+
+Rows send $\operatorname{diag}(\boldsymbol\pi_n) - \boldsymbol\pi_n \boldsymbol\pi_n^\top / s_n$,
+$s_n = \mathbf 1^\top \boldsymbol\pi_n$: over all rows blocks of classes less a coupling of rank N.
+With $\mathbf D_k$ the k-th entries of all $\boldsymbol\pi_n$,
+
+$$\mathbf A_k = \mathbf I + \mathbf D_k^{1/2} \mathbf K_k \mathbf D_k^{1/2}, \quad
+\mathbf B_k = \mathbf D_k^{1/2} \mathbf A_k^{-1} \mathbf D_k^{1/2}, \quad
+\mathbf P = \textstyle\sum_k \mathbf B_k$$
+
+give the covariance blocks
+$\delta_{kl} (\mathbf K_k - \mathbf K_k \mathbf B_k \mathbf K_k) + \mathbf K_k \mathbf B_k
+\mathbf P^{-1} \mathbf B_l \mathbf K_l$ in time O(C N³), and
+$\log |\mathbf I + \mathbf K \mathbf T| = \sum_k \log |\mathbf A_k| + \log |\mathbf P| -
+\sum_n \log s_n$.
+
+References:
+    Jylanki (2013), S77.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve, solve_triangular
+
+from cavity.inference.graph import (
+    AbstractBelief,
+    AbstractResponse,
+    AbstractVariable,
+    Messages,
+    Projection,
+)
+from cavity.inference.sites import AbstractSites
+from cavity.numerics.linalg import cholesky, inverse_lower, log_determinant, safe_sqrt
+from cavity.numerics.types import Array, Float, Int, Scalar
+
+
+class ClassValuesBelief(AbstractBelief):
+    r"""$q(\mathbf f^1, \dots, \mathbf f^C)$ of the values at the data, in covariance form."""
+
+    weights: Float[Array, "C N"]  # means are K w
+    blocks: Float[Array, "C N N"]  # B
+    root: Float[Array, "N N"]  # inverse of the lower Cholesky factor of P
+    covariance: Float[Array, "G N N"]
+    log_normaliser: Scalar
+
+    def functions(self) -> tuple[Float[Array, "N C"], Float[Array, "N C C"]]:
+        """Means and covariances of the values of each row."""
+        mean = jnp.einsum("kij,kj->ik", _each(self.covariance, len(self.weights)), self.weights)
+
+        def one(parts: tuple[Array, Array]) -> tuple[Array, Array]:
+            K, B = parts
+            BK = B @ K
+            return jnp.diagonal(K) - jnp.sum(K * BK, axis=0), self.root @ BK
+
+        own, half = _over_classes(one, self.covariance, self.blocks)
+        cov = jnp.einsum("kmn,lmn->nkl", half, half)
+        own = jnp.maximum(own, 0.0).T
+        return mean, cov + own[:, :, None] * jnp.eye(own.shape[1], dtype=own.dtype)
+
+    def marginal(
+        self, projection: Projection, site: AbstractSites | None = None
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        return _seen(*self.functions(), projection, site)
+
+    def response(self) -> AbstractResponse:
+        raise NotImplementedError("the response of coupled classes is not linear in their sites")
+
+    def dense(self) -> tuple[Float[Array, "1 M"], Float[Array, "1 M M"]]:
+        K = _each(self.covariance, len(self.weights))
+        BK = jnp.einsum("kij,kjl->kil", self.blocks, K)
+        half = jnp.concatenate([self.root @ x for x in BK], axis=1)
+        own = jax.scipy.linalg.block_diag(*(k - k @ bk for k, bk in zip(K, BK, strict=True)))
+        mean = jnp.einsum("kij,kj->ki", K, self.weights)
+        return mean.reshape(1, -1), (own + half.T @ half)[None]
+
+
+class ClassValues(AbstractVariable):
+    """The values of the functions of all classes at the data; they are independent a priori.
+
+    Attributes:
+        covariance: prior covariances, one per class, or one for all.
+        classes: their number.
+    """
+
+    covariance: Float[Array, "G N N"]
+    classes: int = eqx.field(static=True)
+
+    def scatter(
+        self,
+        shift: Float[Array, "..."],
+        precision: Float[Array, "..."],
+        log_scale: Float[Array, " rows"],
+        projection: Projection,
+    ) -> Messages:
+        return Messages(*_sent(shift, precision, log_scale, projection))
+
+    def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
+        raise NotImplementedError("messages of coupled classes are not linear in their sites")
+
+    def belief(self, messages: Messages) -> ClassValuesBelief:
+        nu, pi = messages.shift.T, messages.precision.T
+
+        def one(parts: tuple[Array, Array]) -> tuple[Array, Array]:
+            K, each = parts
+            d = safe_sqrt(each)
+            L = cholesky(jnp.eye(len(d), dtype=d.dtype) + d[:, None] * K * d)
+            root = inverse_lower(L) * d
+            return root.T @ root, log_determinant(L)
+
+        blocks, volumes = _over_classes(one, self.covariance, pi)
+        L = cholesky(jnp.sum(blocks, axis=0))
+        K = _each(self.covariance, self.classes)
+        heard = jnp.einsum("kij,kj->ki", blocks, jnp.einsum("kij,kj->ki", K, nu))
+        common = cho_solve((L, True), jnp.sum(heard, axis=0))
+        weights = nu - heard + jnp.einsum("kij,j->ki", blocks, common)
+        gained = jnp.sum(nu * jnp.einsum("kij,kj->ki", K, weights))
+        volume = jnp.sum(volumes) + log_determinant(L) - jnp.sum(jnp.log(jnp.sum(pi, axis=0)))
+        value = 0.5 * (gained - volume) + jnp.sum(messages.log_scale)
+        return ClassValuesBelief(weights, blocks, inverse_lower(L), self.covariance, value)
+
+
+class WhitenedClassesBelief(AbstractBelief):
+    r"""$q(\mathbf v^1, \dots, \mathbf v^C)$ of whitened inducing variables of all classes."""
+
+    mean: Float[Array, "C M"]
+    covariance: Float[Array, "C M C M"]
+    log_normaliser: Scalar
+
+    def functions(self, projection: Projection) -> tuple[Array, Array]:
+        """Means and covariances of the projections of all classes, (n, C) and (n, C, C)."""
+        A = projection.loadings
+        assert A is not None
+        count, shared = self.mean.shape[0], A.shape[0] == 1
+        mean = jnp.einsum("kmn,km->nk", _each(A, count), self.mean)
+        first, second = jnp.triu_indices(count)
+
+        def pair(which: tuple[Array, Array]) -> Array:
+            k, j = which
+            left, right = (A[0], A[0]) if shared else (A[k], A[j])
+            return jnp.sum(left * (self.covariance[k, :, j, :] @ right), axis=0)
+
+        values = jax.lax.map(pair, (first, second))
+        cov = jnp.zeros((count, count, values.shape[1]), values.dtype)
+        cov = cov.at[first, second].set(values).at[second, first].set(values)
+        return mean, jnp.moveaxis(cov, 2, 0)
+
+    def marginal(
+        self, projection: Projection, site: AbstractSites | None = None
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        return _seen(*self.functions(projection), projection, site)
+
+    def response(self) -> AbstractResponse:
+        raise NotImplementedError("the response of coupled classes is not linear in their sites")
+
+    def dense(self) -> tuple[Float[Array, "1 M"], Float[Array, "1 M M"]]:
+        size = self.mean.size
+        return self.mean.reshape(1, size), self.covariance.reshape(1, size, size)
+
+
+class WhitenedClasses(AbstractVariable):
+    r"""Whitened inducing variables of all classes, prior $\mathcal N(0, \mathbf I)$."""
+
+    size: int = eqx.field(static=True)
+    classes: int = eqx.field(static=True)
+
+    def scatter(
+        self,
+        shift: Float[Array, "..."],
+        precision: Float[Array, "..."],
+        log_scale: Float[Array, " rows"],
+        projection: Projection,
+    ) -> Messages:
+        nu, pi, scale = _sent(shift, precision, log_scale, projection)
+        assert projection.loadings is not None
+        A = _each(projection.loadings, self.classes)
+        h = jnp.einsum("kmn,nk->km", A, nu)
+        s = jnp.sum(pi, axis=1)
+        coupled = (A * (pi / jnp.sqrt(s)[:, None]).T[:, None, :]).reshape(-1, len(s))
+        P = -(coupled @ coupled.T).reshape(self.classes, self.size, self.classes, self.size)
+        own = jnp.stack([(a * w) @ a.T for a, w in zip(A, pi.T, strict=True)])
+        index = jnp.arange(self.classes)
+        # indexed axes come first where they are apart
+        P = P.at[index, :, index, :].add(own)
+        return Messages(h, P, jnp.sum(scale))
+
+    def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
+        raise NotImplementedError("messages of coupled classes are not linear in their sites")
+
+    def belief(self, messages: Messages) -> WhitenedClassesBelief:
+        size = self.classes * self.size
+        B = jnp.eye(size, dtype=messages.precision.dtype) + messages.precision.reshape(size, size)
+        L = cholesky(B)
+        root = inverse_lower(L)
+        half = solve_triangular(L, messages.shift.reshape(size), lower=True)
+        mean = (root.T @ half).reshape(self.classes, self.size)
+        value = 0.5 * (jnp.sum(half**2) - log_determinant(L)) + messages.log_scale
+        shape = (self.classes, self.size, self.classes, self.size)
+        return WhitenedClassesBelief(mean, (root.T @ root).reshape(shape), value)
+
+
+def _each(x: Float[Array, "G ..."], classes: int) -> Array:
+    """One entry per class, of one for all."""
+    return jnp.broadcast_to(x, (classes, *x.shape[1:]))
+
+
+def _over_classes(fn: Any, covariance: Float[Array, "G N N"], *parts: Array) -> Any:
+    """Maps over the classes, one at a time, a function of a covariance and parts of its own."""
+    if covariance.shape[0] == 1:
+        return jax.lax.map(lambda x: fn((covariance[0], *x)), parts)
+    return jax.lax.map(fn, (covariance, *parts))
+
+
+def _sent(
+    shift: Array, precision: Array, log_scale: Array, projection: Projection
+) -> tuple[Float[Array, "n C"], Float[Array, "n C"], Float[Array, " n"]]:
+    """Shifts and weights of rows, from sites on contrasts, or from sites on all classes."""
+    if projection.contrasts is not None:
+        nu, pi, scale = projection.contrasts.sent(shift, precision)
+        return nu, pi, log_scale + scale
+    nu, pi = shift[:, 0], precision[:, 0]
+    # weight on one class alone says nothing: such are the rows without a site
+    first = jnp.arange(pi.shape[1]) == 0
+    empty = jnp.sum(pi, axis=1, keepdims=True) <= 0.0
+    return nu, jnp.where(empty, first, pi), log_scale
+
+
+def _seen(
+    mean: Float[Array, "n C"],
+    cov: Float[Array, "n C C"],
+    projection: Projection,
+    site: AbstractSites | None,
+) -> tuple[Array, Array]:
+    """What sites see: contrasts if that is what they are on; with no sites all classes."""
+    if projection.contrasts is None or site is None:
+        return mean[:, None], cov[:, None]
+    return projection.contrasts.marginal(mean, cov, site.shift, site.precision)
