@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cavity.learning.cost import Cost, estimate_cost
     from cavity.learning.fit import FitResult, fit
     from cavity.learning.improve import ImprovedMarginals, improve_marginals
+    from cavity.learning.tierney_kadane import tierney_kadane
     from cavity.learning.inducing_points import cluster_blocks, select_inducing
     from cavity.learning.infer import Inference, NumericalError, infer
     from cavity.learning.optimise import Progress
@@ -58,6 +59,7 @@ __all__ = [
     "priors",
     "save",
     "select_inducing",
+    "tierney_kadane",
 ]
 
 # Where the public names live. They are imported when they are first used, so that the command
@@ -81,6 +83,7 @@ _HOMES = {
     "estimate_cost": "cavity.learning.cost",
     "fit": "cavity.learning.fit",
     "improve_marginals": "cavity.learning.improve",
+    "tierney_kadane": "cavity.learning.tierney_kadane",
     "infer": "cavity.learning.infer",
     "load": "cavity.interfaces.storage",
     "save": "cavity.interfaces.storage",

@@ -77,7 +77,6 @@ TARGETS = {
     "text as numbers": ("colour --task regression", "holds text (such as 'blue'), and regression"),
     "text as counts": ("colour --likelihood laplace", "asks for classification, and 'laplace' is"),
     "truth values as counts": ("smoker --likelihood laplace", "or give --task regression"),
-    "three classes": ("colour", "has 3 classes (blue, green, red), and this version tells two"),
     "numbers as classes": ("weight --task classification", "30 classes (.*, or leave --task out"),
     "two targets": ("smoker --target colour", "a classification has one target, given smoker, c"),
     "a text among numbers": ("weight --target colour", "one target, given weight, colour"),

@@ -225,7 +225,6 @@ def test_what_is_learned_is_numpy_float64_and_jax_stays_as_it_was():
 X, Y = classes()
 FITS = {
     "one class": (X, np.full(60, "yes"), "one class only, 'yes': classification needs rows of t"),
-    "three classes": (X, np.arange(60) % 3, "Only binary classification.*3 classes, 0, 1, 2; ke"),
     "numbers": (X, X[:, 0], "(?i)unknown label type: continuous"),
     "mixed": (X, np.array(["a", 1] * 30, dtype=object), "different kinds.*int, str|Mix of"),
     "missing": (X, np.where(np.arange(60) == 4, np.nan, X[:, 0] > 0), "y contains NaN"),

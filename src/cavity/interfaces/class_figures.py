@@ -1,12 +1,14 @@
 """The pictures of a report on classes, each with a caption that says how to read it."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity.interfaces import class_plots, plots
 from cavity.interfaces.figures import Picture
+from cavity.interfaces.slices import Slice
 from cavity.learning.classification_metrics import reliability, roc
 from cavity.numerics.words import counted
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 else:
     Figure = Any
+
+# Charts of single classes at the most, of the most frequent ones.
+MOST_PANELS = 9
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,6 +74,83 @@ def reliability_diagram(outcome: ClassOutcome) -> Picture:
     )
 
 
+def class_reliability(outcome: ClassOutcome) -> Picture:
+    """For each of many classes, its probability against how often it came true."""
+    from scipy.stats import binom
+
+    count = np.bincount(outcome.labels, minlength=len(outcome.classes))
+    chosen = np.sort(np.argsort(-count, kind="stable")[:MOST_PANELS])
+    parts = []
+    for k in chosen:
+        found = reliability(np.exp(outcome.log_probabilities[:, k]), outcome.labels == k)
+        ends = (binom.ppf(p, found.count, found.predicted) / found.count for p in (0.025, 0.975))
+        parts.append((found, *ends))
+    names = plots.labels([outcome.classes[k] for k in chosen], 24)
+    height = -(-len(chosen) // 3)
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(height, min(len(chosen), 3), squeeze=False).ravel()
+        for i, (axes, part) in enumerate(zip(grid, parts, strict=False)):
+            class_plots.draw_reliability(axes, *part, legend=i == 0)
+            axes.set_title(f"{names[i]} ({counted(int(count[chosen[i]]), 'row')})")
+        for axes in grid[len(parts) :]:
+            axes.remove()
+
+    left_out = len(outcome.classes) - len(chosen)
+    more = f" The {left_out} rarest classes are not shown." if left_out else ""
+    return Picture(
+        "reliability",
+        "Reliability",
+        f"A chart for each of {len(chosen)} classes: how often it came true against its "
+        "predicted probability.",
+        "A chart for each class: rows in bins of one tenth by their predicted probability of it, "
+        "against the share of them that are of it. On the dashed line probabilities mean what "
+        "they say; points nearer to one half than the line means too confident, further out too "
+        "cautious. A grey bar is where a calibrated model would lie 95 times in 100 with so few "
+        "rows." + more,
+        plots.picture(draw, height=0.3 + 3.0 * height),
+    )
+
+
+def along_inputs(
+    chosen: Sequence[tuple[Slice, np.ndarray]], classes: Sequence[str], columns: Sequence[str]
+) -> Picture:
+    """The probabilities of many classes along one input each, the others at typical values.
+
+    Args:
+        chosen: slices with the probabilities of all classes, (n, C).
+        classes: their names.
+        columns: the names of all columns that there were to choose from.
+    """
+    width = 2 if len(chosen) == 4 else min(len(chosen), 3)
+    height = -(-len(chosen) // width)
+    axis_names = dict(zip(columns, plots.labels(columns, 30), strict=True))
+    short = plots.labels(classes, 18)
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(height, width, sharey=True, squeeze=False).ravel()
+        for axes, (cut, shares) in zip(grid, chosen, strict=False):
+            name = axis_names[cut.column.name]
+            class_plots.draw_shares(axes, cut.levels or cut.places, shares, short, name)
+        for axes in grid[len(chosen) :]:
+            axes.remove()
+        for axes in grid[: len(chosen) : width]:
+            axes.set_ylabel("probability")
+        handles, labels = grid[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5))
+
+    listed = ", ".join(cut.column.name for cut, _ in chosen)
+    return Picture(
+        "slices",
+        "Along one input at a time",
+        f"The probabilities of {len(classes)} classes along each of: {listed}.",
+        "The probability of each class, one upon the other, as one column changes and the others "
+        "stay at their median or most frequent value. The columns that move the probabilities "
+        "most come first.",
+        plots.picture(draw, width=max(8.4 * width / 3, 5.0), height=0.9 + 2.3 * height),
+    )
+
+
 def confusion(outcome: ClassOutcome) -> Picture:
     """Rows by true and by predicted class."""
     size = len(outcome.classes)
@@ -76,6 +158,7 @@ def confusion(outcome: ClassOutcome) -> Picture:
     np.add.at(counts, (outcome.labels, outcome.predicted), 1)
     every = counted(len(outcome.labels), "row")
     wrong = len(outcome.labels) - int(np.trace(counts))
+    each = 1.3 if size <= 6 else 0.8
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
@@ -87,7 +170,7 @@ def confusion(outcome: ClassOutcome) -> Picture:
         f"A table of true against predicted classes; {wrong} of {every} wrong.",
         "Rows of the table by their true class and by the likeliest class; the share is of the "
         "true class. Those on the falling diagonal are right.",
-        plots.picture(draw, width=1.6 + 1.3 * size, height=1.0 + 1.2 * size),
+        plots.picture(draw, width=1.6 + each * size, height=1.0 + 0.92 * each * size),
     )
 
 

@@ -14,9 +14,22 @@ else:
     Axes = Any
 
 _DASHES = (0, (4, 3))
+# Okabe and Ito's colours, for classes.
+_CLASSES = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#f0e442",
+    "#8c959f",
+)
 
 
-def draw_reliability(axes: Axes, found: Reliability, lower: np.ndarray, upper: np.ndarray) -> None:
+def draw_reliability(
+    axes: Axes, found: Reliability, lower: np.ndarray, upper: np.ndarray, *, legend: bool = True
+) -> None:
     """Observed shares against predicted probabilities, bin by bin.
 
     Args:
@@ -24,6 +37,7 @@ def draw_reliability(axes: Axes, found: Reliability, lower: np.ndarray, upper: n
         found: the bins.
         lower: the least share that chance alone would bring a calibrated model, (B,).
         upper: the largest.
+        legend: whether to say what is what.
     """
     axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=_DASHES, label="ideal")
     where = found.predicted
@@ -32,7 +46,33 @@ def draw_reliability(axes: Axes, found: Reliability, lower: np.ndarray, upper: n
     axes.plot(where, found.observed, "o", color=MODEL, markersize=6, label="this model")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     axes.set(xlabel="predicted probability", ylabel="share of rows where it came true")
-    axes.legend(loc="upper left")
+    if legend:
+        axes.legend(loc="upper left")
+
+
+def draw_shares(
+    axes: Axes, places: Any, shares: np.ndarray, names: Sequence[str], label: str
+) -> None:
+    """Probabilities of classes that add up to one, as areas or as bars upon each other.
+
+    Args:
+        axes: where to draw.
+        places: of a number (n,), or the names of levels.
+        shares: probabilities, (n, C).
+        names: of the classes.
+        label: of the axis.
+    """
+    colours = [_CLASSES[i % len(_CLASSES)] for i in range(len(names))]
+    if isinstance(places, np.ndarray):
+        axes.stackplot(places, shares.T, labels=names, colors=colours, alpha=0.75, linewidth=0)
+        axes.set(xlim=(places[0], places[-1]))
+    else:
+        floor = np.zeros(len(shares))
+        for share, name, colour in zip(shares.T, names, colours, strict=True):
+            axes.bar(places, share, bottom=floor, label=name, color=colour, alpha=0.75)
+            floor = floor + share
+        axes.tick_params(axis="x", rotation=30)
+    axes.set(ylim=(0, 1), xlabel=label)
 
 
 def draw_chances(
@@ -86,9 +126,10 @@ def draw_confusion(axes: Axes, counts: np.ndarray, names: Sequence[str]) -> None
             linewidth=0,
         )
         text = f"{counts[i, j]:,}\n{100 * value:.0f} %"
-        axes.text(j, i, text, ha="center", va="center", fontsize=11, color=INK)
+        size = 11 if len(names) <= 6 else 8
+        axes.text(j, i, text, ha="center", va="center", fontsize=size, color=INK)
     places = np.arange(len(names))
-    axes.set_xticks(places, names)
+    axes.set_xticks(places, names, rotation=0 if len(names) <= 6 else 90)
     axes.set_yticks(places, names)
     axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(names) - 0.5, -0.5), aspect="equal")
     axes.set(xlabel="predicted class", ylabel="true class")

@@ -81,6 +81,14 @@ Restarts = Annotated[
 ]
 Iterations = Annotated[int, typer.Option(metavar="N", min=1, help="Of one run, at the most.")]
 Quantiles = Annotated[str | None, _text("P,P,...", "Such as 0.05,0.95.")]
+Costs = Annotated[
+    str | None,
+    _text(
+        "TABLE",
+        "Costs of wrong decisions, to decide for the label of least expected cost: a row for each "
+        "true class, its name in the first column, and a column for each decision.",
+    ),
+]
 Density = Annotated[
     bool, typer.Option("--density", help="Add the log density of the target column.")
 ]
@@ -173,6 +181,7 @@ def predict(
     out: TableOut,
     quantiles: Quantiles = None,
     density: Density = False,
+    costs: Costs = None,
     drop_missing: BlankMissing = False,
     json: Json = False,
 ) -> None:
@@ -188,6 +197,7 @@ def predict(
             out,
             quantiles=quantiles,
             density=density,
+            costs=costs,
             drop_missing=drop_missing,
         )
 

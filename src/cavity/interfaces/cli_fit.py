@@ -39,6 +39,7 @@ from cavity.interfaces.cli_task import (
     decide,
     default_likelihood,
     encode_classes,
+    extended,
 )
 from cavity.interfaces.cli_text import describe_fit
 from cavity.interfaces.cli_use import report_warnings
@@ -183,6 +184,7 @@ def read(session: Session, request: Request) -> Tables:
     drop = request.drop_missing
     if task == "classification":
         schema, train = encode_classes(table, schema, drop_missing=drop)
+        likelihood = extended(likelihood, len(schema.targets[0].categories))
     else:
         train = encode(table, schema, drop_missing=drop)
     for column in schema.inputs:

@@ -23,6 +23,12 @@ def default_likelihood(task: str) -> str:
     return next(iter(LIKELIHOODS[task]))
 
 
+def extended(likelihood: str, classes: int) -> str:
+    """The name of a likelihood of that many classes, given that of two."""
+    links = {"bernoulli": "multinomial_probit", "probit": "multinomial_probit", "logit": "softmax"}
+    return links.get(likelihood, likelihood) if classes > 2 else likelihood
+
+
 def side_read(likelihood: str) -> tuple[str, ...]:
     """The names of the side data that a likelihood reads."""
     return next(names[likelihood]().side for names in LIKELIHOODS.values() if likelihood in names)
@@ -156,11 +162,11 @@ def encode_classes(table: Any, schema: Schema, *, drop_missing: bool) -> tuple[S
             f"the target '{name}' holds one class only, {shown}; classification needs rows of two "
             "classes"
         )
-    if len(present) > MOST_CLASSES:
-        numeric = schema.targets[0].kind == "numeric"
+    numeric = schema.targets[0].kind == "numeric"
+    if len(present) > MOST_CLASSES or (numeric and 2 * len(present) > len(places)):
         remedy = ", or leave --task out for regression" if numeric else ""
         raise DataError(
-            f"the target '{name}' has {len(present)} classes ({shown}), more than {MOST_CLASSES}; "
-            f"merge some of them{remedy}"
+            f"the target '{name}' has {len(present)} classes ({shown}) in {len(places)} rows, too "
+            f"many to tell apart; merge some of them{remedy}"
         )
     return schema, encoded

@@ -64,7 +64,9 @@ def _show(value: Any) -> str:
 def describe_metrics(metrics: Mapping[str, Any]) -> str:
     """Measures by name; those of several targets side by side, with their mean."""
     each: Mapping[str, Mapping[str, float]] = metrics.get("per_target", {})
-    names = [name for name in metrics if name != "per_target"]
+    # what the data do not define, such as the ROC curve of many classes, is left out
+    known = {name for name, value in metrics.items() if value is not None and value == value}
+    names = [name for name in metrics if name != "per_target" and (each or name in known)]
     columns = [*each.values(), metrics]
     rows = [(name, *(f"{column[name]:.5g}" for column in columns)) for name in names]
     if each:

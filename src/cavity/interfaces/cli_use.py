@@ -11,6 +11,7 @@ from cavity.interfaces.cli_text import describe_fit, describe_metrics
 from cavity.interfaces.errors import DataError
 from cavity.interfaces.files import why_not_writable
 from cavity.interfaces.fitted import Fitted, check_targets
+from cavity.interfaces.predictions import decided
 from cavity.interfaces.schema import Encoded, encode
 from cavity.interfaces.tables import ENDINGS, check_output, read_table, write_predictions
 from cavity.numerics.words import counted
@@ -51,6 +52,7 @@ def predict(
     *,
     quantiles: str | None = None,
     density: bool = False,
+    costs: str | None = None,
     drop_missing: bool = False,
 ) -> Outcome:
     """Writes predictions for every row of a table."""
@@ -67,11 +69,14 @@ def predict(
     if fitted.classes:
         if levels:
             raise DataError(
-                f"{model} tells {' and '.join(fitted.classes)} apart, and classes have no "
+                f"{model} tells {', '.join(fitted.classes)} apart, and classes have no "
                 "quantiles; leave --quantiles out"
             )
-        columns = class_columns(fitted, encoded, density=density)
+        wrong = None if costs is None else read_costs(costs, fitted.classes)
+        columns = class_columns(fitted, encoded, density=density, costs=wrong)
     else:
+        if costs is not None:
+            raise DataError(f"{model} is a regression; costs are for classes: leave --costs out")
         columns = prediction_columns(fitted, encoded, levels, density=density)
     write_predictions(out, columns)
     rows = encoded.kept.size
@@ -103,14 +108,41 @@ def prediction_columns(
     return columns
 
 
-def class_columns(fitted: Fitted, encoded: Encoded, *, density: bool) -> dict[str, Any]:
+def read_costs(path: str, classes: tuple[str, ...]) -> np.ndarray:
+    """The costs of deciding for a class (column) where another is true (row), (C, C).
+
+    Raises:
+        DataError: unless the table has a row and a column of finite numbers for each class.
+    """
+    table = read_table(path)
+    names = [str(name) for name in table[table.columns[0]].to_list()]
+    missing = [c for c in classes if c not in names or c not in table.columns[1:]]
+    if missing or len(names) != len(classes):
+        raise DataError(
+            f"{path} needs a row and a column for each of the classes {', '.join(classes)}, the "
+            f"names of the true classes in its first column; "
+            + (f"'{missing[0]}' is missing" if missing else f"it has {len(names)} rows")
+        )
+    order = [names.index(c) for c in classes]
+    try:
+        found = np.column_stack([table[c].to_numpy().astype(float) for c in classes])[order]
+    except (TypeError, ValueError):
+        found = np.full((1, 1), np.nan)
+    if not np.all(np.isfinite(found)):
+        raise DataError(f"{path} must hold numbers only: what each decision costs")
+    return found
+
+
+def class_columns(
+    fitted: Fitted, encoded: Encoded, *, density: bool, costs: np.ndarray | None = None
+) -> dict[str, Any]:
     """The columns of predict's file for classes, None and NaN in rows left out."""
     found = np.full((encoded.kept.size, len(fitted.classes)), np.nan)
     found[encoded.kept] = fitted.log_probabilities(encoded.X)
     values = class_values(fitted.schema.targets[0].kind, fitted.classes)
     labels = [None] * encoded.kept.size
     for row in np.flatnonzero(encoded.kept):
-        labels[row] = values[int(np.argmax(found[row]))]
+        labels[row] = values[int(decided(found[row][None], costs)[0])]
     columns: dict[str, Any] = {"label": labels}
     columns |= {
         f"probability_{c}": np.exp(p) for c, p in zip(fitted.classes, found.T, strict=True)

@@ -18,9 +18,9 @@ REGRESSION = {
 CLASSIFICATION = {
     "error": "share of rows whose likeliest class is not theirs",
     "nlpp": "mean negative log predictive probability of the true class, in nats per row; lower "
-    "is better, and 0.693 is tossing a coin",
+    "is better, and the logarithm of the number of classes (0.693 of two) is guessing",
     "brier": "mean squared difference between the probability of a class and what came true; 0 is "
-    "perfect, 0.25 is tossing a coin",
+    "perfect, 0.25 is tossing a coin between two; of more classes the sum over them",
     "ece": "expected calibration error, the mean gap between how sure the model was and how often "
     "it was right, in ten bins; 0 is perfect, but chance alone makes it larger in small tables",
     "auc": "area under the ROC curve, the chance that a row of the second class gets a larger "

@@ -179,7 +179,8 @@ def _owners(model: Any) -> Iterator[tuple[str, Any, bool]]:
         yield "mean", model.mean, False
         return
     for i, mean in enumerate(model.mean):
-        yield f"mean.{i}", mean, i > 0
+        # the second function of a regression is the logarithm of a variance
+        yield f"mean.{i}", mean, i > 0 and model.likelihood.support is Support.REAL
 
 
 def _axes(array: np.ndarray, along: Mapping[int, Sequence[str]]) -> list[list[str]]:

@@ -219,6 +219,8 @@ class Page:
         if self.encoded.y is None:
             return {}
         found = self.fitted.metrics(self.encoded)
+        if len(self.fitted.classes) > 2:
+            found.pop("auc")  # of two classes
         return found.get("per_target", {self.fitted.targets[0]: found})
 
     @functools.cached_property
@@ -258,6 +260,8 @@ class Page:
     def curves(self) -> tuple[list[list[Picture]], list[str]]:
         """For each target the fit, or slices along inputs; and why there are none."""
         schema, targets = self.fitted.schema, self.fitted.targets
+        if len(self.fitted.classes) > 2:
+            return self.class_curves()
         single = len(schema.inputs) == 1 and schema.inputs[0].kind == "numeric"
         if single:
             return [[picture] for picture in self.fits()], []
@@ -281,6 +285,19 @@ class Page:
             names = [c.name for c in schema.inputs]
             pictures.append([figures.along_inputs(shown, axis, names, words)])
         return pictures, []
+
+    def class_curves(self) -> tuple[list[list[Picture]], list[str]]:
+        """The probabilities of many classes along the inputs that move them most."""
+        schema = self.fitted.schema
+        cuts = slices(schema, self.encoded.X, points=60)
+        if not cuts:
+            return [[]], ["Slices along the inputs need a column with at least two values."]
+        shares = self.predict(np.concatenate([cut.X for cut in cuts])).mean
+        each = np.split(shares, np.cumsum([len(cut.X) for cut in cuts])[:-1])
+        order = np.argsort([-np.max(np.ptp(p, axis=0)) for p in each], kind="stable")
+        chosen = [(cuts[i], each[i]) for i in order[:MOST_SLICES]]
+        names = [c.name for c in schema.inputs]
+        return [[class_figures.along_inputs(chosen, self.fitted.classes, names)]], []
 
     def fits(self) -> list[Picture]:
         """The whole fit of each target, where the only input is one number."""
@@ -350,9 +367,11 @@ def _class_quality(outcome: ClassOutcome) -> tuple[list[Picture], list[str]]:
     if len(outcome.labels) < FEW_ROWS:
         notes.append(f"Reliability is not drawn for fewer than {FEW_ROWS} rows.")
     else:
-        pictures.insert(0, class_figures.reliability_diagram(outcome))
+        many = len(outcome.classes) > 2
+        draw = class_figures.class_reliability if many else class_figures.reliability_diagram
+        pictures.insert(0, draw(outcome))
     curve = class_figures.roc_curve(outcome)
-    if curve is None:
+    if curve is None and len(outcome.classes) == 2:
         notes.append("There is no ROC curve, because the rows of this table are all of one class.")
     return pictures + ([] if curve is None else [curve]), notes
 

@@ -9,7 +9,7 @@ misses a peak that is narrower than its spacing. Nodes are constant under differ
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -291,7 +291,8 @@ def normal_points(dimensions: int, count: int) -> np.ndarray:
     from scipy.special import ndtri
     from scipy.stats import qmc
 
-    uniform = qmc.Sobol(dimensions, seed=0).random(count // 2)
+    sobol: Any = qmc.Sobol
+    uniform = sobol(dimensions, seed=0).random(count // 2)
     half = ndtri(uniform)
     points = np.concatenate([half, -half])
     # the second moments of each coordinate exactly
