@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from cavity.learning.cost import Cost, estimate_cost
     from cavity.learning.fit import FitResult, fit
     from cavity.learning.improve import ImprovedMarginals, improve_marginals
-    from cavity.learning.tierney_kadane import tierney_kadane
     from cavity.learning.inducing_points import cluster_blocks, select_inducing
     from cavity.learning.infer import Inference, NumericalError, infer
     from cavity.learning.optimise import Progress
+    from cavity.learning.tierney_kadane import tierney_kadane
     from cavity.models.gp import GP
 
 __all__ = [

@@ -33,14 +33,18 @@ from cavity.inference.graph import (
     Projection,
 )
 from cavity.inference.sites import AbstractSites
-from cavity.numerics.linalg import cholesky, inverse_lower, log_determinant, safe_sqrt
+from cavity.numerics.linalg import cholesky, gram_lower, inverse_lower, log_determinant, safe_sqrt
 from cavity.numerics.types import Array, Float, Int, Scalar
+
+# The least weight of a row on a class, as a share of the prior precision: nothing, but no zero.
+LEAST = 1e-12
 
 
 class ClassValuesBelief(AbstractBelief):
     r"""$q(\mathbf f^1, \dots, \mathbf f^C)$ of the values at the data, in covariance form."""
 
     weights: Float[Array, "C N"]  # means are K w
+    precision: Float[Array, "C N"]  # the diagonals of D
     blocks: Float[Array, "C N N"]  # B
     root: Float[Array, "N N"]  # inverse of the lower Cholesky factor of P
     covariance: Float[Array, "G N N"]
@@ -50,12 +54,12 @@ class ClassValuesBelief(AbstractBelief):
         """Means and covariances of the values of each row."""
         mean = jnp.einsum("kij,kj->ik", _each(self.covariance, len(self.weights)), self.weights)
 
-        def one(parts: tuple[Array, Array]) -> tuple[Array, Array]:
-            K, B = parts
-            BK = B @ K
-            return jnp.diagonal(K) - jnp.sum(K * BK, axis=0), self.root @ BK
+        def one(parts: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+            # BK = I - B D⁻¹, and K - KBK = KB D⁻¹
+            K, B, pi = parts
+            return jnp.sum(K * B, axis=0) / pi, self.root - (self.root @ B) / pi
 
-        own, half = _over_classes(one, self.covariance, self.blocks)
+        own, half = _over_classes(one, self.covariance, self.blocks, self.precision)
         cov = jnp.einsum("kmn,lmn->nkl", half, half)
         own = jnp.maximum(own, 0.0).T
         return mean, cov + own[:, :, None] * jnp.eye(own.shape[1], dtype=own.dtype)
@@ -101,14 +105,14 @@ class ClassValues(AbstractVariable):
         raise NotImplementedError("messages of coupled classes are not linear in their sites")
 
     def belief(self, messages: Messages) -> ClassValuesBelief:
-        nu, pi = messages.shift.T, messages.precision.T
+        height = jnp.mean(jnp.diagonal(self.covariance, axis1=1, axis2=2))
+        nu, pi = messages.shift.T, jnp.maximum(messages.precision.T, LEAST / height)
 
         def one(parts: tuple[Array, Array]) -> tuple[Array, Array]:
             K, each = parts
             d = safe_sqrt(each)
             L = cholesky(jnp.eye(len(d), dtype=d.dtype) + d[:, None] * K * d)
-            root = inverse_lower(L) * d
-            return root.T @ root, log_determinant(L)
+            return gram_lower(inverse_lower(L) * d), log_determinant(L)
 
         blocks, volumes = _over_classes(one, self.covariance, pi)
         L = cholesky(jnp.sum(blocks, axis=0))
@@ -119,7 +123,7 @@ class ClassValues(AbstractVariable):
         gained = jnp.sum(nu * jnp.einsum("kij,kj->ki", K, weights))
         volume = jnp.sum(volumes) + log_determinant(L) - jnp.sum(jnp.log(jnp.sum(pi, axis=0)))
         value = 0.5 * (gained - volume) + jnp.sum(messages.log_scale)
-        return ClassValuesBelief(weights, blocks, inverse_lower(L), self.covariance, value)
+        return ClassValuesBelief(weights, pi, blocks, inverse_lower(L), self.covariance, value)
 
 
 class WhitenedClassesBelief(AbstractBelief):

@@ -55,6 +55,19 @@ def inverse_lower(L: Float[Array, "M M"]) -> Float[Array, "M M"]:
     return jnp.block([[A, zero], [-D @ (L[half:, :half] @ A), D]])
 
 
+def gram_lower(R: Float[Array, "M M"]) -> Float[Array, "M M"]:
+    """Rᵀ R of a lower triangular matrix, at a third of the cost of the product."""
+    size = R.shape[0]
+    if size <= WHOLE_INVERSE:
+        return R.T @ R
+    # [A 0; C D]: AᵀA + CᵀC, CᵀD and DᵀD
+    half = size // 2
+    C, D = R[half:, :half], R[half:, half:]
+    across = C.T @ D
+    first = gram_lower(R[:half, :half]) + C.T @ C
+    return jnp.block([[first, across], [across.T, gram_lower(D)]])
+
+
 def log_determinant(L: Float[Array, "... M M"]) -> Float[Array, "..."]:
     """log |K| from the Cholesky factor of K."""
     return 2.0 * jnp.sum(jnp.log(jnp.diagonal(L, axis1=-2, axis2=-1)), axis=-1)
