@@ -237,7 +237,7 @@ USAGE = {
     FIT + "--restarts -1": "restarts",
     FIT + "--max-iterations 0": "max-iterations",
     FIT + "--task clustering": "regression",
-    FIT + "--task classification --likelihood laplace": "has: bernoulli, logit, probit",
+    FIT + "--task classification --likelihood laplace": "has: bernoulli, logit, multinomial",
     FIT + "--task regression --likelihood logit": "not for regression, which has: beta",
     FIT + "--task classification --target z": "one target",
     FIT + "--likelihood probit --target z": "one target",

@@ -245,7 +245,10 @@ def test_data_that_cannot_be_fitted(inputs, labels, message):
     [
         ({"likelihood": "gaussian"}, "'gaussian' is for regression: use GPRegressor"),
         ({"likelihood": cavity.likelihoods.StudentT()}, "StudentT is for regression: use GPRegr"),
-        ({"likelihood": "probbit"}, r"one of \['bernoulli', 'logit', 'probit'\].*given 'probbit'"),
+        (
+            {"likelihood": "probbit"},
+            r"one of \['bernoulli', .*'softmax'\].*'probbit'",
+        ),
         ({"method": "ep"}, r"method must be one of \['laplace', .*'tied'\], given 'ep'"),
         ({"power": 2}, r"power must lie in \[0, 1\]"),
         ({"n_inducing": 0}, "n_inducing must be .*at least 1, given 0"),

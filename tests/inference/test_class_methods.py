@@ -55,7 +55,7 @@ def newton(private=False):
     value -= np.logaddexp.reduce(f.reshape(C, N), axis=0).sum() + 0.5 * np.linalg.slogdet(B)[1]
     cov = np.linalg.solve(B, prior)
     shape = (C, N, C, N)
-    return nested_ep.Solution(value, f.reshape(C, N), cov.reshape(shape), W, b, 60)
+    return nested_ep.Solution(value, f.reshape(C, N), cov.reshape(shape), W, b)
 
 
 @pytest.mark.parametrize("private", [False, True])
@@ -142,6 +142,7 @@ def test_jylanki_49_gradients(case):
         assert slope[i] == pytest.approx(found, rel=1e-4, abs=1e-4 * np.max(np.abs(slope)))
 
 
+@pytest.mark.slow
 def test_learning_raises_the_evidence():
     result = cavity.fit(model(FEW), X, LABELS, power=0.5, max_iterations=5)
     start = cavity.infer(model(FEW), X, LABELS, power=0.5)
@@ -158,9 +159,7 @@ def test_tied_factors_bound_the_evidence_of_softmax_at_power_zero():
     method = cavity.TiedPowerEP(max_sweeps=300)
     values = []
     for power in (0.0, 0.5):
-        found = cavity.infer(
-            model(POINTS, False, SOFTMAX), X, LABELS, power=power, method=method
-        )
+        found = cavity.infer(model(POINTS, False, SOFTMAX), X, LABELS, power=power, method=method)
         chance = found.posterior.predict(NEW).probabilities
         np.testing.assert_allclose(np.sum(chance, axis=1), 1.0, rtol=1e-12)
         values.append(found.log_evidence)
@@ -214,7 +213,7 @@ def test_combinations_that_are_refused(case):
 
 
 def test_labels_and_shapes_that_are_refused():
-    with pytest.raises(ValueError, match="the first is 3.: it takes the labels 0 to 2"):
+    with pytest.raises(ValueError, match=r"the first is 3\): it takes the labels 0 to 2"):
         cavity.infer(model(), X, np.where(np.arange(N) == 2, 3.0, LABELS))
     with pytest.raises(ValueError, match="takes one output, y has 2: fit a model to each"):
         cavity.infer(model(), X, np.stack([LABELS, LABELS], axis=1))
@@ -225,8 +224,6 @@ def test_labels_and_shapes_that_are_refused():
 def test_a_batch_is_welcome_without_coupling():
     method = cavity.PowerEP(batch=4, coupled=False, max_sweeps=100)
     found = cavity.infer(model(), X, LABELS, power=1.0, method=method)
-    together = cavity.infer(
-        model(), X, LABELS, power=1.0, method=cavity.PowerEP(coupled=False)
-    )
+    together = cavity.infer(model(), X, LABELS, power=1.0, method=cavity.PowerEP(coupled=False))
     assert found.converged
     assert_close(found.log_evidence, together.log_evidence, "fixed_point")

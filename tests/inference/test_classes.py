@@ -136,9 +136,7 @@ def test_the_energy_is_stationary_in_the_sites(power):
 def test_jylanki_45_two_classes_are_binary_probit():
     """jylanki 45: probit of slope 1/sqrt 2 on covariance 2K, which is slope 1 on K."""
     labels = (Y > 0).astype(float)
-    two = cavity.infer(
-        model(likelihood=likelihoods.MultinomialProbit(2)), X, labels, power=1.0
-    )
+    two = cavity.infer(model(likelihood=likelihoods.MultinomialProbit(2)), X, labels, power=1.0)
     one = cavity.infer(model(likelihood=likelihoods.Bernoulli()), X, labels, power=1.0)
     assert_close(two.log_evidence, one.log_evidence, "factorised")
     both = [r.posterior.predict(NEW).log_density(jnp.ones(5)) for r in (two, one)]
@@ -161,7 +159,7 @@ def test_jylanki_47_class_labels_are_names():
 
 def test_jylanki_48_what_coupling_is_for():
     """jylanki 48: covariances between classes are positive; without them deviations collapse."""
-    mean, cov = inferred().posterior.functions(jnp.asarray(X))
+    _, cov = inferred().posterior.functions(jnp.asarray(X))
     between = np.asarray(cov)[:, ~np.eye(C, dtype=bool)]
     assert np.all(between > 0.0)
     factorised = inferred(coupled=False)
@@ -186,12 +184,10 @@ def test_jylanki_48_what_coupling_is_for():
 # -------------------------------------------------------------------------------- sparse
 
 
-@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("private", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("power", [1.0, 0.5])
 def test_points_at_all_inputs_are_the_full_gp(private, power):
-    found = cavity.infer(
-        model(inducing.Points(X), private), X, LABELS, power=power, jitter=1e-12
-    )
+    found = cavity.infer(model(inducing.Points(X), private), X, LABELS, power=power, jitter=1e-12)
     expected = inferred(power, private)
     assert_close(found.log_evidence, expected.log_evidence, "fixed_point")
     pair = [r.posterior.predict(NEW).log_probabilities for r in (found, expected)]

@@ -36,7 +36,7 @@ SHARED_BY_SIBLINGS = {
     "kernels": {"base"},
     "inducing": {"base"},
     "likelihoods": {"base", "loglinear", "predictive", "support"},
-    "models": {"base", "layers", "posterior", "views"},
+    "models": {"base", "classes", "layers", "posterior", "views"},
 }
 COLLECTORS = {"cavity.kernels.formula"}
 CORE = {"jax", "numpy", "equinox", "jaxtyping"}

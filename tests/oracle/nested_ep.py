@@ -25,7 +25,6 @@ class Solution:
     cov: np.ndarray
     alpha: np.ndarray
     beta: np.ndarray
-    sweeps: int
 
     def rows(self):
         """Covariances between the classes of each row, (N, C, C)."""
@@ -160,7 +159,7 @@ def nested_ep(K, y, *, incremental=False, damping=0.7, sweeps=400):
     prior, b = block_diag(*K), _directions(y, classes)
     alpha = beta = np.zeros((count, classes - 1))
     shape = (classes, count, classes, count)
-    for sweep in range(sweeps):
+    for _ in range(sweeps):
         T, nu = site_blocks(alpha, beta, y, classes)
         mean, cov, volume = _outer_posterior(prior, T, nu)
         m = mean.reshape(classes, count).T
@@ -176,9 +175,11 @@ def nested_ep(K, y, *, incremental=False, damping=0.7, sweeps=400):
         if gap < SETTLED:
             break
         alpha, beta = alpha + damping * (new[0] - alpha), beta + damping * (new[1] - beta)
+    else:
+        raise RuntimeError("nested EP did not converge")
     scales = inner_log_mass(m_c, V_c, y)[0] + _potential(m_c, V_c) - _potential(m, V)
     value = -0.5 * volume + 0.5 * mean @ nu.T.ravel() + scales.sum()
-    return Solution(value, m.T, cov.reshape(shape), alpha, beta, sweep)
+    return Solution(value, m.T, cov.reshape(shape), alpha, beta)
 
 
 def left_out_log_chance(solution, y):
@@ -189,7 +190,9 @@ def left_out_log_chance(solution, y):
     shift = np.linalg.solve(V, solution.mean.T[..., None])[..., 0] - nu
     m_c = np.einsum("nkl,nl->nk", V_c, shift)
     each = [inner_log_mass(m_c, V_c, np.full(len(y), j))[0] for j in range(classes)]
-    return np.take_along_axis(np.array(each), np.asarray(y)[None], 0)[0] - np.logaddexp.reduce(each)
+    return np.take_along_axis(np.array(each), np.asarray(y)[None], 0)[0] - np.logaddexp.reduce(
+        each
+    )
 
 
 # -------------------------------------------------------------------- flat Power EP with u
@@ -240,7 +243,7 @@ def flat_power_ep(K, y, power, *, noise=1.0, residual=0.0, damping=0.8, sweeps=3
     extra = np.take_along_axis(np.broadcast_to(residual, (count, classes)), rest, axis=1).ravel()
     S = B @ P @ B.T
     tau = nu = np.zeros(len(B))
-    for sweep in range(sweeps):
+    for _ in range(sweeps):
         inverse = np.linalg.inv(np.eye(len(B)) + S * tau)
         V = inverse @ S
         m, v = V @ nu, np.diag(V)
@@ -253,6 +256,8 @@ def flat_power_ep(K, y, power, *, noise=1.0, residual=0.0, damping=0.8, sweeps=3
         if max(np.abs(new_tau - tau).max(), np.abs(new_nu - nu).max()) < SETTLED:
             break
         tau, nu = tau + damping * (new_tau - tau), nu + damping * (new_nu - nu)
+    else:
+        raise RuntimeError("flat Power EP did not converge")
     volume = 0.5 * tau * v if power == 0.0 else -0.5 * np.log(left) / power
     removal = (0.5 * tau * m**2 - nu * m + 0.5 * power * nu**2 * v) / left + volume
     value = -0.5 * np.linalg.slogdet(np.eye(len(B)) + S * tau)[1] + 0.5 * nu @ m
@@ -262,7 +267,7 @@ def flat_power_ep(K, y, power, *, noise=1.0, residual=0.0, damping=0.8, sweeps=3
     cov = (P - PB @ (tau[:, None] * inverse) @ PB.T)[:functions, :functions]
     shape = (classes, count, classes, count)
     sites = (x.reshape(count, -1) for x in (tau, nu))
-    return Solution(value, mean, cov.reshape(shape), *sites, sweep)
+    return Solution(value, mean, cov.reshape(shape), *sites)
 
 
 # ------------------------------------------------------------------------- Monte Carlo

@@ -39,7 +39,7 @@ def leave_one_out(graph: Graph, sites: Sites, q: Beliefs) -> Float[Array, "N P"]
         return map_over_rows(lambda rows: _exact(factor, rows, q), factor.rows, factor.chunk)
     assert store is not None
 
-    def part(chunk: tuple[Rows, tuple[ScalarSites, ...]]) -> Array:
+    def part(chunk: tuple[Rows, tuple[AbstractSites, ...]]) -> Array:
         rows, row_sites = chunk
         # without their own sites, rows that see contrasts see the functions of all classes
         views = seen(factor, rows, q)

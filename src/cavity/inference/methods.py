@@ -114,7 +114,7 @@ class PowerEP(AbstractMethod):
         return PowerMean(likelihood)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
-        if self.couples(likelihood) and self.batch is not None and self.interleaved is None:
+        if self.couples(likelihood) and self.batch is not None:
             raise ValueError(
                 "coupled classes move in parallel sweeps: leave batch=None, or give coupled=False"
             )

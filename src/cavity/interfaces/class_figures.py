@@ -112,6 +112,21 @@ def class_reliability(outcome: ClassOutcome) -> Picture:
     )
 
 
+def most_moving(
+    cuts: Sequence[Slice], shares: np.ndarray, count: int
+) -> list[tuple[Slice, np.ndarray]]:
+    """The slices along which probabilities move most, with those of all classes on each.
+
+    Args:
+        cuts: slices.
+        shares: probabilities at all their inputs in turn, (n, C).
+        count: slices at the most.
+    """
+    each = np.split(shares, np.cumsum([len(cut.X) for cut in cuts])[:-1])
+    order = np.argsort([-np.max(np.ptp(p, axis=0)) for p in each], kind="stable")
+    return [(cuts[i], each[i]) for i in order[:count]]
+
+
 def along_inputs(
     chosen: Sequence[tuple[Slice, np.ndarray]], classes: Sequence[str], columns: Sequence[str]
 ) -> Picture:

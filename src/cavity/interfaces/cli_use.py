@@ -69,7 +69,7 @@ def predict(
     if fitted.classes:
         if levels:
             raise DataError(
-                f"{model} tells {', '.join(fitted.classes)} apart, and classes have no "
+                f"{model} tells {' and '.join(fitted.classes)} apart, and classes have no "
                 "quantiles; leave --quantiles out"
             )
         wrong = None if costs is None else read_costs(costs, fitted.classes)

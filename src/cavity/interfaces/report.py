@@ -293,9 +293,7 @@ class Page:
         if not cuts:
             return [[]], ["Slices along the inputs need a column with at least two values."]
         shares = self.predict(np.concatenate([cut.X for cut in cuts])).mean
-        each = np.split(shares, np.cumsum([len(cut.X) for cut in cuts])[:-1])
-        order = np.argsort([-np.max(np.ptp(p, axis=0)) for p in each], kind="stable")
-        chosen = [(cuts[i], each[i]) for i in order[:MOST_SLICES]]
+        chosen = class_figures.most_moving(cuts, shares, MOST_SLICES)
         names = [c.name for c in schema.inputs]
         return [[class_figures.along_inputs(chosen, self.fitted.classes, names)]], []
 

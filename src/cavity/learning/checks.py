@@ -35,6 +35,11 @@ def check_model(model: AbstractModel, blocks: Any, method: Any) -> None:
             "Laplace's method for several classes is for the full GP: leave inducing=None, or use "
             "PowerEP() or TiedPowerEP()"
         )
+    if blocks is not None and method.couples(model.likelihood):
+        raise ValueError(
+            "blocks need a Gaussian likelihood: the rows of several classes have a site on the "
+            "functions of all of them; leave blocks=None"
+        )
     if blocks is not None and model.inducing is None:
         raise ValueError(
             "blocks change nothing in a full GP, which is exact; give the model inducing "

@@ -24,7 +24,8 @@ from cavity.learning.optimise import StartFailed
 from cavity.learning.settle import EXACT, SiteReport, lay_out, no_sites, settle
 from cavity.learning.tied import Beliefs, counts, settle_tied
 from cavity.models.base import AbstractModel
-from cavity.models.posterior import AbstractPosterior, posterior_of
+from cavity.models.posterior import AbstractPosterior
+from cavity.models.posteriors import posterior_of
 from cavity.numerics.linalg import MOST_JITTER, escalate
 from cavity.numerics.names import named
 from cavity.numerics.summary import table

@@ -4,11 +4,11 @@ from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
 from cavity.models.posterior import (
     AbstractPosterior,
-    ClassesPosterior,
     FullPosterior,
     LatentsPosterior,
     SparsePosterior,
 )
+from cavity.models.posteriors import ClassesPosterior
 
 __all__ = [
     "GP",

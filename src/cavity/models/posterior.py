@@ -10,13 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from cavity.inference.classes import ClassValuesBelief, WhitenedClassesBelief
-from cavity.inference.correlated import CorrelatedBelief
 from cavity.inference.rows import Rows
 from cavity.inference.whitened import WhitenedBelief
 from cavity.likelihoods.base import AbstractPredictive
 from cavity.models.base import AbstractModel
-from cavity.models.classes import FullClasses, SparseClasses, class_moments
 from cavity.models.views import InducingView, OutputMean
 from cavity.numerics.checks import (
     as_floats,
@@ -324,43 +321,6 @@ class LatentsPosterior(AbstractPosterior):
         return jnp.concatenate([part.covariance(X) for part in self.parts])
 
 
-class ClassesPosterior(AbstractPosterior):
-    """Posterior of the functions of several classes that the data made dependent.
-
-    Attributes:
-        functions: their moments, from inputs to means and covariances between classes.
-    """
-
-    model: AbstractModel
-    functions: FullClasses | SparseClasses
-    n_inputs: int = eqx.field(static=True)
-    outputs: int = eqx.field(static=True)
-    single: bool = eqx.field(static=True)
-    side: tuple[str, ...] = eqx.field(static=True, default=())
-
-    @property
-    def size(self) -> int:
-        return self.functions.size
-
-    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
-        mean, cov = self.functions(X)
-        return mean, jnp.diagonal(cov, axis1=1, axis2=2)
-
-    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
-        cov = self.functions.covariance(X)
-        index = jnp.arange(cov.shape[0])
-        return cov[index, :, index, :]
-
-    def _spread(self, X: Any, var: Any) -> Any:
-        _, cov = self._in_chunks(_class_moments, self._inputs(X))
-        return jnp.moveaxis(jnp.asarray(cov), 0, 2)
-
-
-@eqx.filter_jit
-def _class_moments(posterior: ClassesPosterior, X: Array) -> tuple[Array, Array]:
-    return posterior.functions(X)
-
-
 def _predictive(likelihood: Any, mean: Array, var: Array, side: Any) -> AbstractPredictive:
     if isinstance(mean, Tracer):
         return likelihood.predictive(mean, var, side)
@@ -375,60 +335,3 @@ def _compiled_predictive(likelihood: Any, mean: Array, var: Array, side: Any) ->
 def _rows(X: Array, outputs: int) -> Rows:
     y = jnp.zeros((*X.shape[:-1], outputs), X.dtype)
     return Rows(X, y, y)
-
-
-def posterior_of(
-    model: AbstractModel,
-    views: tuple[Any, ...],
-    beliefs: tuple[Any, ...],
-    rows: Rows,
-    *,
-    single: bool,
-) -> AbstractPosterior:
-    """The posterior process of a model, from what inference found at the data.
-
-    Args:
-        model: the model.
-        views: how the data rows saw the variable of each latent function.
-        beliefs: the variables' posteriors.
-        rows: the data.
-        single: whether outputs were given as a vector.
-    """
-    shape = {
-        "n_inputs": rows.x.shape[-1],
-        "outputs": rows.y.shape[-1],
-        "single": single,
-        "side": tuple(sorted(rows.side)),
-    }
-    if isinstance(beliefs[0], ClassValuesBelief | WhitenedClassesBelief):
-        functions = class_moments(model, views[0], beliefs[0], rows)
-        shape |= {"outputs": model.likelihood.classes, "single": False}
-        return ClassesPosterior(model=model, functions=functions, **shape)
-    parts = tuple(
-        _part(latent, view, belief, rows, shape)
-        for latent, view, belief in zip(model.latents, views, beliefs, strict=True)
-    )
-    if len(parts) == 1:
-        return parts[0]
-    shape |= {"outputs": len(parts), "single": False}
-    return LatentsPosterior(model=model, parts=parts, **shape)
-
-
-def _part(
-    model: AbstractModel,
-    view: Any,
-    belief: WhitenedBelief | CorrelatedBelief,
-    rows: Rows,
-    shape: dict[str, Any],
-) -> AbstractPosterior:
-    """The posterior of one latent function."""
-    if isinstance(belief, WhitenedBelief):
-        return SparsePosterior(model=model, view=view, belief=belief, **shape)
-    return FullPosterior(
-        model=model,
-        inputs=rows.x,
-        weights=belief.weights,
-        root=belief.root,
-        raised=belief.raised,
-        **shape,
-    )

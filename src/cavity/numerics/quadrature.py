@@ -9,11 +9,12 @@ misses a peak that is narrower than its spacing. Nodes are constant under differ
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import ndtri
 
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.powers import Power, is_exactly
@@ -286,14 +287,19 @@ def normal_points(dimensions: int, count: int) -> np.ndarray:
 
     Args:
         dimensions: of each point.
-        count: twice a power of two.
-    """
-    from scipy.special import ndtri
-    from scipy.stats import qmc
+        count: an even number.
 
-    sobol: Any = qmc.Sobol
-    uniform = sobol(dimensions, seed=0).random(count // 2)
-    half = ndtri(uniform)
+    References:
+        Roberts (2018), the R sequences.
+    """
+    # the additive recurrence of the roots of x^(d + 1) = x + 1, which fills the cube evenly
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (dimensions + 1.0))
+    steps = root ** -np.arange(1.0, dimensions + 1.0)
+    uniform = (0.5 + np.arange(1, count // 2 + 1)[:, None] * steps) % 1.0
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        half = np.asarray(ndtri(uniform))
     points = np.concatenate([half, -half])
     # the second moments of each coordinate exactly
     return points / np.sqrt(np.mean(points**2, axis=0))
