@@ -3,7 +3,8 @@ r"""Newton's method for the fixed point of the sweeps, where sweeps alone do not
 A sweep maps sites to the sites that they should be. Rows only meet through the beliefs, whose
 response to sites is known, so the derivative of the map is a few numbers per row and one linear
 response. Newton's method converges from near, whether or not sweeps would; following the fixed
-point from a smaller power, at which they do, brings it near.
+point from a smaller power, at which they do, brings it near. So does a path of models, of which
+a `Bearing` says where it leads.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 """Fixed points followed along a path of models, round the folds where the path turns back.
 
-With noise many times as wide as it is, all rows agree, and sweeps converge. As the noise shrinks to
-what it is, rows begin to disagree, and a fixed point may merge with another and vanish: the path
-goes on, but through wider noise first. Steps in arc length follow it there. It ends where the noise
-is what it is, or where a cavity loses all precision.
+With noise many times as wide as it is, all rows agree, and sweeps converge. As the noise shrinks
+to what it is, rows begin to disagree, and a fixed point may merge with another and vanish: the
+path goes on, but through wider noise first. Steps in arc length follow it there. It ends where the
+noise is what it is, or where a cavity loses all precision.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.energy import Sites
+from cavity.inference.energy import Graph, Sites
 from cavity.inference.methods import AbstractMethod
 from cavity.inference.newton import Bearing, bearing, inner
 from cavity.learning.data import Data
@@ -137,7 +137,7 @@ def _look(
     share: Scalar,
     sites: Sites,
 ) -> Bearing:
-    def graph_at(share: Scalar):  # noqa: ANN202
+    def graph_at(share: Scalar) -> Graph:
         wide = widened(model, jnp.exp(jnp.log(WIDEST) * (1.0 - share)))
         return lay_out(wide, data, method, jitter)
 
