@@ -1,10 +1,11 @@
 """EP for Student-t regression on random problems: does every one of them converge, and truly?
 
-Problems of 3 to 60 rows with up to 30 % of planted outliers, lengthscales and noise over two
+First the four points on which no damping helps, at powers 1 and 0.8 (seed -1). Then random
+problems of 3 to 60 rows with up to 30 % of planted outliers, lengthscales and noise over two
 decades and df in {1, 2, 4, 10}, at power 1 (every fifth again at 0.8). They are drawn until at
 least 100 are ones on which damped parallel sweeps alone fail. Converged means that at the sites
 that were found the moments of every tilted distribution, by dense quadrature of this script's own,
-equal those of the posterior to 1e-6.
+equal those of the posterior to 1e-6. Rows that are there already are not run again.
 
 python -m benchmarks.robust_ep [--problems 500] [--hard 100]
 """
@@ -32,6 +33,9 @@ EVEN = np.linspace(-12.0, 12.0, 97)
 
 def problem(seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
     """Inputs, outputs and parameters."""
+    if seed < 0:
+        X, y = np.array([0.0, 0.4, 0.8, 1.2]), np.array([0.1, 0.3, 1.4, 0.2])
+        return X[:, None], y, {"lengthscale": 0.7, "scale": np.sqrt(0.02), "df": 4.0}
     r = np.random.default_rng(seed)
     n = int(r.integers(3, 61))
     X = np.sort(r.uniform(0.0, 10.0, n))
@@ -112,15 +116,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", type=int, default=500)
     parser.add_argument("--hard", type=int, default=100)
-    parser.add_argument("--first", type=int, default=0)
     asked = parser.parse_args()
-    seed = asked.first
+    seed = -1
     while True:
         rows = TABLE.rows()
         hard = sum(row["damped_sweeps_converge"] == "False" for row in rows)
         if len(rows) >= asked.problems and hard >= asked.hard:
             break
-        for power in (1.0, 0.8) if seed % 5 == 0 else (1.0,):
+        for power in (1.0, 0.8) if seed < 0 or seed % 5 == 0 else (1.0,):
             if TABLE.has(seed=seed, power=f"{power:g}"):
                 continue
             with jax.enable_x64(True), warnings.catch_warnings(action="ignore"):

@@ -15,7 +15,9 @@ NAMES = (
     "ep_cost",
     "banana",
     "neal",
+    "recorded",
     "robust_ep",
+    "claims",
     "binary",
     "uci",
 )

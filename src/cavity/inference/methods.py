@@ -62,7 +62,7 @@ class PowerEP(AbstractMethod):
 
     Factors that are Gaussian in the function are exact and need no sweeps. All others are
     matched by sweeps; where these do not converge by Newton's method, followed from smaller powers
-    if need be, and at last by a double loop with a budget. A result says whether one of them
+    or from wider noise if need be, and at last by a double loop with a budget. A result says whether one of them
     converged: on posteriors of several modes, at powers near 1, none may.
 
     Args:
@@ -75,8 +75,8 @@ class PowerEP(AbstractMethod):
         batch: rows whose sites move together; None for all of them (parallel sweeps). With 1
             sweeps are sequential: every site sees the ones before it, through rank-one updates.
         exact: use the closed form of Gaussian factors; False sweeps for them too.
-        fallback: go on where sweeps fail: with Newton's method, from smaller powers if need be,
-            and with the double loop.
+        fallback: go on where sweeps fail: with Newton's method, from smaller powers or wider noise
+            if need be, and with the double loop.
         interleaved: learning does not wait for sites to converge, but makes so many steps of Adam,
             each after an update of the sites (of `batch` rows, drawn anew, where that is given);
             None for L-BFGS-B with converged sites, which is more accurate and for up to some

@@ -3,9 +3,11 @@ r"""Newton's method for the fixed point of the sweeps, where sweeps alone do not
 A sweep maps sites to the sites that they should be. Rows only meet through the beliefs, whose
 response to sites is known, so the derivative of the map is a few numbers per row and one linear
 response. Newton's method converges from near, whether or not sweeps would; following the fixed
-point from a smaller power, at which they do, brings it near.
+point from a smaller power, at which they do, brings it near. So does a path of models, of which
+a `Bearing` says where it leads.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -127,8 +129,50 @@ def _matched(graph: Graph, sites: Sites, held: Held) -> tuple[Sites, Array]:
     return tuple(out), skipped == 0
 
 
+class Bearing(NamedTuple):
+    """Where sites are on a path of fixed points, and where they should go.
+
+    Attributes:
+        gap: as of a solution.
+        correction: Newton's step to the path.
+        drift: how the fixed point moves with the place on the path.
+        units: of the changes, in deviations.
+    """
+
+    gap: Scalar
+    correction: Sites
+    drift: Sites
+    units: Any
+
+
+def bearing(graph_at: Callable[[Scalar], Graph], share: Scalar, sites: Sites) -> Bearing:
+    """What a step along a path needs.
+
+    Args:
+        graph_at: the model laid out for inference, for a place on the path.
+        share: the place.
+        sites: the sites, near the fixed point there.
+    """
+    graph = graph_at(share)
+    place = _at(graph, sites)
+    one = (jnp.ones_like(share),)
+    moved = jax.jvp(lambda s: _at(graph_at(s), sites).miss, (share,), one)[1]
+    correction, drift = _directions(graph, place, (place.miss, moved))
+    return Bearing(place.gap, correction, drift, place.units)
+
+
+def inner(units: Any, a: Sites, b: Sites) -> Scalar:
+    """The inner product of two changes of sites, in deviations."""
+    return ravel_pytree(_measured(units, a))[0] @ ravel_pytree(_measured(units, b))[0]
+
+
 def _direction(graph: Graph, place: _Place) -> Sites:
     """Newton's step in the sites."""
+    return _directions(graph, place, (place.miss,))[0]
+
+
+def _directions(graph: Graph, place: _Place, misses: tuple[Sites, ...]) -> tuple[Sites, ...]:
+    """The changes of sites that make up for changes of what the sites miss."""
     responses = tuple(belief.response() for belief in beliefs(graph, place.sites))
     zero = jax.tree.map(jnp.zeros_like, (place.sites, place.now))
 
@@ -154,15 +198,15 @@ def _direction(graph: Graph, place: _Place) -> Sites:
         changed = product(lifted(place.units, back(x)))
         return ravel_pytree(_measured(place.units, changed))[0]
 
-    miss = ravel_pytree(_measured(place.units, place.miss))[0]
-    return lifted(place.units, back(-_solved(flat, miss)))
+    wanted = [ravel_pytree(_measured(place.units, miss))[0] for miss in misses]
+    return tuple(lifted(place.units, back(-x)) for x in _solved(flat, jnp.stack(wanted)))
 
 
-def _solved(product: Any, b: Float[Array, " S"]) -> Float[Array, " S"]:
-    if b.size > DENSE:
-        return gmres(product, b, tol=1e-6, restart=50, maxiter=10)[0]
-    J = jax.vmap(product)(jnp.eye(b.size, dtype=b.dtype)).T
-    return jnp.linalg.solve(J, b)
+def _solved(product: Any, b: Float[Array, "C S"]) -> Float[Array, "C S"]:
+    if b.shape[1] > DENSE:
+        return jnp.stack([gmres(product, x, tol=1e-6, restart=50, maxiter=10)[0] for x in b])
+    J = jax.vmap(product)(jnp.eye(b.shape[1], dtype=b.dtype)).T
+    return jnp.linalg.solve(J, b.T).T
 
 
 def _ones(sites: Sites, which: int) -> Sites:

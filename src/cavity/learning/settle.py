@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.batches import in_batches
-from cavity.inference.energy import Graph, Sites, empty_sites
+from cavity.inference.energy import Graph, Sites, empty_sites, energy
 from cavity.inference.methods import AbstractMethod, Laplace, ModeSearch, PowerEP
 from cavity.inference.newton import Solution, solve
 from cavity.inference.sweep import SweepRecord, descend, parallel, sweep
 from cavity.learning.data import Data
 from cavity.learning.outer_loop import double_loop, lay_out
+from cavity.learning.path import WIDEST, Path, has_scale, widened
 from cavity.models.base import AbstractModel
 from cavity.numerics.powers import frozen, is_exactly
 from cavity.numerics.types import Array, Scalar
@@ -97,7 +98,7 @@ def settle(
     report = SiteReport(used, float(record.residual), _count(record.skipped), _by(method))
     if record.converged:
         return found, report, True
-    if not np.isfinite(float(_residual(model, data, method, jitter, found)[0])):
+    if not _defined(model, data, method, jitter, found):
         found = zero
     if not (isinstance(method, PowerEP) and method.fallback) or data.rows.blocked or coupled:
         return found, report, False
@@ -135,12 +136,17 @@ def _fallen_back(
         again, steps, done = _followed(model, data, method, jitter, zero)
         name = "Newton's method"
         if not done:
+            narrowed, more = _narrowed(model, data, method, jitter, zero)
+            done, steps = narrowed is not None, steps + more
+            again = again if narrowed is None else narrowed
+        if not done:
             again, more = double_loop(model, data, method, jitter, zero, again)
             name, steps = "double loop", steps + more
     matched = _attainable(max(method.tolerance, MATCHED), data)
     residual, skipped = _residual(model, data, method, jitter, again)
     done = float(residual) < matched and int(skipped) == 0
-    if not done and not (report.skipped or float(residual) < report.residual):
+    better = report.skipped > 0 or float(residual) < report.residual
+    if not done and not (better and _defined(model, data, method, jitter, again)):
         return found, report, False
     return again, SiteReport(report.sweeps + steps, float(residual), _count(skipped), name), done
 
@@ -226,6 +232,20 @@ def _residual(
     return sweep(lay_out(model, data, method, jitter), sites, 1.0)[1:]
 
 
+def _defined(
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
+) -> bool:
+    """Whether the energy is, which it is not where a belief or a cavity is improper."""
+    return bool(np.isfinite(float(_energy(model, data, method, jitter, sites))))
+
+
+@eqx.filter_jit
+def _energy(
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
+) -> Scalar:
+    return energy(lay_out(model, data, method, jitter), sites)
+
+
 def _followed(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, zero: Sites
 ) -> tuple[Sites, int, bool]:
@@ -250,6 +270,25 @@ def _followed(
         else:
             length *= 0.5
     return sites, steps, False
+
+
+def _narrowed(
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, zero: Sites
+) -> tuple[Sites | None, int]:
+    """The fixed point at wider noise, followed to the noise as it is; None where that fails."""
+    if not has_scale(model):
+        return None, 0
+    wide = widened(model, WIDEST)
+    start, record = _swept(wide, data, method, jitter, zero)
+    steps = int(record.sweeps)
+    if not record.converged:
+        return None, steps
+    near, looks = Path(model, data, method, jitter).ahead(start)
+    for sites in near or ():
+        found = _solved(model, data, method, jitter, sites)
+        if float(found.gap) < _attainable(CLOSE, data):
+            return found.sites, steps + looks
+    return None, steps + looks
 
 
 @eqx.filter_jit

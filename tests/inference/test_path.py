@@ -1,0 +1,127 @@
+"""Fixed points followed round folds, on problems where all else fails."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import cavity
+from cavity.inference.newton import bearing, inner
+from cavity.learning.data import prepare
+from cavity.learning.infer import as_dtype
+from cavity.learning.path import WIDEST, Path, _tangent, has_scale, widened
+from cavity.learning.settle import _followed, _narrowed, _solved, _swept, lay_out, no_sites
+from cavity.likelihoods import Bernoulli, Gaussian, NegativeBinomial, StudentT
+from tests.tolerances import assert_close
+
+JITTER, NONE = 1e-6, jnp.asarray(0.0)
+X = np.array([0.16, 2.46, 2.54, 2.63, 4.25, 4.4, 6.71, 6.83, 6.85, 9.57])[:, None]
+Y = np.array([-0.77, -0.67, -5.03, -0.72, -1.85, 0.55, -0.4, -0.72, -0.63, -0.15])
+LENGTHSCALE, SCALE, DF = 0.96, 0.142, 4.0
+METHOD = cavity.PowerEP()
+
+
+def model():
+    kernel = cavity.kernels.RBF(1.0, LENGTHSCALE) + cavity.kernels.White(JITTER)
+    return cavity.GP(kernel, StudentT(SCALE, DF))
+
+
+def prepared():
+    data = prepare(X, Y, power=1.0)
+    return as_dtype(model(), data), data, METHOD, NONE
+
+
+def tilted(mean, var, y):
+    """Moments of the tilted distribution by dense quadrature."""
+    f = np.unique(
+        np.concatenate([np.linspace(-40.0, 40.0, 40_001), y + np.linspace(-3, 3, 40_001)])
+    )
+    log_p = stats.t(DF, y, SCALE).logpdf(f) + stats.norm(mean, np.sqrt(var)).logpdf(f)
+    p = np.exp(log_p - log_p.max()) * np.gradient(f)
+    p /= p.sum()
+    return p @ f, p @ (f - p @ f) ** 2
+
+
+def test_the_path_leads_where_powers_do_not():
+    """The fixed point is one, by quadrature of the test's own."""
+    problem = prepared()
+    zero = no_sites(*problem[:3])
+    assert not _followed(*problem, zero)[2]
+    found = cavity.infer(model(), X, Y, power=1.0)
+    assert found.converged, found.message
+    assert found.sites.finished_by == "Newton's method"
+    ((store,),) = found.found
+    tau, nu = (np.asarray(a)[: len(Y), 0] for a in (store.precision, store.shift))
+    assert tau.min() < 0.0
+    K = np.exp(-0.5 * (X - X.T) ** 2 / LENGTHSCALE**2) + JITTER * np.eye(len(Y))
+    cov = np.linalg.inv(np.linalg.inv(K) + np.diag(tau))
+    m, v = cov @ nu, np.diag(cov)
+    left = 1.0 - tau * v
+    assert np.all(left > 0.0)
+    for n in range(len(Y)):
+        mean, var = tilted((m[n] - v[n] * nu[n]) / left[n], v[n] / left[n], Y[n])
+        assert abs(mean - m[n]) < 1e-5 * np.sqrt(v[n])
+        assert abs(var - v[n]) < 1e-5 * v[n]
+
+
+def test_steps_stay_on_the_path():
+    """A step with a tangent lands on fixed points of the widened model."""
+    problem = prepared()
+    start, record = _swept(widened(problem[0], WIDEST), *problem[1:], no_sites(*problem[:3]))
+    assert record.converged
+    path = Path(*problem)
+    here = path.look(0.0, start)
+    tangent = _tangent(here, None)
+    found, _ = path.stepped(here, tangent, 0.3)
+    assert 0.0 < found.share < 1.0
+    there = widened(problem[0], WIDEST ** (1.0 - found.share))
+    assert _solved(there, *problem[1:], found.sites).gap < 1e-9
+    # and back is back
+    negative = jax.tree.map(jnp.negative, tangent.sites)
+    assert _tangent(found, tangent._replace(share=-tangent.share, sites=negative)).share < 0.0
+
+
+def test_the_drift_is_how_the_fixed_point_moves():
+    problem = prepared()
+    zero = no_sites(*problem[:3])
+
+    def graph_at(share):
+        return lay_out(widened(problem[0], WIDEST ** (1.0 - share)), *problem[1:])
+
+    def fixed(share):
+        wide = widened(problem[0], WIDEST ** (1.0 - share))
+        return _solved(wide, *problem[1:], _swept(wide, *problem[1:], zero)[0]).sites
+
+    h, at = 1e-4, 0.2
+    seen = bearing(graph_at, jnp.asarray(at), fixed(at))
+    assert seen.gap < 1e-9
+    ((before,),), ((after,),) = fixed(at - h), fixed(at + h)
+    ((drift,),) = seen.drift
+    for name in ("shift", "precision"):
+        by_difference = (getattr(after, name) - getattr(before, name)) / (2.0 * h)
+        assert_close(getattr(drift, name), by_difference, "gradient")
+    assert inner(seen.units, seen.drift, seen.drift) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "scaled"),
+    [(StudentT(0.2, 3.0), True), (Gaussian(0.1), True), (Bernoulli(), False)],
+)
+def test_what_is_widened(likelihood, scaled):
+    """Parameters in units of the output, by their power; none elsewhere, so there is no path."""
+    gp = cavity.GP(cavity.kernels.RBF(), likelihood)
+    assert has_scale(gp) is scaled
+    wide = widened(gp, 10.0).likelihood
+    if isinstance(likelihood, StudentT):
+        assert_close(wide.scale, 2.0, "factorised")
+        assert_close(wide.df, 3.0, "factorised")
+    if isinstance(likelihood, Gaussian):
+        assert_close(wide.variance, 10.0, "factorised")
+
+
+def test_no_path_without_a_scale():
+    data = prepare(X, np.abs(np.round(Y)), power=1.0)
+    counts = as_dtype(cavity.GP(cavity.kernels.RBF(), NegativeBinomial()), data)
+    zero = no_sites(counts, data, METHOD)
+    assert _narrowed(counts, data, METHOD, NONE, zero) == (None, 0)
