@@ -52,18 +52,18 @@ def sweep_time(rows: int, classes: int) -> dict[str, float]:
     kernel = cavity.kernels.RBF(4.0, 0.3)
     model = cavity.GP(kernel, cavity.likelihoods.MultinomialProbit(classes))
     data = prepare(X, y, power=1.0)
-    method = cavity.PowerEP()
+    method, none = cavity.PowerEP(), jax.numpy.zeros(())
 
     @eqx.filter_jit
     def once(sites: Any) -> Any:
-        return sweep(lay_out(model, data, method, 0.0), sites, 0.5)
+        return sweep(lay_out(model, data, method, none), sites, 0.5)
 
     @eqx.filter_jit
     def blocks(q: Any) -> Any:
         half = q.blocks
         return jax.numpy.einsum("kmn,lmn->nkl", half, half)
 
-    graph = lay_out(model, data, method, 0.0)
+    graph = lay_out(model, data, method, none)
     sites = once(empty_sites(graph))[0]
     (q,) = beliefs(graph, sites)
     return {"sweep": median(lambda: once(sites)), "row blocks": median(lambda: blocks(q))}

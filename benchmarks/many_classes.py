@@ -115,7 +115,8 @@ def main() -> None:
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     tables = {name: splits(name, asked.splits) for name in asked.sets}
-    for split, name, method in itertools.product(range(asked.splits), asked.sets, asked.methods):
+    runs: Any = itertools.product(range(asked.splits), asked.sets, asked.methods)
+    for split, name, method in runs:
         if split not in tables[name]:
             continue
         data = tables[name][split]

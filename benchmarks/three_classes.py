@@ -47,7 +47,7 @@ def kernel_matrix(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 def prior_energy(variance: float, lengthscales: np.ndarray) -> float:
     """Minus the log prior of the demonstration, in the logarithms of the parameters."""
-    t = stats.t(10, scale=np.sqrt(10.0))
+    t: Any = stats.t(10, scale=np.sqrt(10.0))
     log_prior = t.logpdf(lengthscales).sum() + t.logpdf(np.sqrt(variance))
     log_prior += np.log(lengthscales).sum() + np.log(variance) - np.log(2 * np.sqrt(variance))
     return -float(log_prior)

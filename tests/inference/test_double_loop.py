@@ -147,13 +147,16 @@ def test_jylanki_06_24_four_points_converge(power):
         assert abs(v_t - v[n]) < 1e-6 * v[n]
 
 
-def test_sweeps_alone_fail_there():
-    """What the double loop is for; it is reported, and nothing is NaN."""
-    alone = cavity.infer(four_points(), X, Y, power=1.0, method=cavity.PowerEP(fallback=False))
+def test_damped_sweeps_alone_fail_there():
+    """What extrapolation and the fallbacks are for; it is reported, and nothing is NaN."""
+    damped = cavity.PowerEP(step=0.5, fallback=False)
+    alone = cavity.infer(four_points(), X, Y, power=1.0, method=damped)
     assert not alone.converged
     assert "did not converge" in alone.message
-    found = cavity.infer(four_points(), X, Y, power=1.0)
+    found = cavity.infer(four_points(), X, Y, power=1.0, method=cavity.PowerEP(step=0.5))
     assert found.sites.finished_by == "Newton's method"
+    extrapolated = cavity.infer(four_points(), X, Y, power=1.0)
+    assert extrapolated.sites.finished_by == "parallel sweeps"
     ((store,),) = found.found
     assert np.sum(np.asarray(store.precision)[:4] < 0.0) == 1
 
