@@ -62,8 +62,8 @@ class PowerEP(AbstractMethod):
 
     Factors that are Gaussian in the function are exact and need no sweeps. All others are
     matched by sweeps; where these do not converge by Newton's method, followed from smaller powers
-    or from wider noise if need be, and at last by a double loop with a budget. A result says whether one of them
-    converged: on posteriors of several modes, at powers near 1, none may.
+    or from wider noise if need be, and at last by a double loop with a budget. A result says
+    whether one of them converged: on posteriors of several modes, at powers near 1, none may.
 
     Args:
         step: damping step in (0, 1], the share of the way to the matched site; the power itself

@@ -24,13 +24,16 @@ from cavity.numerics.types import Scalar
 from cavity.parameters import units as units_of
 
 # How many times as wide the noise is where the path begins.
-WIDEST = 30.0
+WIDEST = 1000.0
 # The whole path counts as so many deviations of the sites.
 LENGTH = 10.0
 # The first step, the least and the largest, in deviations; corrections after one, and how near to
 # the path they must come; looks at the path, after which it is given up.
 FIRST, LEAST, LARGEST = 0.3, 1e-5, 3.0
 CORRECTIONS, NEAR = 8, 1e-4
+# The least cosine of the angle that the path may turn by in one step, lest it be followed back;
+# how far behind its beginning it is given up.
+STRAIGHT, BEHIND = 0.7, -0.1
 LOOKS = 1500
 
 
@@ -77,16 +80,17 @@ class Path:
             The sites, the ones before the end last, or None where the path does not lead there;
             and the number of looks at it.
         """
-        here, last, length = self.look(0.0, sites), None, FIRST
-        while self.looks < LOOKS and length > LEAST:
-            tangent = _tangent(here, last)
+        here, length = self.look(0.0, sites), FIRST
+        tangent, _ = _tangent(here, None)
+        while self.looks < LOOKS and length > LEAST and here.share > BEHIND:
             found, corrections = self.stepped(here, tangent, length)
-            if found is None:
+            onward, cosine = (None, 0.0) if found is None else _tangent(found, tangent)
+            if found is None or onward is None or cosine < STRAIGHT:
                 length *= 0.5
                 continue
             if (here.share - 1.0) * (found.share - 1.0) <= 0.0:
                 return (found.sites, here.sites), self.looks
-            here, last = found, tangent
+            here, tangent = found, onward
             length = min(length * (2.0 if corrections < 3 else 1.3), LARGEST)
         return None, self.looks
 
@@ -117,15 +121,18 @@ class Path:
         return None, CORRECTIONS
 
 
-def _tangent(here: _Place, last: _Tangent | None) -> _Tangent:
-    """The direction of the path that goes on as it came."""
+def _tangent(here: _Place, last: _Tangent | None) -> tuple[_Tangent, float]:
+    """The direction of the path that goes on as it came, and the cosine of its turn."""
     drift = here.seen.drift
     size = np.sqrt(float(_inner(here.seen, drift)[1]) + LENGTH**2)
-    onward = 1.0
+    cosine = 1.0
     if last is not None:
         along = float(_inner(here.seen, last.sites)[1]) + LENGTH**2 * last.share
-        onward = 1.0 if along >= 0.0 else -1.0
-    return _Tangent(onward / size, jax.tree.map(lambda x: onward * x / size, drift))
+        before = float(inner(here.seen.units, last.sites, last.sites)) + (LENGTH * last.share) ** 2
+        cosine = along / (size * np.sqrt(before))
+    onward = 1.0 if cosine >= 0.0 else -1.0
+    tangent = _Tangent(onward / size, jax.tree.map(lambda x: onward * x / size, drift))
+    return tangent, abs(cosine)
 
 
 @eqx.filter_jit
