@@ -71,7 +71,8 @@ def learned(name: str, split: int, method: Any) -> tuple[float, float]:
     start = time.perf_counter()
     result = cavity.fit(model, X, y, **options)
     seconds = time.perf_counter() - start
-    density = result.posterior.predict(X_test).log_density(y_test)
+    predictive: Any = result.posterior.predict(X_test)
+    density = predictive.log_density(y_test)
     return float(np.mean(np.asarray(density))), seconds
 
 
@@ -97,8 +98,8 @@ def two_modes() -> Iterator[dict]:
     """C3: one latent value, two observations that disagree."""
     y, scale, df = np.array([-1.0, 1.1]), 0.15, 2.0
     f = np.linspace(-6.0, 6.0, 200_001)
-    log_p = stats.norm(0.0, 1.0).logpdf(f)
-    log_p += sum(stats.t(df, each, scale).logpdf(f) for each in y)
+    log_p = stats.norm.logpdf(f)
+    log_p += sum(stats.t.logpdf(f, df, each, scale) for each in y)
     p = np.exp(log_p - log_p.max())
     p /= p.sum()
     mean = p @ f
@@ -143,9 +144,9 @@ def converge(problem: Any, power: float, *, sequential: bool) -> Iterator[float]
     """Steps at which sweeps alone converge, the longest first."""
     model, X, y = problem
     data = prepare(X, y, power=power)
-    model = as_dtype(model, data)
+    typed: Any = as_dtype(model, data)
     for step in STEPS:
-        if swept(model, data, jnp.asarray(step), sequential=sequential):
+        if swept(typed, data, jnp.asarray(step), sequential=sequential):
             yield step
 
 

@@ -15,6 +15,7 @@ import dataclasses
 import math
 import time
 import warnings
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -97,7 +98,7 @@ def main() -> None:
     for name, recorded in RECORDED.items():
         start = time.perf_counter()
         with jax.enable_x64(True), warnings.catch_warnings(action="ignore"):
-            result = learned(name)
+            result: Any = learned(name)
         kernel, noise = result.model.kernel.first, result.model.likelihood
         gaussian = name.startswith("Gaussian")
         row = {
