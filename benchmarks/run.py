@@ -19,6 +19,9 @@ NAMES = (
     "robust_ep",
     "claims",
     "binary",
+    "three_classes",
+    "class_cost",
+    "many_classes",
     "uci",
 )
 
