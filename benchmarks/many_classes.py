@@ -1,10 +1,10 @@
 """Multi-class sets, random 90/10 splits fixed by seed: error and negative log probability.
 
 For powers 1, 0.5 and 0 with coupled classes, class-factorised EP, Laplace's method and variational
-inference with the softmax. Full models up to 1,000 training rows, 100 inducing points beyond; the
-two that have no sparse form or are for small sets are left out there. Digits (usps) have their
-published split, one lengthscale for all pixels, and points that stay where they were chosen. Rows
-that are there already are not measured again.
+inference with the softmax. Full models up to 1,000 training rows, 100 inducing points beyond,
+without Laplace's method, which has no sparse form. Test rows of a class that training rows lack
+are left out. Digits (usps) have their published split, one lengthscale for all pixels, and points
+that stay where they were chosen. Rows that are there already are not measured again.
 
 python -m benchmarks.many_classes [--splits 10] [--sets iris ...] [--methods "power 1" ...]
 """

@@ -1,5 +1,7 @@
 """Ordered classes against differences of normal distribution functions."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -106,10 +108,18 @@ def test_impossible_targets():
     assert "it takes the labels 0 and 1" in refusal(Bernoulli(), [0, 1, 2, 1])
 
 
-def test_estimators_refer_to_the_library():
-    for estimator in (cavity.GPRegressor, cavity.GPClassifier):
-        with pytest.raises(ValueError, match=r"has 4 classes, and estimators tell two apart"):
-            estimator(likelihood=OrdinalProbit(EDGES)).fit(np.eye(4), [0, 1, 0, 1])
+def test_in_estimators():
+    grades = OrdinalProbit(EDGES)
+    with pytest.raises(ValueError, match="is for classification: use GPClassifier"):
+        cavity.GPRegressor(likelihood=grades).fit(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="has 4 classes, the labels have 2"):
+        cavity.GPClassifier(likelihood=grades).fit(np.eye(4), [0, 1, 0, 1])
+    X = np.linspace(-2.0, 2.0, 24)[:, None]
+    y = np.repeat([0, 1, 2, 3], 6)
+    with warnings.catch_warnings(action="ignore"):
+        model = cavity.GPClassifier(likelihood=grades, max_iterations=3).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    assert model.score(X, y) > 0.8
 
 
 @pytest.mark.slow

@@ -168,7 +168,7 @@ class Laplace(AbstractMethod):
         if not likelihood.smooth:
             raise ValueError(
                 f"Laplace's method needs two derivatives of the likelihood, which "
-                f"{type(likelihood).__name__} does not have; use PowerEP() or LocalBound()"
+                f"{type(likelihood).__name__} does not have; use PowerEP()"
             )
         if likelihood.latents > 1 and not isinstance(likelihood, Softmax):
             raise ValueError(
@@ -210,7 +210,8 @@ class LocalBound(AbstractMethod):
 
     Bounds are made as tight as they can be, so the log evidence is a lower bound for the full GP
     and at power 0. With inducing variables the power given beside the method says how what they
-    leave unexplained is averaged over. For the logit link, Student-t and Laplace noise.
+    leave unexplained is averaged over. For the logit link, Student-t and Laplace noise, and for
+    the softmax (with a bound of constant curvature) and the multinomial probit.
 
     Args:
         tolerance: sweeps stop when a further one would change no moment by more than this many
@@ -245,7 +246,8 @@ class MeanField(AbstractMethod):
 
     For noise that is a mixture of Gaussians over its variance, such as Student-t noise, with
     $q(\mathbf f) \prod_n q(V_n)$. Variational throughout: the power given beside the method is
-    not used. For the full GP it equals `LocalBound`.
+    not used. For the full GP it equals `LocalBound`. For the multinomial probit it is that over
+    functions and utilities.
 
     Args:
         tolerance: sweeps stop when a further one would change no moment by more than this many
@@ -333,8 +335,8 @@ def check_bound(name: str, likelihood: AbstractLikelihood) -> None:
     if not likelihood.has_bound:
         raise ValueError(
             f"{name} needs a likelihood with a Gaussian lower bound (StudentT, Laplace, "
-            f"Bernoulli(link='logit')), given {type(likelihood).__name__}; use PowerEP() or "
-            "Laplace()"
+            "Bernoulli(link='logit'), MultinomialProbit, Softmax), given "
+            f"{type(likelihood).__name__}; use PowerEP() or Laplace()"
         )
 
 

@@ -307,8 +307,11 @@ def _check_inducing(
     one_of("inducing", given, CHOICES)
     if isinstance(wanted, str):
         one_of("n_inducing", wanted, ("auto",))
-        tied = isinstance(build_method(settings.method), TiedPowerEP)
-        wanted = AUTO_INDUCING if tied or rows > FULL_ROWS else None
+        method = build_method(settings.method)
+        tied = isinstance(method, TiedPowerEP)
+        # of many classes Laplace's method has no sparse form
+        full = isinstance(method, Laplace) and settings.classes > 2
+        wanted = AUTO_INDUCING if tied or (rows > FULL_ROWS and not full) else None
     if wanted is not None:
         return None, whole("n_inducing", wanted, 1, '"auto", None (the full GP) or ')
     if settings.block_size is not None:

@@ -146,7 +146,8 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         Raises:
             ValueError: for unusable inputs or costs.
         """
-        return self.classes_[decided(self.predict_log_proba(X), costs)]
+        found = self.predict_log_proba(X)
+        return self.classes_[decided(found, costs)]
 
     def predict_proba(self, X):
         """The probability of each class, the uncertainty of the function included.

@@ -180,12 +180,13 @@ def read(session: Session, request: Request) -> Tables:
     roles = (request.ignore, request.noise_column, request.exposure_column)
     schema = learn_schema(table, request.targets, *roles)
     task, likelihood = decide(schema, request.task, request.likelihood)
-    check_method(request.method, likelihood)
     drop = request.drop_missing
     if task == "classification":
         schema, train = encode_classes(table, schema, drop_missing=drop)
         likelihood = extended(likelihood, len(schema.targets[0].categories))
+        check_method(request.method, likelihood)
     else:
+        check_method(request.method, likelihood)
         train = encode(table, schema, drop_missing=drop)
     for column in schema.inputs:
         if column.kind == "categorical" and len(column.categories) == 1:

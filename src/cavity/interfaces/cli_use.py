@@ -59,7 +59,7 @@ def predict(
     levels = quantile_levels(quantiles)
     if Path(out).suffix.lower() not in ENDINGS:
         raise usage("--out", f"'{out}' must end in .csv or .parquet")
-    refuse_overwriting(out, model=model, table=table)
+    refuse_overwriting(out, model=model, table=table, costs=costs)
     fitted = Fitted.load(model)
     check_output(out)
     encoded = encode(

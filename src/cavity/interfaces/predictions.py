@@ -1,6 +1,7 @@
 """Predictions of outputs in the units of the data, from a posterior of scaled outputs."""
 
 import dataclasses
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -183,10 +184,14 @@ def decided(log_probabilities: np.ndarray, costs: Any = None) -> np.ndarray:
     """
     if costs is None:
         return np.argmax(log_probabilities, axis=1)
-    matrix, count = np.asarray(costs, float), log_probabilities.shape[1]
+    count = log_probabilities.shape[1]
+    try:
+        matrix = np.asarray(costs, float)
+    except (TypeError, ValueError):  # ragged, or text
+        matrix = np.full((0, 0), np.nan)
     if matrix.shape != (count, count) or not np.all(np.isfinite(matrix)):
         raise ValueError(
             f"costs must be finite numbers, ({count}, {count}): a row for each true class and a "
-            f"column for each decision; given shape {matrix.shape}"
+            f"column for each decision; given {reprlib.repr(costs)}"
         )
     return np.argmin(np.exp(log_probabilities) @ matrix, axis=1)

@@ -55,6 +55,7 @@ class AbstractLikelihood(eqx.Module):
             negative precisions.
         smooth: whether the log density has two derivatives in f everywhere.
         couples: whether inference may leave several latent functions dependent.
+        sampled: whether moments are averages over points, whose curvature may have any sign.
     """
 
     support: eqx.AbstractClassVar[Support]
@@ -62,6 +63,7 @@ class AbstractLikelihood(eqx.Module):
     log_concave: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
     couples: ClassVar[bool] = False
+    sampled: ClassVar[bool] = False
 
     @property
     def latents(self) -> int:

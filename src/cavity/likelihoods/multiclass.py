@@ -130,6 +130,7 @@ class MultinomialProbit(AbstractClasses):
 
     support: ClassVar[Support] = Support.LABELS
     log_concave: ClassVar[bool] = True
+    sampled: ClassVar[bool] = True
     couples: ClassVar[bool] = True
 
     def __init__(self, n_classes: Any):
@@ -196,6 +197,7 @@ class Softmax(AbstractClasses):
 
     support: ClassVar[Support] = Support.LABELS
     log_concave: ClassVar[bool] = True
+    sampled: ClassVar[bool] = True
 
     def __init__(self, n_classes: Any):
         self.n_classes = checked_classes(n_classes)

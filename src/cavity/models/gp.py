@@ -141,7 +141,8 @@ class GP(AbstractModel):
         mean = OutputMean(one, rows.y.shape[-1])
         if self.inducing is None:
             prior = jittered(kernel.cross(rows.x, rows.x), jitter, kernel.diag(rows.x))
-            mixed = not (self.likelihood.log_concave or method.convex)
+            signed = self.likelihood.log_concave and not self.likelihood.sampled
+            mixed = not (signed or method.convex)
             return Correlated(prior, mixed), Identity(mean)
         view = inducing_view(kernel, self.inducing, mean, jitter)
         return Whitened(self.inducing.size), view

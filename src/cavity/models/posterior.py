@@ -124,10 +124,14 @@ class AbstractPosterior(eqx.Module):
         """
         X = self._inputs(X)
         mean, _ = self._in_chunks(_moments, X)
-        roots = _root(_covariance(self, X))
-        noise = jax.random.normal(key, (n, roots.shape[0], X.shape[0]), mean.dtype)
-        draws = mean + jnp.einsum("pij,spj->sip", roots, noise)
+        draws = mean + self._about_mean(X, (n, *mean.shape), key)
         return draws[..., 0] if self.single else draws
+
+    def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
+        """Joint samples about the mean, (n, rows, P); outputs are independent."""
+        roots = _root(_covariance(self, X))
+        noise = jax.random.normal(key, (shape[0], roots.shape[0], shape[1]), roots.dtype)
+        return jnp.einsum("pij,spj->sip", roots, noise)
 
     def predict(self, X: Any, *, rows: Mapping[str, Any] | None = None) -> AbstractPredictive:
         """The predictive distribution of outputs y at new inputs, noise included.

@@ -3,6 +3,7 @@
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from cavity.inference.classes import ClassValuesBelief, WhitenedClassesBelief
@@ -17,7 +18,7 @@ from cavity.models.posterior import (
     LatentsPosterior,
     SparsePosterior,
 )
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array, Float, PRNGKeyArray
 
 
 class ClassesPosterior(AbstractPosterior):
@@ -47,9 +48,23 @@ class ClassesPosterior(AbstractPosterior):
         index = jnp.arange(cov.shape[0])
         return cov[index, :, index, :]
 
+    def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
+        root = _class_root(self, X)
+        noise = jax.random.normal(key, (shape[0], root.shape[0]), root.dtype)
+        draws = (noise @ root.T).reshape(shape[0], -1, shape[1])
+        return jnp.swapaxes(draws, 1, 2)
+
     def _spread(self, X: Any, var: Any) -> Any:
         _, cov = self._in_chunks(_class_moments, self._inputs(X))
         return jnp.moveaxis(jnp.asarray(cov), 0, 2)
+
+
+@eqx.filter_jit
+def _class_root(posterior: ClassesPosterior, X: Array) -> Float[Array, "F F"]:
+    """A root of the covariance of the functions of all classes at all rows, class by class."""
+    size = posterior.outputs * X.shape[0]
+    values, vectors = jnp.linalg.eigh(posterior.functions.covariance(X).reshape(size, size))
+    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))
 
 
 @eqx.filter_jit
