@@ -241,7 +241,7 @@ def test_the_limit_at_power_zero(name):
 @each_kind
 def test_power_one_with_and_without_closed_form(name):
     expected, found = log_power_mean(name, 1.0), log_power_mean(name, jnp.asarray(1.0))
-    np.testing.assert_allclose(found, expected, atol=1e-10 if name != "probit" else 0.1)
+    np.testing.assert_allclose(found, expected, atol=1e-10 if name != "probit" else 0.03)
 
 
 EXTREME = [(m, v) for m in (-1e3, 0.0, 1e3) for v in (1e-8, 1.0, 1e4)]

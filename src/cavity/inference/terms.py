@@ -289,10 +289,8 @@ def _parts(latents: tuple[Latent, ...]) -> Latent:
 
 def _stacked(latents: tuple[Latent, ...]) -> tuple[Array, Array]:
     """Means and total variances; several latent functions along a first axis."""
-    if len(latents) == 1:
-        ((mean, var, residual),) = latents
-        return mean, var + residual
-    return jnp.stack([x.mean for x in latents]), jnp.stack([x.var + x.residual for x in latents])
+    mean, var, residual = _parts(latents)
+    return mean, var + residual
 
 
 def _unstacked(found: Tilted, latents: tuple[Latent, ...]) -> tuple[Tilted, ...]:

@@ -141,8 +141,9 @@ def class_columns(
     found[encoded.kept] = fitted.log_probabilities(encoded.X)
     values = class_values(fitted.schema.targets[0].kind, fitted.classes)
     labels = [None] * encoded.kept.size
-    for row in np.flatnonzero(encoded.kept):
-        labels[row] = values[int(decided(found[row][None], costs)[0])]
+    rows = np.flatnonzero(encoded.kept)
+    for row, place in zip(rows, decided(found[rows], costs), strict=True):
+        labels[row] = values[int(place)]
     columns: dict[str, Any] = {"label": labels}
     columns |= {
         f"probability_{c}": np.exp(p) for c, p in zip(fitted.classes, found.T, strict=True)

@@ -9,10 +9,9 @@ import jax.numpy as jnp
 from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
 from cavity.likelihoods.predictive import AbstractPredictive, Side, check_outputs, levels
 from cavity.likelihoods.support import Support
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.powers import Power, is_exactly
 from cavity.numerics.quadrature import Landmark, Tilted
-from cavity.numerics.special import log_ndtr
+from cavity.numerics.special import log_ndtr, log_ndtr_derivatives
 from cavity.numerics.types import Array, Float
 
 
@@ -94,11 +93,9 @@ class Bernoulli(AbstractLikelihood):
         if not (self.link == "probit" and is_exactly(power, 1.0)):
             return super().tilted(mean, var, y, power, side)
         sign, scale = 2.0 * y - 1.0, jnp.sqrt(1.0 + var)
-        z = sign * mean / scale
-        log_mean = log_ndtr(z)
         # r = φ(z)/Φ(z),  G = y r/√(1 + v),  H = -r (z + r)/(1 + v)
-        r = jnp.exp(-0.5 * (z**2 + LOG_2PI) - log_mean)
-        return Tilted(log_mean, sign * r / scale, -r * (z + r) / (1.0 + var))
+        log_mean, first, second = log_ndtr_derivatives(sign * mean / scale)
+        return Tilted(log_mean, sign * first / scale, second / (1.0 + var))
 
     def predictive(self, mean: Array, var: Array, side: Side = NONE) -> BernoulliPredictive:
         one = jnp.ones_like(mean)

@@ -147,7 +147,7 @@ class AbstractPosterior(eqx.Module):
         Raises:
             ValueError: if X is unusable, or noise variances are missing or unusable.
         """
-        mean, var = self.marginals(X)
+        mean, var = self._for_likelihood(X)
         side: Any = check_side(rows, mean.shape[0])
         check_side_names(side, self.model.likelihood.side, "this model")
         missing = [name for name in self.side if name not in side]
@@ -158,14 +158,14 @@ class AbstractPosterior(eqx.Module):
                 f'too: pass rows={{"{missing[0]}": ...}}, or use marginals(X) for the function'
             )
         if self.model.likelihood.latents > 1:
-            mean, var = mean.T, self._spread(X, var)
+            mean, var = mean.T, jnp.moveaxis(var, 0, -1)
         elif not self.single:
             side = {name: values[:, None] for name, values in side.items()}
         return _predictive(self.model.likelihood, mean, var, side)
 
-    def _spread(self, X: Any, var: Any) -> Any:
-        """Variances of several latent functions, (C, n), or their covariances, (C, C, n)."""
-        return var.T
+    def _for_likelihood(self, X: Any) -> Marginals:
+        """Means, and variances or the covariances between the latent functions of a row."""
+        return self.marginals(X)
 
     def _inputs(self, X: Any) -> Float[Array, "n D"]:
         X = as_floats("X", X)

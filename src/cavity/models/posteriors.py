@@ -16,6 +16,7 @@ from cavity.models.posterior import (
     AbstractPosterior,
     FullPosterior,
     LatentsPosterior,
+    Marginals,
     SparsePosterior,
 )
 from cavity.numerics.types import Array, Float, PRNGKeyArray
@@ -54,9 +55,8 @@ class ClassesPosterior(AbstractPosterior):
         draws = (noise @ root.T).reshape(shape[0], -1, shape[1])
         return jnp.swapaxes(draws, 1, 2)
 
-    def _spread(self, X: Any, var: Any) -> Any:
-        _, cov = self._in_chunks(_class_moments, self._inputs(X))
-        return jnp.moveaxis(jnp.asarray(cov), 0, 2)
+    def _for_likelihood(self, X: Any) -> Marginals:
+        return Marginals(*self._in_chunks(_class_moments, self._inputs(X)))
 
 
 @eqx.filter_jit

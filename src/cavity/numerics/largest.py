@@ -9,7 +9,7 @@ from jax.scipy.special import logsumexp
 
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.quadrature import Tilted
-from cavity.numerics.special import log_ndtr
+from cavity.numerics.special import log_ndtr, log_ndtr_derivatives
 from cavity.numerics.types import Array, Float
 
 # Nodes of the integral over one of the values, how far they reach in its deviations, and how many
@@ -103,9 +103,9 @@ class _Race(eqx.Module):
     def hazards(self, t: Array) -> tuple[Array, Array]:
         """First and second derivatives of each log factor in its argument."""
         x = self.gap + self.ratio * t
-        r = jnp.exp(-0.5 * (x**2 + LOG_2PI) - log_ndtr(x))
-        r = jnp.where(self.own > 0.0, 0.0, r)
-        return r, -r * (r + x)
+        _, *both = log_ndtr_derivatives(x)
+        first, second = (jnp.where(self.own > 0.0, 0.0, each) for each in both)
+        return first, second
 
     def slopes(self, offset: Array) -> tuple[Array, Array]:
         """Derivatives of the log of the rest in each mean, where the y-th value is held in t."""

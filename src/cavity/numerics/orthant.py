@@ -9,8 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cavity.numerics.gaussian import LOG_2PI
-from cavity.numerics.special import log_ndtr
+from cavity.numerics.special import log_ndtr_derivatives
 from cavity.numerics.types import Array, Float
 
 # Sweeps at the most, and the change of a moment, in deviations, at which they end.
@@ -60,10 +59,8 @@ def log_orthant(
 def _moments(m: Array, v: Array) -> tuple[Array, Array, Array]:
     """Log mean of Φ(-z) under N(z; m, v), its slope and curvature in m."""
     scale = jnp.sqrt(1.0 + v)
-    x = -m / scale
-    log_mass = log_ndtr(x)
-    r = jnp.exp(-0.5 * (x**2 + LOG_2PI) - log_mass)
-    return log_mass, -r / scale, -r * (x + r) / (1.0 + v)
+    log_mass, first, second = log_ndtr_derivatives(-m / scale)
+    return log_mass, -first / scale, second / (1.0 + v)
 
 
 def _cavity(state: _State, mean: Array, var: Array) -> tuple[Array, Array]:
@@ -77,8 +74,8 @@ def _visited(state: _State, j: Array, counted: Array) -> _State:
     m, v = state.mean[..., j], column[..., j]
     nu, tau = state.shift[..., j], state.precision[..., j]
     left = 1.0 - tau * v
-    _, slope, bend = _moments((m - v * nu) / left, v / left)
     outer_m, outer_v = (m - v * nu) / left, v / left
+    _, slope, bend = _moments(outer_m, outer_v)
     rest = 1.0 + bend * outer_v
     new_tau = counted * -bend / rest
     new_nu = counted * (slope - bend * outer_m) / rest

@@ -67,3 +67,10 @@ def _log_ndtr_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array,
     value = log_ndtr(x)
     # φ(x) / Φ(x)
     return value, jnp.exp(-0.5 * (x**2 + LOG_2PI) - value) * change
+
+
+def log_ndtr_derivatives(x: Float[Array, "..."]) -> tuple[Array, Array, Array]:
+    r"""$\log \Phi(x)$ and its first two derivatives, $r = \phi / \Phi$ and $-r (r + x)$."""
+    value = log_ndtr(x)
+    r = jnp.exp(-0.5 * (x**2 + LOG_2PI) - value)
+    return value, r, -r * (r + x)
