@@ -227,3 +227,48 @@ def test_a_batch_is_welcome_without_coupling():
     together = cavity.infer(model(), X, LABELS, power=1.0, method=cavity.PowerEP(coupled=False))
     assert found.converged
     assert_close(found.log_evidence, together.log_evidence, "fixed_point")
+
+
+# ------------------------------------------------------------------------------ large variances
+
+
+def separable(rows=24):
+    """Three classes that a line or two separate: likelihood rises with the prior variance."""
+    random = np.random.default_rng(0)
+    inputs = random.standard_normal((rows, 2))
+    return inputs, np.argmax(np.c_[inputs, -inputs.sum(axis=1)], axis=1).astype(float)
+
+
+@pytest.mark.parametrize("power", [1.0, 0.0])
+def test_large_prior_variances_converge_and_keep_their_digits(power):
+    """Full sweeps alone lead astray at power 0; the shared height of all classes is near singular.
+
+    The oracle is Gaussian conditioning on the contrasts themselves, in which that height is not.
+    """
+    inputs, labels = separable()
+    classes = cavity.GP(kernels.RBF(1e5, 1.5), likelihoods.MultinomialProbit(3))
+    found = cavity.infer(classes, inputs, labels, power=power)
+    assert found.converged
+    assert found.sites.finished_by == ("parallel sweeps" if power else "damped sweeps")
+    n = len(labels)
+    rows, others = np.array(
+        [(i, j) for i in range(n) for j in range(3) if j != labels[i]], dtype=int
+    ).T
+    own = labels[rows].astype(int)
+    K = np.asarray(classes.kernel.cross(inputs, inputs))[np.ix_(rows, rows)]
+
+    def same(a, b):
+        return a[:, None] == b[None]
+
+    S = K * (1.0 * same(others, others) - same(others, own) - same(own, others) + same(own, own))
+    S = S + same(rows, rows)
+    ((site,),) = found.found
+    shift, precision = (np.asarray(a)[rows, others] for a in (site.shift, site.precision))
+    root = np.sqrt(precision)
+    weights = shift - root * np.linalg.solve(
+        np.eye(len(root)) + root[:, None] * S * root, root * (S @ shift)
+    )
+    mean = found.posterior.functions(jnp.asarray(inputs))[0]
+    contrasts = np.asarray(mean[rows, others] - mean[rows, own])
+    expected = (S - same(rows, rows)) @ weights  # the functions' part, without u
+    np.testing.assert_allclose(contrasts, expected, rtol=0, atol=1e-10 * np.abs(expected).max())

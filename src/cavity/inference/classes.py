@@ -46,28 +46,56 @@ class ClassValuesBelief(AbstractBelief):
     weights: Float[Array, "C N"]  # means are K w
     precision: Float[Array, "C N"]  # the diagonals of D
     blocks: Float[Array, "C N N"]  # B
-    root: Float[Array, "N N"]  # inverse of the lower Cholesky factor of P
+    factor: Float[Array, "N N"]  # the lower Cholesky factor of P
+    root: Float[Array, "N N"]  # its inverse
     covariance: Float[Array, "G N N"]
     log_normaliser: Scalar
 
     def functions(self) -> tuple[Float[Array, "N C"], Float[Array, "N C C"]]:
         """Means and covariances of the values of each row."""
-        mean = jnp.einsum("kij,kj->ik", _each(self.covariance, len(self.weights)), self.weights)
 
-        def one(parts: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-            # BK = I - B D⁻¹, and K - KBK = KB D⁻¹
-            K, B, pi = parts
-            return jnp.sum(K * B, axis=0) / pi, self.root - (self.root @ B) / pi
+        def half(own: Array, weighed: Array) -> tuple[Array, Array]:
+            # BK = I - B D⁻¹
+            return own, self.root - weighed
 
-        own, half = _over_classes(one, self.covariance, self.blocks, self.precision)
-        cov = jnp.einsum("kmn,lmn->nkl", half, half)
-        own = jnp.maximum(own, 0.0).T
-        return mean, cov + own[:, :, None] * jnp.eye(own.shape[1], dtype=own.dtype)
+        own, halves = self._over_classes(half)
+        cov = jnp.einsum("kmn,lmn->nkl", halves, halves)
+        return self._means(), cov + own.T[:, :, None] * jnp.eye(len(own), dtype=own.dtype)
 
     def marginal(
         self, projection: Projection, site: AbstractSites | None = None
     ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        return _seen(*self.functions(), projection, site)
+        if projection.contrasts is None or site is None:
+            return _seen(*self.functions(), projection, site)
+        s = jnp.sum(self.precision, axis=0)
+        # the weighted mean of I - B_k D_k⁻¹ is I - P / s
+        common = self.factor.T / s
+
+        def contrast(own: Array, weighed: Array) -> tuple[Array, Array]:
+            return own, jnp.sum((common - weighed) ** 2, axis=0)
+
+        own, spread = self._over_classes(contrast)
+        return projection.contrasts.apart(
+            self._means(), own.T, spread.T, site.shift, site.precision
+        )
+
+    def _means(self) -> Float[Array, "N C"]:
+        K = _each(self.covariance, len(self.weights))
+        return jnp.einsum("kij,kj->ik", K, self.weights)
+
+    def _over_classes(self, fn: Any) -> Any:
+        """Maps over the classes a function of own variances and of P^-1/2 B D⁻¹.
+
+        Own variances are those of one class heard alone, the diagonal of K - KBK.
+        """
+
+        def one(parts: tuple[Array, Array, Array]) -> Any:
+            K, B, pi = parts
+            left = jnp.diagonal(B) / pi  # of I - KB: small where the data say much
+            own = jnp.where(left < 0.5, 1.0 - left, jnp.sum(K * B, axis=0)) / pi
+            return fn(jnp.maximum(own, 0.0), (self.root @ B) / pi)
+
+        return _over_classes(one, self.covariance, self.blocks, self.precision)
 
     def response(self) -> AbstractResponse:
         raise NotImplementedError("the response of coupled classes is not linear in their sites")
@@ -116,14 +144,23 @@ class ClassValues(AbstractVariable):
 
         blocks, volumes = _over_classes(one, self.covariance, pi)
         L = cholesky(jnp.sum(blocks, axis=0))
-        K = _each(self.covariance, self.classes)
-        heard = jnp.einsum("kij,kj->ki", blocks, jnp.einsum("kij,kj->ki", K, nu))
-        common = cho_solve((L, True), jnp.sum(heard, axis=0))
-        weights = nu - heard + jnp.einsum("kij,j->ki", blocks, common)
+        s, K = jnp.sum(pi, axis=0), _each(self.covariance, self.classes)
+
+        def solved(nu: Array) -> Array:
+            """(I + TK)⁻¹ ν."""
+            heard = jnp.einsum("kij,kj->ki", blocks, jnp.einsum("kij,kj->ki", K, nu))
+            common = cho_solve((L, True), jnp.sum(heard, axis=0))
+            return nu - heard + jnp.einsum("kij,j->ki", blocks, common)
+
+        weights = solved(nu)
+        # P is nearly singular in the height that all classes share: one step of refinement
+        seen = pi * jnp.einsum("kij,kj->ki", K, weights)
+        weights = weights + solved(nu - weights - seen + pi * (jnp.sum(seen, axis=0) / s))
         gained = jnp.sum(nu * jnp.einsum("kij,kj->ki", K, weights))
-        volume = jnp.sum(volumes) + log_determinant(L) - jnp.sum(jnp.log(jnp.sum(pi, axis=0)))
+        volume = jnp.sum(volumes) + log_determinant(L) - jnp.sum(jnp.log(s))
         value = 0.5 * (gained - volume) + jnp.sum(messages.log_scale)
-        return ClassValuesBelief(weights, pi, blocks, inverse_lower(L), self.covariance, value)
+        root = inverse_lower(L)
+        return ClassValuesBelief(weights, pi, blocks, L, root, self.covariance, value)
 
 
 class WhitenedClassesBelief(AbstractBelief):

@@ -64,15 +64,43 @@ class Contrasts(eqx.Module):
 
         Given the functions, u has precision s, and z is f less its weighted mean, and noise.
         """
+        center, w, s = self._centred(mean, shift, precision)
+        spread = jnp.einsum("nij,nj->ni", cov, w)
+        own = jnp.diagonal(cov, axis1=1, axis2=2) - 2.0 * spread
+        var = 1.0 / s + own + jnp.sum(w * spread, axis=1, keepdims=True)
+        return center, jnp.maximum(var, 0.0)
+
+    def _centred(
+        self, mean: Array, shift: Array, precision: Array
+    ) -> tuple[Float[Array, "N C"], Float[Array, "N C"], Float[Array, "N 1"]]:
+        """Means of z, the weights of the classes, and s."""
         shift = jnp.where(self.seen > 0.0, 0.0, shift)
         weights = self.weights(precision)
         s = jnp.sum(weights, axis=1, keepdims=True)
         w = weights / s
         common = (jnp.sum(shift, axis=1, keepdims=True) / s) - jnp.sum(w * mean, 1, keepdims=True)
-        spread = jnp.einsum("nij,nj->ni", cov, w)
-        own = jnp.diagonal(cov, axis1=1, axis2=2) - 2.0 * spread
-        var = 1.0 / s + own + jnp.sum(w * spread, axis=1, keepdims=True)
-        return mean + common, jnp.maximum(var, 0.0)
+        return mean + common, w, s
+
+    def apart(
+        self,
+        mean: Float[Array, "N C"],
+        own: Float[Array, "N C"],
+        spread: Float[Array, "N C"],
+        shift: Float[Array, "N C"],
+        precision: Float[Array, "N C"],
+    ) -> tuple[Float[Array, "N C"], Float[Array, "N C"]]:
+        """`marginal` of functions that vary on their own and, beyond that, in common.
+
+        Args:
+            mean: of the functions.
+            own: variances on their own.
+            spread: variances of what is in common, less its weighted mean over the classes.
+            shift: of the row's own sites.
+            precision: the same.
+        """
+        center, w, s = self._centred(mean, shift, precision)
+        shared = jnp.sum(w**2 * own, axis=1, keepdims=True)
+        return center, 1.0 / s + (1.0 - 2.0 * w) * own + shared + spread
 
     def class_sites(
         self, shift: Float[Array, "N C"], precision: Float[Array, "N C"]

@@ -301,6 +301,7 @@ def _tied(
 
 # What finished, where it was not plain sweeps.
 _BY = {
+    "damped sweeps": " (damped at first)",
     "double loop": " of the double loop",
     "line search": " of the line search",
     "Newton's method": " of Newton's method",

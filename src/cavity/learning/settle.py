@@ -21,10 +21,12 @@ from cavity.numerics.types import Array, Scalar
 
 # No tolerance is below this many rounding units.
 ROUNDING = 100.0
-# What the double loop counts as converged: the residual of the sweeps, in deviations.
+# The residual, in deviations, at which the double loop and damped sweeps count as converged.
 MATCHED = 1e-6
 # The residual at which sites of a smaller power are near enough to start from.
 NEAR = 1e-2
+# The steps of damped sweeps, where full ones lead astray.
+SHORT = (0.3, 0.1)
 # Following a fixed point to larger powers: the first step and the least one, as shares of the
 # power asked for; what Newton's method is to reach, in deviations, and in how many steps.
 FIRST_LENGTH, LEAST_LENGTH = 0.25, 1e-3
@@ -100,7 +102,9 @@ def settle(
         return found, report, True
     if not _defined(model, data, method, jitter, found):
         found = zero
-    if not (isinstance(method, PowerEP) and method.fallback) or data.rows.blocked or coupled:
+    if coupled:
+        return _damped(model, data, method, jitter, zero, found, report)
+    if not (isinstance(method, PowerEP) and method.fallback) or data.rows.blocked:
         return found, report, False
     near = _solved(model, data, method, jitter, found)
     if float(near.gap) < _attainable(CLOSE, data):
@@ -149,6 +153,40 @@ def _fallen_back(
     if not done and not (better and _defined(model, data, method, jitter, again)):
         return found, report, False
     return again, SiteReport(report.sweeps + steps, float(residual), _count(skipped), name), done
+
+
+def _damped(
+    model: AbstractModel,
+    data: Data,
+    method: AbstractMethod,
+    jitter: Scalar,
+    zero: Sites,
+    found: Sites,
+    report: SiteReport,
+) -> tuple[Sites, SiteReport, bool]:
+    """Sweeps of fixed short steps until near, then the usual ones: for coupled classes.
+
+    Their messages are not linear in the sites, which Newton's method and the double loop need.
+    """
+    if method.step is not None or not getattr(method, "fallback", True):
+        return found, report, False
+    matched = _attainable(max(method.tolerance, MATCHED), data)
+    near, used = zero, report.sweeps
+    for step in SHORT:
+        slow = dataclasses.replace(method, step=step, tolerance=max(NEAR, method.tolerance))  # type: ignore[type-var]
+        near, record = _swept(model, data, slow, jitter, near)
+        used += int(record.sweeps)
+        if not _defined(model, data, method, jitter, near):
+            near = zero
+            continue
+        last, record = _swept(model, data, method, jitter, near)
+        used += int(record.sweeps)
+        residual = float(record.residual)
+        if residual < matched and record.skipped == 0:
+            return last, SiteReport(used, residual, 0, "damped sweeps"), True
+        if residual < report.residual and _defined(model, data, method, jitter, last):
+            found, report = last, SiteReport(used, residual, _count(record.skipped), _by(method))
+    return found, dataclasses.replace(report, sweeps=used), False
 
 
 def _worse(a: SweepRecord, b: SweepRecord) -> bool:
