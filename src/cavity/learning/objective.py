@@ -12,7 +12,7 @@ from cavity.inference.methods import AbstractMethod, PowerEP
 from cavity.inference.sweep import sweep
 from cavity.learning.data import Data
 from cavity.learning.scales import coordinate_bounds, coordinate_scales
-from cavity.learning.settle import lay_out, no_sites, settle
+from cavity.learning.settle import NEAR, lay_out, no_sites, settle
 from cavity.models.base import AbstractModel
 from cavity.numerics.linalg import escalate
 from cavity.numerics.types import Array, Scalar
@@ -70,10 +70,16 @@ class Objective:
         return from_real(self.real(x), self.start, self.maps)
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value in nats and gradient; NaN where no jitter makes them finite."""
+        """Value in nats and gradient; NaN where no jitter makes them finite.
+
+        NaN too where sites are far from a fixed point: their energy is no evidence, and may be
+        anything.
+        """
         level: float | None = self.jitter
         while level is not None:
             value, gradient, sites = self._evaluate(x, level)
+            if sites is None and self.empty is not None:
+                break
             self.finite_value = bool(np.isfinite(value))
             if self.finite_value and np.all(np.isfinite(gradient)):
                 self.jitter = level
@@ -94,7 +100,10 @@ class Objective:
             # the slow fallbacks are for where learning starts and ends
             quick = self.sites is not self.empty
             start = (jitter, self.sites)
-            sites, _, _ = settle(model, self.data, self.method, *start, quick=quick)
+            sites, report, done = settle(model, self.data, self.method, *start, quick=quick)
+            far = not report.residual < NEAR or report.skipped > 0
+            if quick and not done and far:
+                return np.nan, np.full(self.size, np.nan), None
         fixed = (self.start, self.maps, self.densities, self.data, self.method, jitter, sites)
         value, gradient = _value_and_grad(real, *fixed)
         return float(value), np.asarray(gradient, np.float64), sites

@@ -23,7 +23,7 @@ from cavity.numerics.types import Array, Scalar
 ROUNDING = 100.0
 # The residual, in deviations, at which the double loop and damped sweeps count as converged.
 MATCHED = 1e-6
-# The residual at which sites of a smaller power are near enough to start from.
+# The residual at which sites are near enough: to start from, and to learn by.
 NEAR = 1e-2
 # The steps of damped sweeps, where full ones lead astray.
 SHORT = (0.3, 0.1)
@@ -105,7 +105,8 @@ def settle(
     if coupled:
         return _damped(model, data, method, jitter, zero, found, report)
     if not (isinstance(method, PowerEP) and method.fallback) or data.rows.blocked:
-        return found, report, False
+        matched = _attainable(max(method.tolerance, MATCHED), data)
+        return found, report, report.residual < matched and report.skipped == 0
     near = _solved(model, data, method, jitter, found)
     if float(near.gap) < _attainable(CLOSE, data):
         steps = used + int(near.steps)
