@@ -5,22 +5,30 @@ problems of 3 to 60 rows with up to 30 % of planted outliers, lengthscales and n
 decades and df in {1, 2, 4, 10}, at power 1 (every fifth again at 0.8). They are drawn until at
 least 100 are ones on which damped parallel sweeps alone fail. Converged means that at the sites
 that were found the moments of every tilted distribution, by dense quadrature of this script's own,
-equal those of the posterior to 1e-6. Rows that are there already are not run again.
+equal those of the posterior to 1e-6. Rows that are there already are not run again. With
+`--starts` the four points from other sites than zero: those of power 0.5, and random ones with
+proper cavities.
 
-python -m benchmarks.robust_ep [--problems 500] [--hard 100]
+python -m benchmarks.robust_ep [--problems 500] [--hard 100] [--starts 20]
 """
 
 import argparse
 import time
 import warnings
+from typing import Any
 
 import jax
 import numpy as np
 
 import cavity
 from benchmarks.results import Table
+from cavity.inference.sites import ScalarSites
+from cavity.learning.data import prepare
+from cavity.learning.infer import as_dtype, one_blas_thread
+from cavity.learning.settle import settle
 
 TABLE = Table("robust_ep.csv", ("seed", "power"))
+STARTS = Table("four_points.csv", ("start", "power"))
 MATCHED = 1e-6
 JITTER = 1e-6
 
@@ -82,12 +90,55 @@ def mismatch(X: np.ndarray, y: np.ndarray, found: dict, shift, precision, power:
     return worst
 
 
+def modelled(given: dict[str, float]) -> cavity.GP:
+    kernel = cavity.kernels.RBF(1.0, given["lengthscale"]) + cavity.kernels.White(JITTER)
+    return cavity.GP(kernel, cavity.likelihoods.StudentT(given["scale"], given["df"]))
+
+
+def admissible(X: np.ndarray, found: dict, power: float, seed: int) -> np.ndarray:
+    """Random shifts and precisions, of either sign, that leave all cavities proper."""
+    r = np.random.default_rng(seed)
+    K = np.exp(-0.5 * (X - X.T) ** 2 / found["lengthscale"] ** 2) + JITTER * np.eye(len(X))
+    while True:
+        precision = r.choice([-1.0, 1.0], len(X), p=[0.3, 0.7]) * 10.0 ** r.uniform(-1, 2, len(X))
+        S = np.linalg.inv(np.linalg.inv(K) + np.diag(precision))
+        proper = np.linalg.eigvalsh(0.5 * (S + S.T)).min() > 0.0
+        if proper and np.all(1.0 - power * precision * np.diag(S) > 0.0):
+            return np.stack([3.0 * r.standard_normal(len(X)) * np.abs(precision), precision])
+
+
+def from_start(start: int, power: float) -> dict:
+    """The four points from given sites: -1 for those of power 0.5, others are random."""
+    X, y, given = problem(-1)
+    model = modelled(given)
+    sites: Any = cavity.infer(model, X, y, power=0.5).found
+    if start >= 0:
+        ((store,),) = sites
+        drawn = np.zeros((2, *store.shift.shape))
+        drawn[:, : len(y), 0] = admissible(X, given, power, start)
+        sites = ((ScalarSites(*drawn),),)
+    data = prepare(X, y, power=power)
+    typed: Any = as_dtype(model, data)
+    with one_blas_thread():
+        found, report, done = settle(typed, data, cavity.PowerEP(), np.zeros(()), sites)
+    ((store,),) = found
+    shift, precision = (np.asarray(a)[: len(y), 0] for a in (store.shift, store.precision))
+    gap = mismatch(X, y, given, shift, precision, power)
+    return {
+        "start": start,
+        "power": power,
+        "says_converged": done,
+        "mismatch": gap,
+        "converged": bool(gap < MATCHED),
+        "finished_by": report.finished_by,
+        "sweeps": report.sweeps,
+    }
+
+
 def run(seed: int, power: float) -> dict:
     """One problem by damped sweeps alone, and by the default."""
     X, y, given = problem(seed)
-    kernel = cavity.kernels.RBF(1.0, given["lengthscale"]) + cavity.kernels.White(JITTER)
-    noise = cavity.likelihoods.StudentT(given["scale"], given["df"])
-    model = cavity.GP(kernel, noise)
+    model = modelled(given)
     plain = cavity.PowerEP(step=0.5, fallback=False)
     alone = cavity.infer(model, X, y, power=power, method=plain)
     start = time.perf_counter()
@@ -116,7 +167,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", type=int, default=500)
     parser.add_argument("--hard", type=int, default=100)
+    parser.add_argument("--starts", type=int)
     asked = parser.parse_args()
+    if asked.starts is not None:
+        for start in range(-1, asked.starts):
+            for power in (1.0, 0.8):
+                if not STARTS.has(start=start, power=f"{power:g}"):
+                    with jax.enable_x64(True):
+                        row = from_start(start, power)
+                    STARTS.add(row)
+                    print(row, flush=True)
+        return
     seed = -1
     while True:
         rows = TABLE.rows()
