@@ -320,7 +320,7 @@ def _gathered(
         single=data.single and count == 1,
         side=tuple(sorted(problem.side)),
     )
-    counts = (run.done, run.steps)
+    counts = (min(run.done, method.warmup + method.draws), run.steps)
     return Drawn(typical, posterior, chains, value, jitter, *counts, interrupted)
 
 
