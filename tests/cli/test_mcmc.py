@@ -27,6 +27,7 @@ def done(folder, monkeypatch):
     return folder[1]
 
 
+@pytest.mark.slow
 def test_fit(done):
     assert sorted(done.json) == sorted([*KEYS, "mcmc"])
     assert done.json["log_evidence"] is None
@@ -39,6 +40,7 @@ def test_fit(done):
     assert "not converged" in done.err
 
 
+@pytest.mark.slow
 def test_show(done):
     assert run("show m.cavity --json").json["mcmc"] == done.json["mcmc"]
     out = run("show m.cavity").out
@@ -46,6 +48,7 @@ def test_show(done):
         assert said in out
 
 
+@pytest.mark.slow
 def test_predict_and_evaluate(done):
     assert run("predict m.cavity t.csv --out p.csv --quantiles 0.1,0.9 --density").code == 0
     table = pl.read_csv("p.csv")
@@ -54,6 +57,7 @@ def test_predict_and_evaluate(done):
     assert sorted(run("evaluate m.cavity t.csv --json").json["metrics"]) == sorted(METRICS)
 
 
+@pytest.mark.slow
 def test_report(done):
     assert run("report m.cavity t.csv --out r.html").code == 0
     with open("r.html") as file:

@@ -43,7 +43,8 @@ def test_regressor(student):
 
 
 def test_warns_without_convergence():
-    gp = cavity.GPRegressor(method=cavity.MCMC(**QUICK | {"draws": 20}), random_state=0)
+    method = cavity.MCMC(**QUICK | {"draws": 20})
+    gp = cavity.GPRegressor(method=method, max_iterations=0, random_state=0)
     with pytest.warns(ConvergenceWarning, match="R-hat"):
         gp.fit(X, Y)
     assert not gp.converged_

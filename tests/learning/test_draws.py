@@ -288,7 +288,8 @@ def test_interrupts():
         if progress.iteration >= 500:
             raise KeyboardInterrupt
 
-    found = cavity.fit(model, X, Y["real"], method=MCMC(**QUICK), callback=callback)
+    setting = {"method": MCMC(**QUICK), "max_iterations": 0}
+    found = cavity.fit(model, X, Y["real"], callback=callback, **setting)
     assert found.interrupted
     assert not found.converged
     assert found.chains.latents.shape[1] < 600
@@ -298,4 +299,4 @@ def test_interrupts():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cavity.fit(model, X, Y["real"], method=MCMC(**QUICK), callback=at_once)
+        cavity.fit(model, X, Y["real"], callback=at_once, **setting)

@@ -177,9 +177,10 @@ class ScaleMixture(eqx.Module):
     def start(self, key: Array, x: Float[Array, " parameters"]) -> State:
         """The state of a chain that begins at a point."""
         model: Any = self.problem.model(x)
-        y = self.problem.outputs
-        noise = model.likelihood.draw_variance(key, jnp.zeros_like(y))
-        return {"x": x, "f": y[None], "noise": noise}
+        _, mean = self.problem.priors(model)
+        # as if nothing were explained yet: from little noise chains would first interpolate
+        noise = model.likelihood.draw_variance(key, self.problem.outputs - mean[0])
+        return {"x": x, "f": mean, "noise": noise}
 
     def moves(self) -> list[Block | Draw]:
         return [
