@@ -50,7 +50,7 @@ def _evidence(value: float | None) -> str:
 def describe_draws(draws: Mapping[str, Any]) -> str:
     """How the draws of each parameter are distributed, and how far they can be trusted."""
     names = ("mean", "sd", "low", "high")
-    rows = [("", "mean", "sd", "5 %", "95 %", "R-hat", "ESS")]
+    rows: list[tuple[str, ...]] = [("", "mean", "sd", "5 %", "95 %", "R-hat", "ESS")]
     for row in draws["parameters"]:
         numbers = (f"{row[k]:.4g}" for k in names)
         rows.append((row["name"], *numbers, *_trust(row["rhat"], row["ess"])))

@@ -4,10 +4,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.learning.samplers import blackjax
+from cavity.numerics.types import Array
 from cavity.numerics.words import counted
 
 # What counts as converged, of every parameter and every value of the functions: R-hat at most,
@@ -108,8 +110,14 @@ def chains_of(
 ) -> Chains:
     """Draws with their diagnostics."""
     every = {**parameters, "f": latents}
-    found = {name: diagnosed(values) for name, values in every.items()}
-    rhat, ess = ({name: pair[i] for name, pair in found.items()} for i in (0, 1))
+    shape = latents.shape[:2]
+    # all at once, in one compiled program
+    both = diagnosed(np.concatenate([v.reshape(*shape, -1) for v in every.values()], axis=2))
+    ends = np.cumsum([int(np.prod(v.shape[2:])) for v in every.values()])[:-1]
+    rhat, ess = (
+        {n: x.reshape(v.shape[2:]) for (n, v), x in zip(every.items(), parts, strict=True)}
+        for parts in (np.split(found, ends) for found in both)
+    )
     return Chains(dict(parameters), latents, dict(stats), rhat, ess, log_evidence_error)
 
 
@@ -122,12 +130,17 @@ def diagnosed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         Two arrays (...); NaN where all draws are the same.
     """
-    known = blackjax().diagnostics
     flat = values.reshape(*values.shape[:2], -1)
     # two entries at least, so that nothing but the axes of chains and draws goes
-    wide = jnp.asarray(np.concatenate([flat, flat[..., :1]], axis=2))
-    rhat, ess = (np.asarray(fn(wide))[:-1] for fn in (known.rhat, known.ess_bulk))
-    return rhat.reshape(values.shape[2:]), ess.reshape(values.shape[2:])
+    found = _diagnosed(jnp.asarray(np.concatenate([flat, flat[..., :1]], axis=2)))
+    rhat, ess = (np.asarray(x)[:-1].reshape(values.shape[2:]) for x in found)
+    return rhat, ess
+
+
+@eqx.filter_jit
+def _diagnosed(draws: Array) -> tuple[Array, Array]:
+    known = blackjax().diagnostics
+    return known.rhat(draws), known.ess_bulk(draws)
 
 
 def summarised(
