@@ -19,6 +19,7 @@ from cavity.parameters import (
     free_parts,
     from_real,
     interval,
+    log_jacobian,
     positive,
     real,
     to_real,
@@ -176,3 +177,15 @@ def test_gradients_pass_through():
     b = bijections(model)
     gradient = jax.grad(lambda v: from_real(v, model, b).variance)(to_real(model, b))
     assert_close(gradient, [2.0, 0.0, 0.0])
+
+
+def test_log_jacobian():
+    """Entry by entry the log derivative of the value in what the optimiser moves."""
+    model = cavity.GP(cavity.kernels.RBF(2.0, [0.5, 3.0]), cavity.likelihoods.Gaussian(0.1))
+    maps = eqx.tree_at(lambda m: m.kernel.variance, bijections(model), Interval(1.0, 4.0))
+    maps = eqx.tree_at(lambda m: m.likelihood.variance, maps, FIXED)
+    real = to_real(model, maps)
+    found = log_jacobian(real, model, maps)
+    # logit slope (v - a)(b - v)/(b - a), and that of an exponential
+    expected = np.log((2.0 - 1.0) * (4.0 - 2.0) / 3.0) + np.log(0.5) + np.log(3.0)
+    assert_close(float(found), expected, scale=1.0)

@@ -92,3 +92,15 @@ def test_log_prior_sums_over_all_values():
         0.1
     )
     assert_close(priors.log_prior(model, tree), expected)
+
+
+def test_a_value_for_each_entry():
+    value = np.array([1.0, 2.0])
+    each = [priors.LogNormal(m, 0.5).log_prob(value)[i] for i, m in enumerate((1.0, 3.0))]
+    found = priors.LogNormal((1.0, 3.0), 0.5)
+    assert_close(np.asarray(found.log_prob(value)), np.asarray(each))
+    assert str(found) == "lognormal([1, 3], 0.5)"
+    assert str(priors.Normal((0.0, 1.0), (1.0, 2.0))) == "normal([0, 1], [1, 2])"
+    assert hash(found)
+    with pytest.raises(ValueError, match="must be positive"):
+        priors.LogNormal((1.0, -3.0), 0.5)

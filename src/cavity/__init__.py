@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cavity import inducing, kernels, likelihoods, means, parameters, priors
+    from cavity.inference.mcmc import MCMC
     from cavity.inference.methods import Laplace, LocalBound, MeanField, PowerEP, TiedPowerEP
     from cavity.interfaces.classifier import GPClassifier
     from cavity.interfaces.regressor import GPRegressor
     from cavity.interfaces.storage import load, save
+    from cavity.learning.chains import Chains
     from cavity.learning.cost import Cost, estimate_cost
     from cavity.learning.fit import FitResult, fit
     from cavity.learning.improve import ImprovedMarginals, improve_marginals
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GP",
+    "MCMC",
+    "Chains",
     "Cost",
     "FitResult",
     "GPClassifier",
@@ -66,6 +70,8 @@ __all__ = [
 # line can answer `--help` without waiting for JAX.
 _HOMES = {
     "GP": "cavity.models.gp",
+    "MCMC": "cavity.inference.mcmc",
+    "Chains": "cavity.learning.chains",
     "Cost": "cavity.learning.cost",
     "FitResult": "cavity.learning.fit",
     "GPClassifier": "cavity.interfaces.classifier",

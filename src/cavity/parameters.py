@@ -327,6 +327,28 @@ def from_real(vector: Float[Array, " parameters"], model: Model, bijection_tree:
     return jax.tree.unflatten(jax.tree.structure(model), new)
 
 
+def log_jacobian(
+    vector: Float[Array, " parameters"], model: Any, bijection_tree: Any
+) -> Float[Array, ""]:
+    """The log determinant of the derivative of `from_real` at an unconstrained vector.
+
+    It turns the density of parameters into that of the vector.
+
+    Args:
+        vector: unconstrained parameters.
+        model: the model.
+        bijection_tree: what `bijections(model)` gives, possibly edited.
+    """
+    total, start = jnp.zeros((), vector.dtype), 0
+    for value, b in free_parts(model, bijection_tree):
+        part = vector[start : start + int(np.size(value))]
+        start += part.size
+        # bijections act entry by entry
+        _, slope = jax.jvp(b.from_real, (part,), (jnp.ones_like(part),))
+        total = total + jnp.sum(jnp.log(jnp.abs(slope)))
+    return total
+
+
 def free_parts(model: Any, bijection_tree: Any, *shadows: Any) -> list[tuple[Any, ...]]:
     """The free arrays in the order of `to_real`, each with its bijection and shadow entries.
 

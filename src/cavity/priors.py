@@ -13,10 +13,20 @@ from jax.scipy.special import gammaln
 from cavity.numerics.types import Array, Scalar
 from cavity.parameters import Model, describe, entries
 
+# One number for all entries of a parameter, or nested tuples of its shape with one for each.
+Numbers = float | tuple[Any, ...]
 
-def _check_positive(**values: float) -> None:
+
+def _shown(value: Numbers) -> str:
+    """A number, or how far several reach."""
+    each = np.ravel(np.asarray(value, float))
+    few = ", ".join(f"{x:g}" for x in each[:4])
+    return few if each.size == 1 else f"[{few}{', ...' if each.size > 4 else ''}]"
+
+
+def _check_positive(**values: Numbers) -> None:
     for name, value in values.items():
-        if not value > 0:
+        if not np.all(np.asarray(value, float) > 0):
             raise ValueError(f"{name} of a prior must be positive, given {value}")
 
 
@@ -33,39 +43,45 @@ class Flat:
 
 @dataclasses.dataclass(frozen=True)
 class Normal:
-    """Normal density with a mean and a standard deviation."""
+    """Normal density with a mean and a standard deviation.
 
-    mean: float = 0.0
-    std: float = 1.0
+    Both are one number, or tuples with one for each entry of the parameter.
+    """
+
+    mean: Numbers = 0.0
+    std: Numbers = 1.0
 
     def __post_init__(self) -> None:
         _check_positive(std=self.std)
 
     def log_prob(self, value: Array) -> Array:
         # log N(x; μ, s²)
-        z = (value - self.mean) / self.std
+        z = (value - np.asarray(self.mean)) / np.asarray(self.std)
         return -0.5 * z**2 - np.log(self.std) - 0.5 * np.log(2 * np.pi)
 
     def __str__(self) -> str:
-        return f"normal({self.mean:g}, {self.std:g})"
+        return f"normal({_shown(self.mean)}, {_shown(self.std)})"
 
 
 @dataclasses.dataclass(frozen=True)
 class LogNormal:
-    """Density of exp(z), z normal: `median` is exp of the mean of z, `std` is that of z."""
+    """Density of exp(z), z normal: `median` is exp of the mean of z, `std` is that of z.
 
-    median: float = 1.0
-    std: float = 1.0
+    Both are one number, or tuples with one for each entry of the parameter.
+    """
+
+    median: Numbers = 1.0
+    std: Numbers = 1.0
 
     def __post_init__(self) -> None:
         _check_positive(median=self.median, std=self.std)
 
     def log_prob(self, value: Array) -> Array:
-        z = (jnp.log(value) - np.log(self.median)) / self.std
+        z = (jnp.log(value) - np.log(self.median)) / np.asarray(self.std)
         return -0.5 * z**2 - jnp.log(value) - np.log(self.std) - 0.5 * np.log(2 * np.pi)
 
     def __str__(self) -> str:
-        return f"lognormal({self.median:g}, {self.std:g})"
+        return f"lognormal({_shown(self.median)}, {_shown(self.std)})"
 
 
 @dataclasses.dataclass(frozen=True)

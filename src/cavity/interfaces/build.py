@@ -11,6 +11,7 @@ import numpy as np
 
 from cavity import likelihoods
 from cavity.inducing.base import AbstractInducing, Points
+from cavity.inference.mcmc import MCMC
 from cavity.inference.methods import (
     AbstractMethod,
     Laplace,
@@ -22,6 +23,7 @@ from cavity.inference.methods import (
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.formula import parse
 from cavity.learning.inducing_points import CHOICES, select_inducing
+from cavity.learning.samplers import blackjax
 from cavity.learning.starts import Given, started
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.multiclass import AbstractClasses
@@ -72,6 +74,7 @@ METHODS = {
     "local_bound": LocalBound,
     "mean_field": MeanField,
     "tied": TiedPowerEP,
+    "mcmc": MCMC,
 }
 MEANS = ("zero", "constant", "linear")
 
@@ -121,15 +124,20 @@ def whole(name: str, value: Any, least: int, otherwise: str = "") -> int:
     return int(value)
 
 
-def build_method(method: Any) -> AbstractMethod:
+def build_method(method: Any, seed: int = 0) -> AbstractMethod:
     """An inference method from its name, or itself.
+
+    Args:
+        method: what was asked for.
+        seed: of draws, where a name was given.
 
     Raises:
         ValueError: for an unknown name.
     """
     if isinstance(method, AbstractMethod):
         return method
-    return METHODS[one_of("method", method, METHODS)]()
+    make = METHODS[one_of("method", method, METHODS)]
+    return MCMC(seed=seed) if make is MCMC else make()
 
 
 def check_method(
@@ -145,9 +153,20 @@ def check_method(
 
     Raises:
         ValueError: for an unknown name, and for settings that do not go together.
+        ImportError: for draws, where the extra is not installed.
     """
     found = build_method(method)
     found.check(likelihood)
+    if isinstance(found, MCMC):
+        blackjax()
+        if not (n_inducing is None or isinstance(n_inducing, str)) or not isinstance(
+            inducing, str
+        ):
+            raise ValueError(
+                "the method 'mcmc' is for the full GP: leave n_inducing and inducing as they are"
+            )
+        if block_size is not None:
+            raise ValueError("the method 'mcmc' is for the full GP: leave block_size=None")
     if not isinstance(found, TiedPowerEP):
         return
     if n_inducing is None and isinstance(inducing, str):
@@ -311,6 +330,14 @@ def _check_inducing(
         tied = isinstance(method, TiedPowerEP)
         # of many classes Laplace's method has no sparse form
         full = isinstance(method, Laplace) and settings.classes > 2
+        if isinstance(method, MCMC):
+            full = True
+            if rows > FULL_ROWS:
+                raise ValueError(
+                    f"the method 'mcmc' draws from a full GP, and {rows} rows would take it many "
+                    f"hours (the limit is {FULL_ROWS}): use another method, or n_inducing=None to "
+                    "wait for it"
+                )
         wanted = AUTO_INDUCING if tied or (rows > FULL_ROWS and not full) else None
     if wanted is not None:
         return None, whole("n_inducing", wanted, 1, '"auto", None (the full GP) or ')

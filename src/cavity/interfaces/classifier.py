@@ -33,7 +33,8 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
             "robust_max"; or a likelihood object.
         method: "power_ep"; "laplace", Laplace's method; "local_bound", variational, for "logit";
             "mean_field" for many classes; "tied", all rows with one site, for long tables, on
-            inducing points. Or a method object such as `cavity.PowerEP(step=0.5)`.
+            inducing points; "mcmc", draws of parameters and functions, for the full GP on small
+            tables. Or a method object such as `cavity.PowerEP(step=0.5)`.
         power: in [0, 1]. 0 is variational inference, 1 is EP; it matters in a full GP too.
         n_inducing: number of inducing points; "auto" is the full GP up to 1,000 rows and 200
             points beyond, or where the method needs them; None is the full GP, up to 20,000 rows;
@@ -51,7 +52,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.
-        log_evidence_: approximate log marginal likelihood, nats.
+        log_evidence_: approximate log marginal likelihood, nats; None for the method "mcmc".
         kernel_: the fitted kernel.
         likelihood_: the fitted likelihood.
         mean_: the fitted prior mean.
@@ -64,6 +65,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         sites_: how the sites came about.
         interrupted_: whether fit was interrupted from the keyboard.
         posterior_: the posterior process, its arrays numpy float64.
+        chains_: the draws of the method "mcmc" with their diagnostics, None for other methods.
         n_features_in_: number of input columns.
         feature_names_in_: their names, if X had names.
 

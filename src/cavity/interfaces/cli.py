@@ -58,7 +58,7 @@ Method = Annotated[
     _text(
         "NAME",
         "Inference: power_ep; laplace; local_bound or mean_field, of student_t, laplace and "
-        "logit; tied, for long tables.",
+        "logit; tied, for long tables; mcmc, draws, for small ones.",
     ),
 ]
 Power = Annotated[
@@ -80,6 +80,9 @@ Restarts = Annotated[
     int, typer.Option(metavar="N", min=0, help="Further runs from other starting values.")
 ]
 Iterations = Annotated[int, typer.Option(metavar="N", min=1, help="Of one run, at the most.")]
+Draws = Annotated[
+    int, typer.Option(metavar="N", min=20, help="Of each of four chains, with --method mcmc.")
+]
 Quantiles = Annotated[str | None, _text("P,P,...", "Such as 0.05,0.95.")]
 Costs = Annotated[
     str | None,
@@ -141,6 +144,7 @@ def fit(
     seed: Seed = 0,
     restarts: Restarts = 0,
     max_iterations: Iterations = 1000,
+    draws: Draws = 1000,
     json: Json = False,
 ) -> None:
     """Fit a model to TABLE and write it; every column with no other role is an input."""
@@ -167,6 +171,7 @@ def fit(
             seed=seed,
             restarts=restarts,
             max_iterations=max_iterations,
+            draws=draws,
         )
         return cli_fit.fit_table(session, request)
 

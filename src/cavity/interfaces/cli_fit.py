@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from cavity.inducing.base import Points
+from cavity.inference.mcmc import MCMC
 from cavity.interfaces import storage
 from cavity.interfaces.build import (
     AUTO_INDUCING,
@@ -45,7 +46,7 @@ from cavity.interfaces.cli_text import describe_fit
 from cavity.interfaces.cli_use import report_warnings
 from cavity.interfaces.errors import DataError
 from cavity.interfaces.estimators import AbstractEstimator
-from cavity.interfaces.fitted import Fitted, check_targets, parameters
+from cavity.interfaces.fitted import Fitted, check_targets, diagnostics, parameters
 from cavity.interfaces.regressor import GPRegressor
 from cavity.interfaces.schema import Encoded, Schema, encode, learn_schema
 from cavity.interfaces.tables import read_table
@@ -54,6 +55,7 @@ from cavity.kernels.stationary import RBF
 from cavity.learning.cost import estimate_cost
 from cavity.learning.infer import NumericalError
 from cavity.learning.optimise import Progress
+from cavity.learning.samplers import blackjax
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.gp import GP
 
@@ -85,6 +87,7 @@ class Request:
     drop_missing: bool = False
     restarts: int = 0
     max_iterations: int = 1000
+    draws: int = 1000
     mean: str = "constant"
 
 
@@ -98,6 +101,8 @@ def check(request: Request) -> None:
     if request.likelihood is not None:
         _one_of("--likelihood", request.likelihood, {n for t in LIKELIHOODS.values() for n in t})
     _one_of("--method", request.method, METHODS)
+    if request.method == "mcmc":
+        _check_draws(request)
     if request.method == "tied" and request.inducing == "full":
         raise usage("--inducing", "'tied' needs inducing points: a number, or auto")
     _one_of("--mean", request.mean, MEANS)
@@ -111,6 +116,18 @@ def check(request: Request) -> None:
     if asked is not None:
         check_method(request.method, asked)
     refuse_overwriting(request.out, table=request.table, test_table=request.test)
+
+
+def _check_draws(request: Request) -> None:
+    """A usage error for draws of what they are not for, or without their package."""
+    if request.inducing not in ("auto", "full"):
+        raise usage("--inducing", "'mcmc' is for the full GP: leave --inducing out")
+    if len(request.targets) > 1:
+        raise usage("--target", "'mcmc' takes one target; fit each one alone")
+    try:
+        blackjax()
+    except ImportError as error:
+        raise usage("--method", str(error)) from None
 
 
 def _one_of(option: str, value: str, known: Collection[str]) -> None:
@@ -233,13 +250,16 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
     assert train.y is not None
     kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
     wanted = inducing_points(request.inducing)
-    estimate(session, wanted, train, tied=request.method == "tied")
+    if request.method == "mcmc":
+        estimate_draws(session, wanted, train)
+    else:
+        estimate(session, wanted, train, tied=request.method == "tied")
     settings: dict[str, Any] = {"n_inducing": wanted}
     estimator = ESTIMATORS[tables.task](
         # by number, because the estimator sees no names
         kernel=text(kernel),
         likelihood=tables.likelihood,
-        method=request.method,
+        method=_method(request),
         power=request.power,
         mean=request.mean,
         n_restarts=request.restarts,
@@ -263,10 +283,20 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
     return _fitted(estimator, written, tables), stopped
 
 
+def _method(request: Request) -> str | MCMC:
+    """The method as the estimator takes it."""
+    if request.method != "mcmc":
+        return request.method
+    warmup = max(request.draws // 2, 1)
+    keep = min(200, 4 * request.draws)
+    return MCMC(draws=request.draws, warmup=warmup, keep=keep, seed=request.seed)
+
+
 def _check_finite(estimator: AbstractEstimator) -> None:
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(estimator.posterior_)]
+    found = (estimator.posterior_, estimator.log_evidence_)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(found)]
     floats = [leaf for leaf in leaves if np.issubdtype(leaf.dtype, np.floating)]
-    if not all(np.all(np.isfinite(leaf)) for leaf in (*floats, estimator.log_evidence_)):
+    if not all(np.all(np.isfinite(leaf)) for leaf in floats):
         raise NumericalError(
             "the fitted model has values that are not finite, so nothing was written; check the "
             "scale of the columns, or try another kernel"
@@ -292,7 +322,7 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> F
         "classes": list(schema.targets[0].categories) or None,
         "converged": bool(estimator.converged_),
         "message": estimator.message_,
-        "log_evidence": float(estimator.log_evidence_),
+        "log_evidence": estimator.log_evidence_,
         "iterations": int(estimator.n_iter_),
         "evaluations": int(estimator.n_evaluations_),
         "jitter": float(estimator.jitter_),
@@ -300,6 +330,8 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> F
         "parameters": parameters(posterior.model, scale, known_noise=posterior.known_noise),
         "test": None,
     }
+    if estimator.chains_ is not None:
+        record["mcmc"] = diagnostics(estimator.chains_)
     moments = (y.mean(axis=0), y.var(axis=0))
     return Fitted(posterior, schema, record, scale, *moments)
 
@@ -326,6 +358,17 @@ def estimate(
         cost = estimate_cost(GP(RBF(), Gaussian(), inducing), rows, inputs)
     if cost.seconds > WORTH_SAYING:
         session.note(f"this fit may take {cost}; Ctrl-C stops it and keeps the best model so far")
+
+
+def estimate_draws(session: Session, wanted: int | str | None, train: Encoded) -> None:
+    """Says on standard error that draws take long; refuses what would take days."""
+    rows = len(train.X)
+    if wanted == "auto" and rows > FULL_ROWS:
+        raise DataError(
+            f"draws from a full GP on {rows} rows take many hours (the limit is {FULL_ROWS}); "
+            "leave --method out, or give --inducing full to wait for it"
+        )
+    session.note("draws take minutes; Ctrl-C stops them and keeps what there is, if it is enough")
 
 
 @contextlib.contextmanager

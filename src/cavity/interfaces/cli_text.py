@@ -29,15 +29,39 @@ def describe_fit(fitted: Fitted) -> str:
         ("task", f"{record['task']} of {', '.join(record['targets'])}{told_apart}"),
         ("data", f"{counted(record['n_rows'], 'row')}, {counted(len(record['inputs']), 'input')}"),
         ("model", f"{record['kernel']}, {noise}, {form}"),
-        ("log evidence", f"{record['log_evidence']:.4f} nats"),
+        ("log evidence", _evidence(record["log_evidence"])),
         ("learning", f"{converged} in {iterations}: {record['message']}"),
     ]
     if record["jitter"] > 1e-8:
         rows.append(("jitter", f"{record['jitter']:g} (had to be raised)"))
     parts = [aligned(rows), "parameters, in the units of the data:", _parameters(fitted)]
+    if "mcmc" in record:
+        parts[1] = f"medians of the {parts[1]}"
+        parts += ["draws:", describe_draws(record["mcmc"])]
     if record["test"] is not None:
         parts += ["on the test table:", describe_metrics(record["test"])]
     return "\n\n".join(parts)
+
+
+def _evidence(value: float | None) -> str:
+    return "not estimated from draws" if value is None else f"{value:.4f} nats"
+
+
+def describe_draws(draws: Mapping[str, Any]) -> str:
+    """How the draws of each parameter are distributed, and how far they can be trusted."""
+    names = ("mean", "sd", "low", "high")
+    rows: list[tuple[str, ...]] = [("", "mean", "sd", "5 %", "95 %", "R-hat", "ESS")]
+    for row in draws["parameters"]:
+        numbers = (f"{row[k]:.4g}" for k in names)
+        rows.append((row["name"], *numbers, *_trust(row["rhat"], row["ess"])))
+    rows.append(
+        ("worst, functions included", "", "", "", "", *_trust(draws["rhat"], draws["ess"]))
+    )
+    return aligned(rows, indent="  ")
+
+
+def _trust(rhat: float | None, ess: float | None) -> tuple[str, str]:
+    return "-" if rhat is None else f"{rhat:.3f}", "-" if ess is None else f"{ess:.0f}"
 
 
 def _parameters(fitted: Fitted) -> str:

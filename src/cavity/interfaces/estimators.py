@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cavity.inference.mcmc import MCMC
 from cavity.interfaces.build import (
     Settings,
     build,
@@ -104,6 +105,11 @@ class AbstractEstimator(BaseEstimator):
                 f"{data.rows.y.shape[-1]}: fit each one alone"
             )
         self._check_method(likelihood)
+        if isinstance(build_method(self.method), MCMC) and data.rows.y.shape[-1] > 1:
+            raise ValueError(
+                f"the method 'mcmc' takes one output, y has {data.rows.y.shape[-1]}: fit each one "
+                "alone"
+            )
         whole("n_restarts", self.n_restarts, 0)
         whole("max_iterations", self.max_iterations, 0)
         self._check_blocks(likelihood)
@@ -151,7 +157,7 @@ class AbstractEstimator(BaseEstimator):
                 X,
                 y / (scale if y.ndim > 1 else scale[0]),
                 power=self.power,
-                method=build_method(self.method),
+                method=build_method(self.method, seed),
                 jitter=self.jitter,
                 blocks=None if block_size is None else cluster_blocks(X, block_size, seed=seed),
                 rows=side or None,
@@ -185,7 +191,10 @@ class AbstractEstimator(BaseEstimator):
         self.kernel_, self.likelihood_ = model.kernel, model.likelihood
         self.mean_, self.inducing_ = model.mean, model.inducing
         counts = np.sum(~np.isnan(outputs), axis=0)
-        self.log_evidence_ = result.log_evidence - float(counts @ np.log(self.output_scale_))
+        shift = float(counts @ np.log(self.output_scale_))
+        value = result.log_evidence
+        self.log_evidence_ = None if value is None else value - shift
+        self.chains_ = result.chains
         self.converged_, self.message_ = result.converged, result.message
         self.n_iter_, self.n_evaluations_ = result.n_iterations, result.n_evaluations
         self.jitter_, self.sites_ = result.jitter, result.sites

@@ -17,6 +17,7 @@ from cavity.interfaces.predictions import (
     predict_outputs,
 )
 from cavity.interfaces.schema import Encoded, Schema
+from cavity.learning.chains import Chains
 from cavity.learning.classification_metrics import classification_metrics
 from cavity.learning.infer import NumericalError, one_blas_thread
 from cavity.learning.metrics import LEVELS, Scores, average_metrics, regression_metrics
@@ -184,6 +185,23 @@ class Fitted:
                 "models that 'cavity fit' wrote"
             ) from None
         return cls(posterior, schema, record | {"parameters": values}, scale, y_mean, y_var)
+
+
+def diagnostics(chains: Chains) -> dict[str, Any]:
+    """What is remembered of draws: how many, and how far they can be trusted, as JSON values.
+
+    Parameters are those of the model, of outputs that were divided by their scale.
+    """
+    count, draws = chains.stats["lp"].shape
+    rhat, ess = chains.worst
+    return {
+        "chains": count,
+        "draws": draws,
+        "rhat": rhat,
+        "ess": ess,
+        "divergences": chains.divergences,
+        "parameters": chains.summary(),
+    }
 
 
 def check_targets(likelihood: Any, targets: Sequence[str], table: Encoded) -> None:

@@ -13,7 +13,9 @@ import numpy as np
 from cavity.learning.infer import one_blas_thread
 from cavity.learning.tabulated import Tabulated, tabulate
 from cavity.likelihoods.base import AbstractLikelihood, AbstractPredictive
+from cavity.likelihoods.draws import DrawsPredictive
 from cavity.likelihoods.multiclass import AbstractClasses
+from cavity.models.draws import DrawsPosterior
 from cavity.models.posterior import LatentsPosterior
 
 
@@ -70,7 +72,8 @@ class Predictions:
 
 @eqx.filter_jit
 def _log_densities(predictive: AbstractPredictive, y: Any) -> Any:
-    return jax.lax.map(predictive.log_density, y)
+    quick = isinstance(predictive, DrawsPredictive)
+    return jax.lax.map(predictive.rough_log_density if quick else predictive.log_density, y)
 
 
 def function_of(posterior: Any) -> Any:
@@ -81,6 +84,8 @@ def function_of(posterior: Any) -> Any:
     """
     if isinstance(posterior.model.likelihood, AbstractClasses):
         return posterior
+    if isinstance(posterior, DrawsPosterior) and posterior.model.likelihood.latents > 1:
+        return posterior.latent(0)
     return posterior.parts[0] if isinstance(posterior, LatentsPosterior) else posterior
 
 

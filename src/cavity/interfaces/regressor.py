@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_array, validate_data
 
 from cavity.interfaces.build import one_of, whole
 from cavity.interfaces.estimators import AbstractEstimator, given, not_both
-from cavity.interfaces.sampling import sample_outputs
+from cavity.interfaces.sampling import sample_outputs, sample_outputs_of_draws
 from cavity.learning.infer import one_blas_thread
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.likelihoods.support import Support
+from cavity.models.draws import DrawsPosterior
 
 
 class GPRegressor(RegressorMixin, AbstractEstimator):
@@ -38,7 +39,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
             likelihood object.
         method: "power_ep"; "laplace", Laplace's method; "local_bound" or "mean_field",
             variational, for "student_t" and "laplace"; "tied", all rows with one
-            site, for long tables, on inducing points. Or a method object such as
+            site, for long tables, on inducing points; "mcmc", draws of parameters and function,
+            for the full GP on small tables. Or a method object such as
             `cavity.PowerEP(step=0.5)`.
         power: in [0, 1]. 0 is the variational bound, 1 is EP (with Gaussian noise FITC). Plays no
             part in a full GP with Gaussian noise, which is exact.
@@ -60,7 +62,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         random_state: seed or generator for everything random.
 
     Attributes:
-        log_evidence_: approximate log marginal likelihood, nats, outputs in their own units.
+        log_evidence_: approximate log marginal likelihood, nats, outputs in their own units;
+            None for the method "mcmc".
         kernel_: the fitted kernel.
         likelihood_: the fitted likelihood.
         mean_: the fitted prior mean.
@@ -73,6 +76,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         sites_: how the sites came about.
         interrupted_: whether fit was interrupted from the keyboard.
         posterior_: the posterior process, its arrays numpy float64.
+        chains_: the draws of the method "mcmc" with their diagnostics, None for other methods.
         output_scale_: relative spread of each output; 1 for a single one, but with
             "heteroscedastic" its spread, where kernel and mean came without values.
         n_features_in_: number of input columns.
@@ -258,10 +262,17 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         with jax.enable_x64(True), one_blas_thread():
             key = jax.random.key(random.randint(2**31 - 1))
             draws = np.asarray(self.posterior_.sample(X, n_samples, key=key))
+            drawn = isinstance(self.posterior_, DrawsPosterior)
+            which = np.asarray(self.posterior_.chosen(n_samples, key)) if drawn else None
         if self.likelihood_.latents > 1:
             level = np.exp(0.5 * draws[..., 1])
             draws = draws[..., 0] + level * random.standard_normal(level.shape)
             draws = draws if self._function.single else draws[..., None]
+            return np.moveaxis(draws * self._scale, 0, -1)
+        if which is not None:
+            self._check_predictable(side)
+            likelihoods = self.posterior_.draws.likelihood
+            draws = sample_outputs_of_draws(likelihoods, which, draws, side, random)
             return np.moveaxis(draws * self._scale, 0, -1)
         if not isinstance(self.likelihood_, Gaussian):
             self._check_predictable(side)

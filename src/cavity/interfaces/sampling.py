@@ -41,6 +41,29 @@ def sample_outputs(
     return found.reshape(shape)
 
 
+def sample_outputs_of_draws(
+    likelihoods: AbstractLikelihood,
+    which: np.ndarray,
+    f: np.ndarray,
+    side: Mapping[str, np.ndarray],
+    random: np.random.RandomState,
+) -> np.ndarray:
+    """`sample_outputs` where the likelihood of each sample has parameters of its own.
+
+    Args:
+        likelihoods: a likelihood with a first axis of draws in every array.
+        which: the draw of each sample, (S,).
+        f: latent values, (S, n).
+        side: side data by name, (n,) each.
+        random: gives the random numbers.
+    """
+    found = np.empty(f.shape)
+    for draw in np.unique(which):
+        own = jax.tree.map(lambda a, draw=draw: np.asarray(a)[draw], likelihoods)
+        found[which == draw] = sample_outputs(own, f[which == draw], side, random)
+    return found
+
+
 def _drawn(likelihood: Any, f: np.ndarray, side: Any, levels: np.ndarray) -> np.ndarray:
     with jax.enable_x64(True), one_blas_thread():
 

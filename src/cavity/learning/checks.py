@@ -6,6 +6,7 @@ import equinox as eqx
 import numpy as np
 
 from cavity.inducing.base import Points
+from cavity.inference.mcmc import MCMC
 from cavity.inference.methods import AbstractMethod, Laplace, TiedPowerEP
 from cavity.learning.data import Data
 from cavity.likelihoods.base import AbstractLikelihood
@@ -30,6 +31,10 @@ def check_model(model: AbstractModel, blocks: Any, method: Any) -> None:
             "tied sites need a model with inducing variables, and no blocks: all rows share one "
             "site on the inducing variables"
         )
+    if isinstance(method, MCMC) and (model.inducing is not None or blocks is not None):
+        raise ValueError(
+            "MCMC() is for the full GP: leave inducing=None and blocks=None, or use PowerEP()"
+        )
     if isinstance(method, Laplace) and model.likelihood.latents > 1 and model.inducing is not None:
         raise ValueError(
             "Laplace's method for several classes is for the full GP: leave inducing=None, or use "
@@ -44,6 +49,27 @@ def check_model(model: AbstractModel, blocks: Any, method: Any) -> None:
         raise ValueError(
             "blocks change nothing in a full GP, which is exact; give the model inducing "
             "variables or leave blocks=None"
+        )
+
+
+def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: bool) -> None:
+    """Refuses models and data that `MCMC` is not for.
+
+    Raises:
+        ValueError: for several outputs, and an evidence that is not that of fixed parameters.
+        TypeError: in 32-bit mode.
+    """
+    outputs = data.rows.y.shape[-1]
+    if outputs > 1:
+        raise ValueError(f"MCMC() takes one output, y has {outputs}: fit a model to each")
+    if data.rows.x.dtype != np.float64:
+        raise TypeError(
+            "MCMC() needs 64-bit numbers: give float64 inside `with jax.enable_x64(True):`"
+        )
+    if learning and method.temperatures is not None:
+        raise ValueError(
+            "MCMC(temperatures=...) estimates the log evidence at fixed parameters: leave it out "
+            "in fit, and give it to cavity.infer with the fitted model"
         )
 
 

@@ -7,16 +7,19 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.inference.mcmc import MCMC
 from cavity.inference.methods import AbstractMethod, PowerEP, TiedPowerEP
 from cavity.learning.adam import Adam
 from cavity.learning.checks import (
     OutsideDomain,
     check_domains,
+    check_draws,
     check_model,
     check_shapes,
     without_effect,
 )
 from cavity.learning.data import Data, prepare
+from cavity.learning.draws import all_fixed, draw, weak_priors
 from cavity.learning.infer import (
     Inference,
     NumericalError,
@@ -24,6 +27,7 @@ from cavity.learning.infer import (
     culprit,
     described,
     first_jitter,
+    from_draws,
     infer_from,
     one_blas_thread,
 )
@@ -49,18 +53,19 @@ class FitResult(Inference):
     """A fitted model: an `Inference`, and how its parameters were learned.
 
     Attributes:
-        model: the model with its learned parameters.
-        objective: what was minimised, the negative log evidence minus log priors, in nats.
+        model: the model with its learned parameters; of draws with their medians.
+        objective: what was minimised, the negative log evidence minus log priors, in nats; None
+            for draws.
         history: the objective after each iteration of the best run.
-        n_iterations: iterations of the best run.
-        n_evaluations: evaluations of the objective in all runs.
+        n_iterations: iterations of the best run, or of each chain.
+        n_evaluations: evaluations of the objective in all runs, or of gradients in all chains.
         interrupted: whether learning was interrupted from the keyboard.
         bijections: the domains the parameters were learned in.
         priors: their priors.
     """
 
     model: AbstractModel
-    objective: float
+    objective: Any  # a float, or None
     history: tuple[float, ...]
     n_iterations: int
     n_evaluations: int
@@ -96,6 +101,10 @@ def fit(
 
     Learning starts from the parameters that the model has. It moves positive parameters on the
     logarithmic scale, each by a factor of at most 6e7.
+
+    With `method=cavity.MCMC()` parameters are drawn instead, and predictions average over them;
+    of the options below `priors`, `bijections` and `callback` apply, and `max_iterations=0`, which
+    keeps the parameters.
 
     Args:
         model: the model.
@@ -142,6 +151,13 @@ def fit(
     for maps, verb in zip(stages, _verbs(len(stages)), strict=True):
         check_domains(model, maps, verb)
     densities = flat(model) if priors is None else priors
+    if isinstance(method, MCMC):
+        if schedule:
+            raise ValueError("MCMC() draws all parameters at once: leave schedule=()")
+        check_draws(model, data, method, learning=True)
+        maps = all_fixed(last) if max_iterations == 0 else stages[-1]
+        level = first_jitter(model, jitter)
+        return _by_draws(model, data, method, maps, densities, level, callback)
     run = _Run(data, method, densities, max_iterations, tolerance, callback)
     with one_blas_thread():
         learned, minimum, jitter = run.all(
@@ -149,6 +165,40 @@ def fit(
         )
         result = infer_from(learned, data, method, jitter, run.found, learned=True)
     return _result(result, learned, minimum, stages[-1], densities)
+
+
+def _by_draws(
+    model: AbstractModel,
+    data: Data,
+    method: MCMC,
+    maps: Any,
+    densities: Any,
+    jitter: float,
+    callback: Callable[[Progress], None] | None,
+) -> FitResult:
+    """`fit` by draws of the parameters."""
+    proper = weak_priors(model, maps, densities, data)
+    with one_blas_thread():
+        drawn = draw(
+            model, data, method, maps=maps, densities=proper, jitter=jitter, callback=callback
+        )
+    if drawn is None:
+        raise NumericalError(culprit(model, data))
+    inference = from_draws(drawn)
+    shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
+    if drawn.interrupted:
+        shared["message"] = f"{INTERRUPTED}: {inference.message}"
+    return FitResult(
+        **shared,
+        model=drawn.model,
+        objective=None,
+        history=(),
+        n_iterations=drawn.iterations,
+        n_evaluations=drawn.steps,
+        interrupted=drawn.interrupted,
+        bijections=maps,
+        priors=proper,
+    )
 
 
 def _verbs(count: int) -> list[str]:

@@ -1,11 +1,7 @@
 """Inference at fixed parameters."""
 
-import contextlib
 import dataclasses
-import functools
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
@@ -16,13 +12,18 @@ import numpy as np
 from cavity.inference.energy import Sites, beliefs, empty_sites, energy
 from cavity.inference.factors import ExactFactor, SiteFactor
 from cavity.inference.leave_one_out import leave_one_out
+from cavity.inference.mcmc import MCMC
 from cavity.inference.methods import AbstractMethod, PowerEP, TiedPowerEP
 from cavity.inference.tied import tied_energy, tied_leave_one_out
-from cavity.learning.checks import check_domains, check_model, check_shapes
+from cavity.learning.chains import Chains
+from cavity.learning.checks import check_domains, check_draws, check_model, check_shapes
 from cavity.learning.data import Data, prepare
+from cavity.learning.draws import Drawn, all_fixed, draw
 from cavity.learning.optimise import StartFailed
 from cavity.learning.settle import EXACT, SiteReport, lay_out, no_sites, settle
+from cavity.learning.threads import one_blas_thread
 from cavity.learning.tied import Beliefs, counts, settle_tied
+from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.models.posteriors import posterior_of
@@ -31,6 +32,11 @@ from cavity.numerics.names import named
 from cavity.numerics.summary import table
 from cavity.numerics.types import Array, Scalar
 from cavity.numerics.words import counted
+from cavity.parameters import bijections
+from cavity.priors import flat
+
+# What is said of sites where there are none.
+BY_DRAWS = SiteReport(0, 0.0, 0, "mcmc")
 
 
 class NumericalError(RuntimeError):
@@ -43,7 +49,8 @@ class Inference:
 
     Attributes:
         posterior: the posterior process.
-        log_evidence: approximate log marginal likelihood, nats, summed over the data.
+        log_evidence: approximate log marginal likelihood, nats, summed over the data; None for
+            draws that were not asked for it.
         converged: whether the sites reached their tolerance.
         message: why it ended, in a sentence.
         jitter: share of the mean prior variance that was added to the covariance that had to be
@@ -51,16 +58,18 @@ class Inference:
         sites: how the sites came about.
         found: the sites themselves; None where every factor is exact; of tied factors the beliefs.
         left_out: what `leave_one_out` gives.
+        chains: the draws of `MCMC`, None for other methods.
     """
 
     posterior: AbstractPosterior
-    log_evidence: float
+    log_evidence: Any  # a float, or None
     converged: bool
     message: str
     jitter: float
     sites: SiteReport
     found: Any
     left_out: np.ndarray | None
+    chains: Chains | None = dataclasses.field(default=None, kw_only=True)
 
     def leave_one_out(self) -> np.ndarray:
         r"""Log predictive density of every output given all others, (N,) or (N, P), in nats.
@@ -71,11 +80,15 @@ class Inference:
         and mean field, whose sites are not what a row says.
 
         Raises:
-            ValueError: if rows share sites (blocks).
+            ValueError: if rows share sites (blocks), and for draws, which have no sites.
 
         References:
             Jylanki (2013), S24.
         """
+        if self.chains is not None:
+            raise ValueError(
+                "leaving out single rows needs sites, and draws have none: use PowerEP()"
+            )
         if self.left_out is None:
             raise ValueError("rows of a block share a site, so single rows cannot be left out")
         return self.left_out
@@ -87,66 +100,9 @@ class Inference:
 def described(result: Inference, parameters: str) -> str:
     """A result in a line, above the table of its parameters."""
     status = "converged" if result.converged else "not converged"
-    head = f"log evidence {result.log_evidence:.4f} nats, {status}: {result.message}"
-    return f"{head}\n{parameters}"
-
-
-@functools.cache
-def _controller() -> Any:
-    import scipy.linalg  # noqa: F401  JAX's LAPACK; the controller sees only what is loaded
-    import threadpoolctl
-
-    return threadpoolctl.ThreadpoolController()
-
-
-class _OneThread:
-    """The limit on BLAS threads: one for the whole process, so its users are counted."""
-
-    def __init__(self) -> None:
-        self.lock, self.users, self.restore = threading.Lock(), 0, _nothing
-
-    def enter(self) -> None:
-        with self.lock:
-            if self.users == 0:
-                limiter = _aside(lambda: _controller().limit(limits=1, user_api="blas"))
-                self.restore = limiter.restore_original_limits
-            self.users += 1
-
-    def leave(self) -> None:
-        with self.lock:
-            self.users -= 1
-            if self.users == 0:
-                _aside(self.restore)
-
-
-def _nothing() -> None:
-    """What there is to restore at first."""
-
-
-def _aside(work: Callable[[], Any]) -> Any:
-    """What a function gives in a thread of its own.
-
-    The thread that sets a limit owns it while it lives, and nobody else can restore it.
-    """
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
-
-
-_ONE_THREAD = _OneThread()
-
-
-@contextlib.contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """One BLAS thread inside: LAPACK's threads spin against JAX's and cost up to 700 times.
-
-    Several threads may be inside at once: the first one in sets the limit, the last one out
-    restores what was there.
-    """
-    _ONE_THREAD.enter()
-    try:
-        yield
-    finally:
-        _ONE_THREAD.leave()
+    value = result.log_evidence
+    known = "no log evidence" if value is None else f"log evidence {value:.4f} nats"
+    return f"{known}, {status}: {result.message}\n{parameters}"
 
 
 def infer(
@@ -198,7 +154,30 @@ def infer(
     model = as_dtype(model, data)
     check_shapes(model, data)
     check_domains(model)
-    return infer_from(model, data, method, first_jitter(model, jitter))
+    level = first_jitter(model, jitter)
+    if isinstance(method, MCMC):
+        check_draws(model, data, method, learning=False)
+        if not isinstance(model.likelihood, Gaussian):
+            return _by_draws(model, data, method, level)
+        method = PowerEP()  # exact
+    return infer_from(model, data, method, level)
+
+
+def _by_draws(model: AbstractModel, data: Data, method: MCMC, jitter: float) -> Inference:
+    still = {"maps": all_fixed(bijections(model)), "densities": flat(model)}
+    with one_blas_thread():
+        drawn = draw(model, data, method, jitter=jitter, **still)
+    if drawn is None:
+        raise NumericalError(culprit(model, data))
+    return from_draws(drawn)
+
+
+def from_draws(drawn: Drawn) -> Inference:
+    """The result of inference by draws."""
+    chains = drawn.chains
+    done, said = chains.converged and not drawn.interrupted, chains.message
+    found = (drawn.posterior, drawn.log_evidence, done, said, drawn.jitter, BY_DRAWS)
+    return Inference(*found, None, None, chains=chains)
 
 
 def first_jitter(model: AbstractModel, jitter: float) -> float:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from cavity.inference.mcmc import MCMC
 from cavity.inference.methods import PowerEP, TiedPowerEP
 from cavity.learning.fit import FitResult, fit
 from cavity.learning.infer import NumericalError
@@ -33,7 +34,7 @@ def fit_best(
     Raises:
         NumericalError: if the objective is undefined at every start.
     """
-    if len(starts) == 1 or max_iterations <= TRIAL or _by_adam(options.get("method")):
+    if len(starts) == 1 or max_iterations <= TRIAL or _of_fixed_length(options.get("method")):
         return fit(starts[0], X, y, max_iterations=max_iterations, **options)
     tried: list[FitResult] = []
     for number, start in enumerate(starts, 1):
@@ -62,11 +63,13 @@ def fit_best(
     )
 
 
-def _by_adam(method: Any) -> bool:
+def _of_fixed_length(method: Any) -> bool:
     """Whether learning makes a fixed number of steps, so that a trial is as long as all of it."""
     if isinstance(method, TiedPowerEP):
         return method.batch is not None
-    return isinstance(method, PowerEP) and method.interleaved is not None
+    return isinstance(method, MCMC) or (
+        isinstance(method, PowerEP) and method.interleaved is not None
+    )
 
 
 def _interrupted(best: FitResult, evaluations: int) -> FitResult:

@@ -3,6 +3,7 @@
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.binary import Bernoulli, BernoulliPredictive
 from cavity.likelihoods.counts import NegativeBinomial, Poisson
+from cavity.likelihoods.draws import DrawsPredictive
 from cavity.likelihoods.gaussian import Gaussian, NormalPredictive
 from cavity.likelihoods.heteroscedastic import HeteroscedasticGaussian
 from cavity.likelihoods.loglinear import AbstractLogLinear
@@ -33,6 +34,7 @@ __all__ = [
     "BernoulliPredictive",
     "Beta",
     "ClassPredictive",
+    "DrawsPredictive",
     "Exponential",
     "Gamma",
     "Gaussian",

@@ -15,7 +15,7 @@ from cavity.numerics import quadrature
 from cavity.numerics.powers import Power
 from cavity.numerics.quadrature import Landmark, Measure, Tilted
 from cavity.numerics.summary import table
-from cavity.numerics.types import Array, Bool, Float
+from cavity.numerics.types import Array, Bool, Float, PRNGKeyArray
 
 NONE: Side = {}
 
@@ -56,6 +56,8 @@ class AbstractLikelihood(eqx.Module):
         smooth: whether the log density has two derivatives in f everywhere.
         couples: whether inference may leave several latent functions dependent.
         sampled: whether moments are averages over points, whose curvature may have any sign.
+        mixes_scales: whether the density is a mixture of Gaussians about f over their variance,
+            which `draw_variance` then draws.
     """
 
     support: eqx.AbstractClassVar[Support]
@@ -64,6 +66,7 @@ class AbstractLikelihood(eqx.Module):
     smooth: ClassVar[bool] = True
     couples: ClassVar[bool] = False
     sampled: ClassVar[bool] = False
+    mixes_scales: ClassVar[bool] = False
 
     @property
     def latents(self) -> int:
@@ -138,6 +141,18 @@ class AbstractLikelihood(eqx.Module):
             NotImplementedError: where there is none.
         """
         raise NotImplementedError(f"{type(self).__name__} has no Gaussian lower bound")
+
+    def draw_variance(self, key: PRNGKeyArray, residual: Float[Array, " N"]) -> Float[Array, " N"]:
+        """A draw of the variance of each row's noise given the noise itself.
+
+        Args:
+            key: a random key.
+            residual: y minus f.
+
+        Raises:
+            NotImplementedError: where noise is no mixture of Gaussians (`mixes_scales`).
+        """
+        raise NotImplementedError(f"{type(self).__name__} is no mixture of Gaussians")
 
     @property
     def classes(self) -> int:

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
-from jax.scipy.special import ndtri
+from jax.scipy.special import ndtr, ndtri
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
 from cavity.likelihoods.predictive import AbstractPredictive, Side, check_outputs, levels
@@ -25,6 +25,10 @@ class NormalPredictive(AbstractPredictive):
     def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
         check_outputs(y, self.mean)
         return -0.5 * (LOG_2PI + jnp.log(self.var) + (y - self.mean) ** 2 / self.var)
+
+    def cdf(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Probability that outputs are at most y."""
+        return ndtr((y - self.mean) / jnp.sqrt(self.var))
 
     def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
         return self.mean + ndtri(levels(p, self.mean)) * jnp.sqrt(self.var)

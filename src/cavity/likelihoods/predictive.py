@@ -125,7 +125,7 @@ class MixturePredictive(AbstractPredictive):
         if self.likelihood.support.discrete:
             return self._count(p)
         # y = centre + unit sinh(t) on the line, y = unit e^t above zero
-        to_y, unit_slope = _scale(self.likelihood.support, self.mean, self.latent_var)
+        to_y, unit_slope = line_to_support(self.likelihood.support, self.mean, self.latent_var)
         reach = jnp.full_like(self.latent_mean, REACH)
 
         def halve(_: Array | int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -197,7 +197,7 @@ def _quantiles(predictive: Any, level: Array) -> Array:
     return one(level) if level.ndim == 0 else jax.lax.map(one, level)
 
 
-def _scale(support: Support, centre: Array, var: Array) -> tuple[Any, Any]:
+def line_to_support(support: Support, centre: Array, var: Array) -> tuple[Any, Any]:
     """A map from the line to the support, and its derivative."""
     if support is Support.REAL:
         unit = jnp.sqrt(var) + 1e-3 * (1.0 + jnp.abs(centre))
@@ -253,6 +253,16 @@ class GridPredictive(AbstractPredictive):
     def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
         check_levels(p)
         return _quantiles(self, jnp.asarray(p, self.mean.dtype))
+
+    def cdf(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Probability that outputs are at most y, between the outputs of the grid."""
+        after = jnp.clip(jnp.sum(self.grid <= y, axis=0)[None], 1, self.grid.shape[0] - 1)
+        y1, c1 = (jnp.take_along_axis(x, after, axis=0)[0] for x in (self.grid, self.cumulative))
+        before = after - 1
+        y0, c0 = (jnp.take_along_axis(x, before, axis=0)[0] for x in (self.grid, self.cumulative))
+        share = jnp.clip((y - y0) / jnp.where(y1 > y0, y1 - y0, 1.0), 0.0, 1.0)
+        share = jnp.floor(share) if self.likelihood.support.discrete else share
+        return jnp.where(y < self.grid[0], 0.0, c0 + share * (c1 - c0))
 
     def _quantile(self, level: Array) -> Array:
         index = jnp.sum(self.cumulative < level, axis=0)[None]
@@ -327,7 +337,7 @@ def _counts(density: Any, first: Array) -> tuple[Array, Array]:
 def _line(support: Support) -> tuple[Any, Any]:
     if support is Support.REAL:
         return lambda t: t, jnp.ones_like
-    return _scale(support, jnp.zeros(()), jnp.ones(()))
+    return line_to_support(support, jnp.zeros(()), jnp.ones(()))
 
 
 def _searched(log_density: Any, like: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 from jax.scipy.special import betainc, gammaln
 
@@ -10,8 +11,11 @@ from cavity.likelihoods.predictive import AbstractPredictive, MixturePredictive,
 from cavity.likelihoods.support import Support
 from cavity.numerics.powers import Power
 from cavity.numerics.quadrature import Landmark
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array, Float, PRNGKeyArray, Scalar
 from cavity.parameters import positive
+
+# Residuals are this far from zero at least, where variances given them are drawn.
+LEAST = 1e-10
 
 
 class StudentT(AbstractLikelihood):
@@ -36,6 +40,7 @@ class StudentT(AbstractLikelihood):
     df: Float[Array, ""] = positive()
 
     support: ClassVar[Support] = Support.REAL
+    mixes_scales: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):
         self.scale, self.df = scale, df
@@ -69,6 +74,12 @@ class StudentT(AbstractLikelihood):
         constant = self.log_prob(jnp.sqrt(square), jnp.zeros_like(y)) + 0.5 * precision * square
         return Bound(y, jnp.zeros_like(mean), precision, constant)
 
+    def draw_variance(self, key: PRNGKeyArray, residual: Float[Array, " N"]) -> Float[Array, " N"]:
+        # V | r = (νσ² + r²) / χ² with ν + 1 degrees of freedom
+        nu = self.df
+        chi2 = 2.0 * jax.random.gamma(key, 0.5 * (nu + 1.0), residual.shape, residual.dtype)
+        return (nu * self.scale**2 + residual**2) / chi2
+
     def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
         """Mean and variance of y given f; the variance is infinite where df is at most 2."""
         finite = self.df > 2.0
@@ -101,6 +112,7 @@ class Laplace(AbstractLikelihood):
     support: ClassVar[Support] = Support.REAL
     log_concave: ClassVar[bool] = True
     smooth: ClassVar[bool] = False
+    mixes_scales: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3):
         self.scale = scale
@@ -130,6 +142,14 @@ class Laplace(AbstractLikelihood):
         constant = -0.5 * reach / self.scale - jnp.log(2.0 * self.scale)
         return Bound(y, jnp.zeros_like(mean), precision, constant)
 
+    def draw_variance(self, key: PRNGKeyArray, residual: Float[Array, " N"]) -> Float[Array, " N"]:
+        # V is exponential with mean 2b²; 1/V | r is inverse Gaussian, mean 1/(b|r|), shape 1/b²
+        return 1.0 / _inverse_gaussian(
+            key,
+            1.0 / (self.scale * jnp.maximum(jnp.abs(residual), LEAST)),
+            jnp.asarray(1.0 / self.scale**2),
+        )
+
     def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
         """Mean and variance of y given f."""
         return f, jnp.broadcast_to(2.0 * self.scale**2, f.shape)
@@ -143,3 +163,15 @@ class Laplace(AbstractLikelihood):
     def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
         total = var + self.moments(mean)[1]
         return MixturePredictive(mean, total, self, mean, var, dict(side))
+
+
+def _inverse_gaussian(
+    key: PRNGKeyArray, mean: Float[Array, " N"], shape: Scalar
+) -> Float[Array, " N"]:
+    """Draws from inverse Gaussian distributions (Michael, Schucany and Haas, 1976)."""
+    normal, uniform = jax.random.split(key)
+    u = mean * jax.random.normal(normal, mean.shape, mean.dtype) ** 2 / shape
+    # the smaller root 1 + u/2 - √(u + u²/4), without cancellation
+    root = 1.0 / (1.0 + 0.5 * u + jnp.sqrt(u + 0.25 * u**2))
+    first = jax.random.uniform(uniform, mean.shape, mean.dtype) <= 1.0 / (1.0 + root)
+    return mean * jnp.where(first, root, 1.0 / root)

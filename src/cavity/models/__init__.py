@@ -1,6 +1,7 @@
 """Floor 3: models, and the processes that they become."""
 
 from cavity.models.base import AbstractModel
+from cavity.models.draws import DrawsPosterior
 from cavity.models.gp import GP
 from cavity.models.posterior import (
     AbstractPosterior,
@@ -15,6 +16,7 @@ __all__ = [
     "AbstractModel",
     "AbstractPosterior",
     "ClassesPosterior",
+    "DrawsPosterior",
     "FullPosterior",
     "LatentsPosterior",
     "SparsePosterior",

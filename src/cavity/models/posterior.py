@@ -147,8 +147,8 @@ class AbstractPosterior(eqx.Module):
         Raises:
             ValueError: if X is unusable, or noise variances are missing or unusable.
         """
-        mean, var = self._for_likelihood(X)
-        side: Any = check_side(rows, mean.shape[0])
+        X = self._inputs(X)
+        side: Any = check_side(rows, X.shape[0])
         check_side_names(side, self.model.likelihood.side, "this model")
         missing = [name for name in self.side if name not in side]
         if missing:
@@ -157,6 +157,11 @@ class AbstractPosterior(eqx.Module):
                 f"the model was fitted with a known {known} per row, so predicting y needs them "
                 f'too: pass rows={{"{missing[0]}": ...}}, or use marginals(X) for the function'
             )
+        return self._predicted(X, side)
+
+    def _predicted(self, X: Array, side: Any) -> AbstractPredictive:
+        """The predictive distribution at inputs and with side data that were checked."""
+        mean, var = self._for_likelihood(X)
         if self.model.likelihood.latents > 1:
             mean, var = mean.T, jnp.moveaxis(var, 0, -1)
         elif not self.single:

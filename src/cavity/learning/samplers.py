@@ -1,0 +1,208 @@
+"""Markov chains of several moves in turn, each chain adapting its own steps.
+
+A state is a dictionary of arrays. A move leaves the distribution that is drawn from invariant:
+NUTS on a part of the state (`Block`), or any draw that does (`Draw`). NUTS, its adaptation and
+elliptical slices are those of blackjax; what is here puts them in turns.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.numerics.types import Array, Scalar
+
+State = dict[str, Array]
+# What an iteration is for: step sizes, these and the metric, or draws.
+FAST, SLOW, DRAWING = 0, 1, 2
+# Trajectories have at most 2 to the power of this many steps.
+DOUBLINGS = 8
+FIRST_STEP = 0.2
+# Up to so many coordinates their correlations are adapted to as well.
+DENSE = 32
+
+
+class Block(NamedTuple):
+    """A part of the state that moves by NUTS.
+
+    Attributes:
+        read: the part as a vector.
+        write: the state with another vector in its place.
+        log_density: of a state, up to a constant.
+    """
+
+    read: Callable[[State], Array]
+    write: Callable[[State, Array], State]
+    log_density: Callable[[State], Scalar]
+
+
+class Draw(NamedTuple):
+    """A move without step sizes.
+
+    Attributes:
+        move: from a key and a state to the next state.
+    """
+
+    move: Callable[[Array, State], State]
+
+
+class Tuning(NamedTuple):
+    """What a block has learned of its step size and metric."""
+
+    step: Any
+    mass: Any
+
+
+def blackjax() -> Any:
+    """The package of samplers.
+
+    Raises:
+        ImportError: naming the extra, where it is not installed.
+    """
+    try:
+        import blackjax
+    except ImportError:
+        raise ImportError(
+            'the method MCMC needs blackjax, which is not installed: pip install "cavity[mcmc]"'
+        ) from None
+    return blackjax
+
+
+def _adaptation(size: int, acceptance: float) -> tuple[Any, Any]:
+    """Functions that adapt the step size, and the metric of so many coordinates."""
+    found = blackjax().adaptation
+    steps = found.step_size.dual_averaging_adaptation(acceptance)
+    return steps, found.mass_matrix.mass_matrix_adaptation(is_diagonal_matrix=size > DENSE)
+
+
+def untuned(block: Block, state: State, acceptance: float) -> Tuning:
+    """The tuning of a block before its first iteration."""
+    part = block.read(state)
+    steps, mass = _adaptation(part.size, acceptance)
+    return Tuning(steps[0](jnp.asarray(FIRST_STEP, part.dtype)), mass[0](part.size))
+
+
+def schedule(warmup: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
+    """What each iteration is for, and whether a window of adaptation ends with it."""
+    from blackjax.adaptation.window_adaptation import build_schedule
+
+    rows = np.asarray(build_schedule(warmup)).reshape(-1, 2) if warmup else np.zeros((0, 2))
+    stages = np.concatenate([rows[:, 0], np.full(draws, DRAWING)]).astype(int)
+    return stages, np.concatenate([rows[:, 1], np.zeros(draws)]).astype(bool)
+
+
+def _by_nuts(
+    block: Block,
+    key: Array,
+    state: State,
+    tuning: Tuning,
+    stage: Array,
+    ends: Array,
+    acceptance: float,
+) -> tuple[State, Tuning, dict[str, Array]]:
+    """One trajectory of a block, and what its tuning learned from it."""
+    nuts = blackjax().nuts
+
+    def log_density(part: Array) -> Scalar:
+        value = block.log_density(block.write(state, part))
+        return jnp.where(jnp.isnan(value), -jnp.inf, value)
+
+    start = nuts.init(block.read(state), log_density)
+    averaged = stage == DRAWING
+    size = jnp.where(averaged, tuning.step.log_step_size_avg, tuning.step.log_step_size)
+    metric = tuning.mass.inverse_mass_matrix
+    kernel = nuts.build_kernel()
+    found, info = kernel(key, start, log_density, jnp.exp(size), metric, DOUBLINGS)
+    rate = jnp.nan_to_num(info.acceptance_rate)
+    steps, mass = _adaptation(start.position.size, acceptance)
+    slow = stage == SLOW
+    metric = jax.lax.cond(slow, lambda m: mass[1](m, found.position), lambda m: m, tuning.mass)
+    step = jax.lax.cond(averaged, lambda s: s, lambda s: steps[1](s, rate), tuning.step)
+    metric = jax.lax.cond(ends, mass[2], lambda m: m, metric)
+    step = jax.lax.cond(ends, lambda s: steps[0](steps[2](s)), lambda s: s, step)
+    stats = {
+        "diverging": info.is_divergent,
+        "acceptance_rate": rate,
+        "n_steps": info.num_integration_steps,
+    }
+    return block.write(state, found.position), Tuning(step, metric), stats
+
+
+def elliptical_slices(
+    key: Array, position: Array, log_likelihood: Callable[[Array], Scalar], count: int
+) -> Array:
+    """A standard normal vector after so many elliptical slices under a likelihood."""
+    sampler = blackjax().elliptical_slice
+
+    def bounded(z: Array) -> Scalar:
+        value = log_likelihood(z)
+        return jnp.where(jnp.isnan(value), -jnp.inf, value)
+
+    kernel = sampler.build_kernel(jnp.ones_like(position), jnp.zeros_like(position))
+
+    def one(state: Any, key: Array) -> tuple[Any, None]:
+        return kernel(key, state, bounded)[0], None
+
+    start = sampler.init(position, bounded)
+    return jax.lax.scan(one, start, jax.random.split(key, count))[0].position
+
+
+@eqx.filter_jit
+def advance(
+    target: Any,
+    state: State,
+    tunings: list[Tuning | None],
+    key: Array,
+    stages: Array,
+    ends: Array,
+    acceptance: float,
+) -> tuple[State, list[Tuning | None], State, State]:
+    """Some iterations of one chain.
+
+    Args:
+        target: has `moves()`, and `log_density(state)`.
+        state: where the chain is.
+        tunings: of the blocks among the moves, None for the others.
+        key: a random key.
+        stages: what each iteration is for, (T,).
+        ends: whether a window of adaptation ends with it, (T,).
+        acceptance: what step sizes are adapted to.
+
+    Returns:
+        The state and tunings at the end, the states of all iterations, (T, ...), and
+        their statistics.
+    """
+    moves = target.moves()
+
+    def one(carry: tuple[State, list], inputs: Any) -> tuple[tuple[State, list], Any]:
+        state, tuned = carry
+        key, stage, end = inputs
+        stats: list[dict[str, Array]] = []
+        new = []
+        for move, tuning, own in zip(moves, tuned, jax.random.split(key, len(moves)), strict=True):
+            if isinstance(move, Draw):
+                state = move.move(own, state)
+            else:
+                given = (own, state, tuning, stage, end, acceptance)
+                state, tuning, found = _by_nuts(move, *given)
+                stats.append(found)
+            new.append(tuning)
+        return (state, new), (state, _together(stats, state) | {"lp": target.log_density(state)})
+
+    inputs = (jax.random.split(key, stages.shape[0]), stages, ends)
+    (state, tunings), (trace, stats) = jax.lax.scan(one, (state, tunings), inputs)
+    return state, tunings, trace, stats
+
+
+def _together(stats: list[dict[str, Array]], state: State) -> dict[str, Array]:
+    """The statistics of an iteration from those of its trajectories."""
+    if not stats:
+        return {}
+    return {
+        "diverging": jnp.any(jnp.stack([s["diverging"] for s in stats])),
+        "acceptance_rate": jnp.mean(jnp.stack([s["acceptance_rate"] for s in stats])),
+        "n_steps": jnp.sum(jnp.stack([s["n_steps"] for s in stats])),
+    }
