@@ -13,6 +13,7 @@ python -m benchmarks.robust_ep [--problems 500] [--hard 100] [--starts 20]
 """
 
 import argparse
+import itertools
 import time
 import warnings
 from typing import Any
@@ -163,6 +164,15 @@ def run(seed: int, power: float) -> dict:
     }
 
 
+def other_starts(count: int) -> None:
+    for start, power in itertools.product(range(-1, count), (1.0, 0.8)):
+        if not STARTS.has(start=start, power=f"{power:g}"):
+            with jax.enable_x64(True):
+                row = from_start(start, power)
+            STARTS.add(row)
+            print(row, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", type=int, default=500)
@@ -170,13 +180,7 @@ def main() -> None:
     parser.add_argument("--starts", type=int)
     asked = parser.parse_args()
     if asked.starts is not None:
-        for start in range(-1, asked.starts):
-            for power in (1.0, 0.8):
-                if not STARTS.has(start=start, power=f"{power:g}"):
-                    with jax.enable_x64(True):
-                        row = from_start(start, power)
-                    STARTS.add(row)
-                    print(row, flush=True)
+        other_starts(asked.starts)
         return
     seed = -1
     while True:

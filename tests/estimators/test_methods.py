@@ -130,7 +130,7 @@ WRONG = {
     ),
     "no name": (
         lambda: cavity.GPClassifier(method="ep").fit(X, LABELS),
-        r"method must be one of \['laplace', 'local_bound', 'mcmc', 'mean_field', 'power_ep', 'tied'\]",
+        r"must be one of \['laplace', 'local_bound', 'mcmc', 'mean_field', 'power_ep', 'tied'\]",
     ),
 }
 
