@@ -19,6 +19,7 @@ import warnings
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import cavity
@@ -117,12 +118,12 @@ def from_start(start: int, power: float) -> dict:
         ((store,),) = sites
         drawn = np.zeros((2, *store.shift.shape))
         drawn[:, : len(y), 0] = admissible(X, given, power, start)
-        sites = ((ScalarSites(*drawn),),)
+        sites = ((ScalarSites(jnp.asarray(drawn[0]), jnp.asarray(drawn[1])),),)
     data = prepare(X, y, power=power)
     typed: Any = as_dtype(model, data)
     with one_blas_thread():
-        found, report, done = settle(typed, data, cavity.PowerEP(), np.zeros(()), sites)
-    ((store,),) = found
+        found, report, done = settle(typed, data, cavity.PowerEP(), jnp.zeros(()), sites)
+    store: Any = jax.tree.leaves(found, is_leaf=lambda x: isinstance(x, ScalarSites))[0]
     shift, precision = (np.asarray(a)[: len(y), 0] for a in (store.shift, store.precision))
     gap = mismatch(X, y, given, shift, precision, power)
     return {

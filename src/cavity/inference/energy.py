@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from cavity.inference.absorb import absorb, absorbable
 from cavity.inference.factors import ExactFactor, Factor, SiteFactor
 from cavity.inference.graph import (
     AbstractBelief,
@@ -174,6 +175,8 @@ def _messages(
 ) -> list[tuple[int, Messages]]:
     if isinstance(factor, ExactFactor):
         variable = graph.variables[factor.edge.variable]
+        if absorbable(variable, factor):
+            return [(factor.edge.variable, absorb(factor))]
 
         def exact(rows: Rows) -> Messages:
             projection = factor.edge.view.project(rows)

@@ -58,10 +58,17 @@ class ExactFactor(eqx.Module):
         self, rows: Rows, projection: Projection
     ) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, " rows"]]:
         """Shift and precision of the sites of a chunk, and the log of their scales."""
-        power = self.power if rows.power is None else rows.power
-        exact = _exact_blocks if rows.blocked else _exact_rows
-        y = rows.y - projection.offset
-        return exact(y, rows.presence, self.noise_variance(**rows.columns), projection, power)
+        return exact_sites(rows, projection, self.noise_variance, self.power)
+
+
+def exact_sites(
+    rows: Rows, projection: Projection, noise_variance: Callable[..., Array], power: Power
+) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, " rows"]]:
+    """Shift and precision of the sites of a chunk of an `ExactFactor`, and the log scales."""
+    power = power if rows.power is None else rows.power
+    exact = _exact_blocks if rows.blocked else _exact_rows
+    y = rows.y - projection.offset
+    return exact(y, rows.presence, noise_variance(**rows.columns), projection, power)
 
 
 def _exact_rows(

@@ -46,6 +46,23 @@ class AbstractView(eqx.Module):
         """The projection of the variable that these rows see."""
 
 
+class AbstractWhitenedView(AbstractView):
+    r"""A view of whitened inducing variables, $\mathbf L^{-1} \mathbf u$.
+
+    To implement:
+        the fields, and `covariances(rows)`.
+    """
+
+    factor: eqx.AbstractVar[Float[Array, "M M"]]  # L
+    root: eqx.AbstractVar[Float[Array, "M M"]]  # L⁻¹
+
+    @abc.abstractmethod
+    def covariances(
+        self, rows: Rows
+    ) -> tuple[Float[Array, "M N"], Float[Array, " N"], Float[Array, "N P"]]:
+        """Covariances of u with the rows' functions, the prior variances and means of these."""
+
+
 class Messages(eqx.Module):
     """The product of Gaussian factors of a variable, with its scale.
 

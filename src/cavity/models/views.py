@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inducing.base import AbstractInducing, Points, covariance
-from cavity.inference.graph import AbstractView, Projection
+from cavity.inference.graph import AbstractWhitenedView, Projection
 from cavity.inference.rows import Rows
 from cavity.kernels.base import AbstractKernel
 from cavity.numerics.linalg import cholesky, inverse_lower, jittered
@@ -26,7 +26,7 @@ class OutputMean(eqx.Module):
         return jnp.broadcast_to(columns, (X.shape[0], self.outputs))
 
 
-class InducingView(AbstractView):
+class InducingView(AbstractWhitenedView):
     r"""Rows see whitened inducing variables $\mathbf v = \mathbf L^{-1} \mathbf u$.
 
     Loadings are $\mathbf A = \mathbf L^{-1} \mathbf K_{uf}$; what inducing variables do not
@@ -37,15 +37,21 @@ class InducingView(AbstractView):
     kernel: AbstractKernel
     inducing: AbstractInducing
     mean: OutputMean
+    factor: Float[Array, "M M"]  # L
     root: Float[Array, "M M"]  # L⁻¹
 
-    def project(self, rows: Rows) -> Projection:
+    def covariances(
+        self, rows: Rows
+    ) -> tuple[Float[Array, "M N"], Float[Array, " N"], Float[Array, "N P"]]:
         x = rows.x.reshape(-1, rows.x.shape[-1])
-        # A = L⁻¹ Kuf
-        A = self.root @ covariance(self.kernel, self.inducing, Points(x))
-        offset = self.mean(x)
+        cross = covariance(self.kernel, self.inducing, Points(x))
+        return cross, self.kernel.diag(x), self.mean(x)
+
+    def project(self, rows: Rows) -> Projection:
+        cross, variance, offset = self.covariances(rows)
+        A = self.root @ cross
         if not rows.blocked:
-            residual = jnp.maximum(self.kernel.diag(x) - jnp.sum(A**2, axis=0), 0.0)
+            residual = jnp.maximum(variance - jnp.sum(A**2, axis=0), 0.0)
             return Projection(A, residual, offset)
         shape = rows.x.shape[:2]
         A = A.reshape(A.shape[0], *shape)
@@ -64,5 +70,6 @@ def inducing_view(
     """The view of rows on whitened inducing variables, `jitter` relative to their variance."""
     Kuu = covariance(kernel, inducing, inducing)
     diag = kernel.diag(inducing.Z) if isinstance(inducing, Points) else jnp.diagonal(Kuu)
-    root = inverse_lower(cholesky(jittered(Kuu, jitter, diag)))
-    return InducingView(kernel, inducing, mean, root)
+    factor = cholesky(jittered(Kuu, jitter, diag))
+    root = inverse_lower(factor)
+    return InducingView(kernel=kernel, inducing=inducing, mean=mean, factor=factor, root=root)

@@ -40,7 +40,8 @@ def chunk_size(n: int, row_size: int = 1) -> int:
     return max(1 << (max(CHUNK // row_size, 1).bit_length() - 1), 1)
 
 
-def _split(rows: Any, chunk: int) -> Any:
+def split(rows: Any, chunk: int) -> Any:
+    """Rows as chunks: one axis more in front. Their number is a multiple of `chunk`."""
     return jax.tree.map(lambda x: x.reshape(-1, chunk, *x.shape[1:]), rows)
 
 
@@ -58,7 +59,7 @@ def sum_over_rows(fn: Callable[[Any], Any], rows: Any, chunk: int) -> Any:
     """
     if _length(rows) <= chunk:
         return fn(rows)
-    parts = _split(rows, chunk)
+    parts = split(rows, chunk)
 
     def step(total: Any, part: Any) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, total, fn(part)), None
@@ -73,5 +74,5 @@ def map_over_rows(fn: Callable[[Any], Any], rows: Any, chunk: int) -> Any:
     """`fn` of each chunk of rows, its results joined along the leading axis."""
     if _length(rows) <= chunk:
         return fn(rows)
-    out = jax.lax.map(fn, _split(rows, chunk))
+    out = jax.lax.map(fn, split(rows, chunk))
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), out)
