@@ -72,6 +72,7 @@ def test_report(done):
         (f"{FIT} --inducing 5", "leave --inducing out"),
         (f"{FIT} --target height", "one target"),
         (f"{FIT} --draws 5", "--draws"),
+        (f"{FIT.replace(' --method mcmc', '')} --draws 50", "with --method mcmc only"),
     ],
 )
 def test_refusals(here, command, message):

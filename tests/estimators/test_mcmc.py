@@ -7,6 +7,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import cavity
+from cavity.interfaces.fitted import diagnostics
+from cavity.learning.chains import chains_of
 from tests.estimators.problem import problem
 
 pytestmark = pytest.mark.x32
@@ -101,3 +103,22 @@ def test_file(student, tmp_path):
     with jax.enable_x64(True):
         for a, b in zip(found.marginals(NEW), student.posterior_.marginals(NEW), strict=True):
             np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_remembered_draws_are_in_the_units_of_the_data(rng):
+    """Heteroscedastic models are of outputs divided by their scale; what users see is not."""
+    model = cavity.GP(
+        (cavity.kernels.RBF(), cavity.kernels.RBF()),
+        cavity.likelihoods.HeteroscedasticGaussian(),
+        mean=(cavity.means.Constant(), cavity.means.Constant()),
+    )
+    names = ("kernel.0.variance", "kernel.0.lengthscale", "mean.0.value", "mean.1.value")
+    draws = {name: rng.standard_normal((2, 30)) for name in names}
+    chains = chains_of(draws, draws[names[0]][..., None], {"lp": draws[names[0]]})
+    found = diagnostics(chains, model, np.array([100.0]))
+    means = {row["name"]: row["mean"] for row in found["parameters"]}
+    expected = {name: values.mean() for name, values in draws.items()}
+    expected["kernel.0.variance"] *= 1e4
+    expected["mean.0.value"] *= 100.0
+    expected["mean.1.value"] += 2.0 * np.log(100.0)  # of the logarithm of a variance
+    assert means == pytest.approx(expected)

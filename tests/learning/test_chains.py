@@ -48,6 +48,15 @@ def test_chains_apart_have_not_converged(rng):
     assert "allow more draws" in chains.message
 
 
+def test_a_value_that_is_not_finite_has_not_converged(rng):
+    values = rng.standard_normal((4, 300))
+    functions = values[..., None].copy()
+    functions[0, 3, 0] = np.nan
+    found = chains_of({"a": values}, functions, {"lp": values})
+    assert not found.converged
+    assert np.isnan(found.worst[0])
+
+
 def test_divergences_count(chains):
     many = np.zeros((4, 300), bool)
     many[:, :10] = True

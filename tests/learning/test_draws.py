@@ -150,7 +150,7 @@ Y = {
 )
 def test_functions_and_evidence_against_quadrature(likelihood, y, rows):
     inputs, y = X[:rows], y[:rows]
-    method = MCMC(**QUICK, temperatures=6)
+    method = MCMC(**QUICK, temperatures=8)
     result = cavity.infer(cavity.GP(KERNEL, likelihood), inputs, y, method=method)
     evidence, mean, sd = by_quadrature(
         log_likelihood(likelihood, y), covariance(inputs), likelihood.latents
@@ -256,9 +256,11 @@ def test_refusals(monkeypatch):
     with pytest.raises(ValueError, match="one output, y has 2"):
         cavity.infer(model, X, np.column_stack([y, y]), method=MCMC())
     with pytest.raises(ValueError, match="at fixed parameters"):
-        cavity.fit(model, X, y, method=MCMC(temperatures=4))
+        cavity.fit(model, X, y, method=MCMC(temperatures=8))
     with pytest.raises(ValueError, match="leave schedule"):
         cavity.fit(model, X, y, method=MCMC(), schedule=[bijections(model)])
+    with pytest.raises(ValueError, match="the structure of the model"):
+        cavity.fit(model, X, y, method=MCMC(), priors=flat(cavity.GP(KERNEL, Gaussian())))
     with pytest.raises(ValueError, match="has no sites"):
         cavity.improve_marginals(model, X, y, X, method=MCMC())
     with pytest.raises(TypeError, match="64-bit"):
@@ -270,7 +272,14 @@ def test_refusals(monkeypatch):
 
 @pytest.mark.parametrize(
     "setting",
-    [{"draws": 5}, {"chains": 0}, {"keep": 10_000}, {"acceptance": 1.0}, {"temperatures": 1}],
+    [
+        {"draws": 5},
+        {"chains": 0},
+        {"keep": 10_000},
+        {"acceptance": 1.0},
+        {"temperatures": 7},
+        {"seed": 2**63},
+    ],
     ids=str,
 )
 def test_impossible_settings(setting):
@@ -300,3 +309,10 @@ def test_interrupts():
 
     with pytest.raises(KeyboardInterrupt):
         cavity.fit(model, X, Y["real"], callback=at_once, **setting)
+
+
+def test_steps_without_warm_up_are_short():
+    """The average that draws are made with starts at the first step, not at one."""
+    setting = MCMC(draws=60, warmup=0, chains=1, keep=20)
+    found = cavity.fit(cavity.GP(KERNEL, Gaussian(0.2)), X, Y["real"], method=setting)
+    assert np.mean(found.chains.stats["acceptance_rate"]) > 0.1

@@ -11,6 +11,10 @@ from cavity.likelihoods.base import AbstractLikelihood
 
 # Fewer draws than this in a chain say nothing of its convergence.
 LEAST_DRAWS = 20
+# With fewer steps to the posterior the scatter of chains does not show the error of the evidence.
+LEAST_TEMPERATURES = 8
+# Seeds are 32 bits wide.
+MOST_SEED = 2**32 - 1
 
 
 class MCMC(AbstractMethod):
@@ -38,7 +42,8 @@ class MCMC(AbstractMethod):
         acceptance: the mean acceptance that step sizes are adapted to; nearer to 1 where
             divergences are reported.
         temperatures: for `cavity.infer`, steps from the prior to the posterior for an estimate of
-            the log evidence by stepping stones, with its Monte Carlo error; None for no estimate.
+            the log evidence by stepping stones, with its Monte Carlo error, which too few steps
+            understate: eight or more. None for no estimate.
 
     References:
         Murray, Adams and MacKay (2010), elliptical slice sampling; Hoffman and Gelman (2014),
@@ -63,7 +68,7 @@ class MCMC(AbstractMethod):
     def __check_init__(self) -> None:
         least = {"draws": LEAST_DRAWS, "warmup": 0, "chains": 1, "keep": 1, "seed": 0}
         if self.temperatures is not None:
-            least["temperatures"] = 2
+            least["temperatures"] = LEAST_TEMPERATURES
         for name, lowest in least.items():
             value = getattr(self, name)
             whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -71,6 +76,8 @@ class MCMC(AbstractMethod):
                 raise ValueError(
                     f"{name} must be a whole number of at least {lowest}, given {value!r}"
                 )
+        if self.seed > MOST_SEED:
+            raise ValueError(f"seed must be at most {MOST_SEED}, given {self.seed}")
         number = isinstance(self.acceptance, float | np.floating)
         if not number or not 0.5 <= self.acceptance < 1.0:
             raise ValueError(f"acceptance must lie in [0.5, 1), given {self.acceptance!r}")

@@ -48,7 +48,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         max_iterations: iterations of one run at the most; 0 keeps the starting values.
         tolerance: a run ends when the objective falls by less than this many nats per iteration.
         jitter: share of the mean prior variance added to the inducing covariance.
-        random_state: seed or generator for everything random.
+        random_state: seed or generator for everything random; an `MCMC` object has its own seed.
 
     Attributes:
         classes_: the labels, sorted; columns of probabilities are in this order.

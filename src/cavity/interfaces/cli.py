@@ -81,7 +81,8 @@ Restarts = Annotated[
 ]
 Iterations = Annotated[int, typer.Option(metavar="N", min=1, help="Of one run, at the most.")]
 Draws = Annotated[
-    int, typer.Option(metavar="N", min=20, help="Of each of four chains, with --method mcmc.")
+    int | None,
+    typer.Option(metavar="N", min=20, help="Of each of four chains, with --method mcmc: 1000."),
 ]
 Quantiles = Annotated[str | None, _text("P,P,...", "Such as 0.05,0.95.")]
 Costs = Annotated[
@@ -144,7 +145,7 @@ def fit(
     seed: Seed = 0,
     restarts: Restarts = 0,
     max_iterations: Iterations = 1000,
-    draws: Draws = 1000,
+    draws: Draws = None,
     json: Json = False,
 ) -> None:
     """Fit a model to TABLE and write it; every column with no other role is an input."""

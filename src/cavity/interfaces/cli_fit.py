@@ -87,7 +87,7 @@ class Request:
     drop_missing: bool = False
     restarts: int = 0
     max_iterations: int = 1000
-    draws: int = 1000
+    draws: int | None = None
     mean: str = "constant"
 
 
@@ -103,6 +103,8 @@ def check(request: Request) -> None:
     _one_of("--method", request.method, METHODS)
     if request.method == "mcmc":
         _check_draws(request)
+    elif request.draws is not None:
+        raise usage("--draws", "draws are made with --method mcmc only")
     if request.method == "tied" and request.inducing == "full":
         raise usage("--inducing", "'tied' needs inducing points: a number, or auto")
     _one_of("--mean", request.mean, MEANS)
@@ -268,7 +270,8 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
         **settings,
     )
     y = train.y[:, 0] if train.y.shape[1] == 1 else train.y
-    with patient_interrupts() as interrupted, progress() as show, warnings.catch_warnings():
+    line = progress(evidence=request.method != "mcmc")
+    with patient_interrupts() as interrupted, line as show, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is said in our own way
 
         def callback(step: Progress) -> None:
@@ -287,9 +290,9 @@ def _method(request: Request) -> str | MCMC:
     """The method as the estimator takes it."""
     if request.method != "mcmc":
         return request.method
-    warmup = max(request.draws // 2, 1)
-    keep = min(200, 4 * request.draws)
-    return MCMC(draws=request.draws, warmup=warmup, keep=keep, seed=request.seed)
+    draws = 1000 if request.draws is None else request.draws
+    warmup, keep = max(draws // 2, 1), min(200, 4 * draws)
+    return MCMC(draws=draws, warmup=warmup, keep=keep, seed=request.seed)
 
 
 def _check_finite(estimator: AbstractEstimator) -> None:
@@ -331,7 +334,7 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> F
         "test": None,
     }
     if estimator.chains_ is not None:
-        record["mcmc"] = diagnostics(estimator.chains_)
+        record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
     moments = (y.mean(axis=0), y.var(axis=0))
     return Fitted(posterior, schema, record, scale, *moments)
 
@@ -372,7 +375,7 @@ def estimate_draws(session: Session, wanted: int | str | None, train: Encoded) -
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Callable[[Progress], None]]:
+def progress(*, evidence: bool) -> Iterator[Callable[[Progress], None]]:
     """A moving line on standard error, where that is a terminal; yields what to call."""
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -386,7 +389,7 @@ def progress() -> Iterator[Callable[[Progress], None]]:
         task = bar.add_task("compiling", total=None)
 
         def show(step: Progress) -> None:
-            done = f"iteration {step.iteration}, log evidence {-step.objective:.2f}"
-            bar.update(task, description=done)
+            value = f", log evidence {-step.objective:.2f}" if evidence else ""
+            bar.update(task, description=f"iteration {step.iteration}{value}")
 
         yield show

@@ -17,7 +17,7 @@ from cavity.interfaces.predictions import (
     predict_outputs,
 )
 from cavity.interfaces.schema import Encoded, Schema
-from cavity.learning.chains import Chains
+from cavity.learning.chains import Chains, summarised
 from cavity.learning.classification_metrics import classification_metrics
 from cavity.learning.infer import NumericalError, one_blas_thread
 from cavity.learning.metrics import LEVELS, Scores, average_metrics, regression_metrics
@@ -187,11 +187,19 @@ class Fitted:
         return cls(posterior, schema, record | {"parameters": values}, scale, y_mean, y_var)
 
 
-def diagnostics(chains: Chains) -> dict[str, Any]:
+def diagnostics(chains: Chains, model: Any, output_scale: np.ndarray) -> dict[str, Any]:
     """What is remembered of draws: how many, and how far they can be trusted, as JSON values.
 
-    Parameters are those of the model, of outputs that were divided by their scale.
+    Args:
+        chains: draws of the model's parameters.
+        model: any of the models, for the units of its parameters.
+        output_scale: divisor of the output, (1,).
     """
+    measured, latents = named(units(model)), model.likelihood.latents
+    moved = {
+        name: _in_units(name, values, measured[name], output_scale, latents)
+        for name, values in chains.parameters.items()
+    }
     count, draws = chains.stats["lp"].shape
     rhat, ess = chains.worst
     return {
@@ -200,7 +208,7 @@ def diagnostics(chains: Chains) -> dict[str, Any]:
         "rhat": rhat,
         "ess": ess,
         "divergences": chains.divergences,
-        "parameters": chains.summary(),
+        "parameters": summarised(moved, chains.rhat, chains.ess),
     }
 
 
@@ -257,11 +265,18 @@ def parameters(
     for name, value in named(model).items():
         if replaced and name == "likelihood.variance":
             continue
-        array, unit = np.asarray(value, float), measured[name]
-        if isinstance(unit, Units) and unit.output and np.any(output_scale != 1.0):
-            array = _unscaled(name, array, unit, output_scale, model.likelihood.latents)
-        found[name] = array.tolist()
+        array, latents = np.asarray(value, float), model.likelihood.latents
+        found[name] = _in_units(name, array, measured[name], output_scale, latents).tolist()
     return found
+
+
+def _in_units(
+    name: str, array: np.ndarray, unit: Any, scale: np.ndarray, latents: int
+) -> np.ndarray:
+    """A parameter in the units of the data, whether or not it is measured in those of outputs."""
+    if isinstance(unit, Units) and unit.output and np.any(scale != 1.0):
+        return _unscaled(name, array, unit, scale, latents)
+    return array
 
 
 def _unscaled(

@@ -59,7 +59,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         max_iterations: iterations of one run at the most; 0 keeps the starting values.
         tolerance: a run ends when the objective falls by less than this many nats per iteration.
         jitter: share of the mean prior variance added to the inducing covariance.
-        random_state: seed or generator for everything random.
+        random_state: seed or generator for everything random; an `MCMC` object has its own seed.
 
     Attributes:
         log_evidence_: approximate log marginal likelihood, nats, outputs in their own units;
@@ -76,7 +76,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         sites_: how the sites came about.
         interrupted_: whether fit was interrupted from the keyboard.
         posterior_: the posterior process, its arrays numpy float64.
-        chains_: the draws of the method "mcmc" with their diagnostics, None for other methods.
+        chains_: the draws of the method "mcmc" with their diagnostics, of outputs divided by
+            `output_scale_`; None for other methods.
         output_scale_: relative spread of each output; 1 for a single one, but with
             "heteroscedastic" its spread, where kernel and mean came without values.
         n_features_in_: number of input columns.

@@ -26,7 +26,8 @@ class Chains:
         latents: values of the latent functions at the rows that were observed, (chains, draws, N),
             of several functions (chains, draws, N, L).
         stats: of each draw, (chains, draws): "lp", the log density that was sampled, up to a
-            constant, and where NUTS made it "diverging", "acceptance_rate" and "n_steps".
+            constant (of noise that is a scale mixture that of the likelihood's parameters given
+            the function), and where NUTS made it "diverging", "acceptance_rate" and "n_steps".
         rhat: rank-normalised split R-hat by name; that of the latent functions under "f".
         ess: bulk effective sample sizes by name.
         log_evidence_error: standard error of the log evidence, where one was asked for.
@@ -50,8 +51,9 @@ class Chains:
     @property
     def worst(self) -> tuple[float, float]:
         """The largest R-hat and the smallest effective sample size."""
-        rhat = max(float(np.max(v)) for v in self.rhat.values())
-        return rhat, min(float(np.min(v)) for v in self.ess.values())
+        # numpy's extremes are NaN where any is, Python's only where the first is
+        rhat = np.max([np.max(v) for v in self.rhat.values()])
+        return float(rhat), float(np.min([np.min(v) for v in self.ess.values()]))
 
     @property
     def converged(self) -> bool:
@@ -128,7 +130,7 @@ def diagnosed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values: (chains, draws, ...).
 
     Returns:
-        Two arrays (...); NaN where all draws are the same.
+        Two arrays (...). Draws that never move have an infinite R-hat.
     """
     flat = values.reshape(*values.shape[:2], -1)
     # two entries at least, so that nothing but the axes of chains and draws goes

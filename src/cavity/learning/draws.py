@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.mcmc import MCMC
+from cavity.inference.mcmc import LEAST_DRAWS, MCMC
 from cavity.learning.chains import Chains, chains_of
 from cavity.learning.data import Data
 from cavity.learning.evidence import stepping_stones
@@ -32,7 +32,7 @@ from cavity.models.draws import DrawsPosterior
 from cavity.numerics.linalg import cholesky, escalate
 from cavity.numerics.types import Array
 from cavity.parameters import FIXED, Bijection, Interval, Positive, entries, free_parts, to_real
-from cavity.priors import Flat, LogNormal, Normal
+from cavity.priors import Flat, LogNormal, Normal, log_prior
 
 # The share of the mean prior variance that is added at least to covariances of functions.
 LEAST_JITTER = 1e-8
@@ -88,6 +88,7 @@ def weak_priors(model: AbstractModel, maps: Any, densities: Any, data: Data) -> 
         densities: priors.
         data: prepared data, which give the units.
     """
+    log_prior(model, densities)  # refuses another structure, and what is no prior
     scales = coordinate_scales(model, maps, data.rows)
     found, start = [], 0
     pairs = zip(entries(model, maps), jax.tree.leaves(densities, is_leaf=_is_prior), strict=True)
@@ -257,7 +258,8 @@ class _Run:
                 carry = self._part(carry, key, stages[part], ends[part])
                 self._report(began, len(stages))
         except KeyboardInterrupt:
-            if self.done - method.warmup < method.keep:
+            made = self.done - method.warmup
+            if made < LEAST_DRAWS or made * method.chains < method.keep:
                 raise
             return True
         return False

@@ -19,7 +19,7 @@ CROWDING = 3.0
 BETWEEN = 5
 
 
-def stepping_stones(target: Any, method: MCMC) -> tuple[float, float]:
+def stepping_stones(target: Any, method: MCMC) -> tuple[float, float | None]:
     r"""The log evidence at fixed parameters, and its standard error.
 
     $$\log Z = \log Z_0 + \sum_k \log \mathbb E_{p_k}\Big[\Big(\frac{p(\mathbf y \mid \mathbf f)}
@@ -51,8 +51,8 @@ def stepping_stones(target: Any, method: MCMC) -> tuple[float, float]:
     for chain in range(method.chains):
         key = jax.random.fold_in(jax.random.key(method.seed), 1_000_000 + chain)
         each.append(float(_one(whitened, inverse, key, method.warmup, method.draws)))
-    error = np.std(each, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
-    return float(np.mean(each)), float(error)
+    error = float(np.std(each, ddof=1) / np.sqrt(len(each))) if len(each) > 1 else None
+    return float(np.mean(each)), error
 
 
 @eqx.filter_jit

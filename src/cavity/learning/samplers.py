@@ -82,7 +82,10 @@ def untuned(block: Block, state: State, acceptance: float) -> Tuning:
     """The tuning of a block before its first iteration."""
     part = block.read(state)
     steps, mass = _adaptation(part.size, acceptance)
-    return Tuning(steps[0](jnp.asarray(FIRST_STEP, part.dtype)), mass[0](part.size))
+    first = jnp.asarray(FIRST_STEP, part.dtype)
+    # the average begins there too: without warm-up it is what draws are made with
+    step = steps[0](first)._replace(log_step_size_avg=jnp.log(first))
+    return Tuning(step, mass[0](part.size))
 
 
 def schedule(warmup: int, draws: int) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from cavity.numerics.quadrature import Landmark
 from cavity.numerics.types import Array, Float, PRNGKeyArray, Scalar
 from cavity.parameters import positive
 
-# Residuals are this far from zero at least, where variances given them are drawn.
+# Residuals are this many scales from zero at least, where variances given them are drawn.
 LEAST = 1e-10
 
 
@@ -146,7 +146,7 @@ class Laplace(AbstractLikelihood):
         # V is exponential with mean 2b²; 1/V | r is inverse Gaussian, mean 1/(b|r|), shape 1/b²
         return 1.0 / _inverse_gaussian(
             key,
-            1.0 / (self.scale * jnp.maximum(jnp.abs(residual), LEAST)),
+            1.0 / (self.scale * jnp.maximum(jnp.abs(residual), LEAST * self.scale)),
             jnp.asarray(1.0 / self.scale**2),
         )
 
