@@ -1,5 +1,7 @@
 """Peak resident memory and time of a fit, in a process of its own.
 
+With `--evaluation` of a single value and gradient, compilation included.
+
 python -m benchmarks.memory [--rows 100000] [--inputs 8] [--inducing 200] [--iterations 20]
 """
 
@@ -30,12 +32,41 @@ peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 print(json.dumps({"seconds": seconds, "evaluations": model.n_evaluations_, "peak_gb": peak}))
 """
 
+EVALUATION = Table("memory_evaluation.csv", ("rows", "inputs", "M", "power"))
+EVALUATION_CHILD = """
+import json, resource, sys, time
+import jax
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+import cavity
+from cavity.learning.data import prepare
+from cavity.learning.infer import as_dtype, one_blas_thread
+from cavity.learning.objective import Objective
 
-def measure(rows: int, inputs: int, M: int, power: float, iterations: int) -> dict:
-    """One fit in a fresh process: seconds, evaluations, and peak resident memory in GB."""
+rows, inputs, M, _, power = map(float, sys.argv[1:])
+r = np.random.default_rng(0)
+X, Z = r.standard_normal((int(rows), int(inputs))), r.standard_normal((int(M), int(inputs)))
+y = np.sin(X @ r.standard_normal(int(inputs))) + 0.1 * r.standard_normal(int(rows))
+kernel = cavity.kernels.RBF(1.0, np.ones(int(inputs)))
+model = cavity.GP(kernel, cavity.likelihoods.Gaussian(), cavity.inducing.Points(Z))
+data = prepare(X, y, power=power)
+start = time.perf_counter()
+evaluate = Objective(as_dtype(model, data), data)
+with one_blas_thread():
+    evaluate(np.zeros(evaluate.size))
+seconds = time.perf_counter() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+print(json.dumps({"seconds": seconds, "peak_gb": peak}))
+"""
+
+
+def measure(
+    rows: int, inputs: int, M: int, power: float, iterations: int, child: str = CHILD
+) -> dict:
+    """What a fresh process finds: seconds, evaluations, and peak resident memory in GB."""
     arguments = map(str, (rows, inputs, M, iterations, power))
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, *arguments], check=True, capture_output=True, text=True
+        [sys.executable, "-c", child, *arguments], check=True, capture_output=True, text=True
     )
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -46,12 +77,14 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=8)
     parser.add_argument("--inducing", type=int, default=200)
     parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--evaluation", action="store_true")
     options = parser.parse_args()
     for power in (0.0, 0.5):
         key = {"rows": options.rows, "inputs": options.inputs, "M": options.inducing}
-        found = measure(**key, power=power, iterations=options.iterations)
-        print(key | {"power": power} | found)
-        TABLE.add(key | {"power": power} | found)
+        child, table = (EVALUATION_CHILD, EVALUATION) if options.evaluation else (CHILD, TABLE)
+        found = measure(**key, power=power, iterations=options.iterations, child=child)
+        print(key | {"power": power} | found, flush=True)
+        table.add(key | {"power": power} | found)
 
 
 if __name__ == "__main__":
