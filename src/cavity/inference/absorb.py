@@ -109,7 +109,7 @@ def _absorbed_backward(
         lambda x, d: jnp.zeros_like(x) if d is None else d,
         total,
         slope,
-        is_leaf=lambda x: x is None,
+        is_leaf=_is_none,
     )
     (view, noise), (moved, noise_moved) = own, perturbed
     moved = eqx.tree_at(lambda v: (v.factor, v.root), moved, (False, False))

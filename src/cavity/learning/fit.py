@@ -309,6 +309,8 @@ class _Run:
             if minimum.interrupted or objective.jitter == jitter:
                 break
             jitter, before = objective.jitter, minimum
+            if isinstance(objective, Objective):
+                objective.sites = objective.empty  # those at hand are of the last point tried
             minimum = self._search(objective, before.x)
             changes: dict[str, Any] = {"evaluations": before.evaluations + minimum.evaluations}
             stuck = not minimum.interrupted and minimum.iterations < self.max_iterations
