@@ -257,8 +257,8 @@ def test_an_interrupt_between_runs_keeps_the_finished_one(monkeypatch):
     """At the first evaluation of a restart there is nothing of its own to keep."""
     X, y = np.linspace(0, 3, 20)[:, None], np.sin(np.linspace(0, 3, 20))
     model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Gaussian())
-    fit_module = importlib.import_module("cavity.learning.fit")
-    once, runs = fit_module._Run.once, []
+    runs_module = importlib.import_module("cavity.learning.runs")
+    once, runs = runs_module.Run.once, []
 
     def interrupted_later(self, *arguments):
         runs.append(arguments)
@@ -266,7 +266,7 @@ def test_an_interrupt_between_runs_keeps_the_finished_one(monkeypatch):
             raise KeyboardInterrupt
         return once(self, *arguments)
 
-    monkeypatch.setattr(fit_module._Run, "once", interrupted_later)
+    monkeypatch.setattr(runs_module.Run, "once", interrupted_later)
     result = cavity.fit(model, X, y, n_restarts=2, max_iterations=3)
     assert result.interrupted
     assert not result.converged

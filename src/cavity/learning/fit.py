@@ -4,14 +4,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
-import numpy as np
-
 from cavity.inference.mcmc import MCMC
-from cavity.inference.methods import AbstractMethod, PowerEP, TiedPowerEP
-from cavity.learning.adam import Adam
+from cavity.inference.methods import AbstractMethod, PowerEP
 from cavity.learning.checks import (
-    OutsideDomain,
     check_domains,
     check_draws,
     check_model,
@@ -31,21 +26,12 @@ from cavity.learning.infer import (
     infer_from,
     one_blas_thread,
 )
-from cavity.learning.interleaved import Interleaved
-from cavity.learning.objective import Objective
-from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed, minimise
-from cavity.learning.tied import TiedObjective, search
+from cavity.learning.optimise import INTERRUPTED, Minimum, Progress
+from cavity.learning.runs import Run, verbs
 from cavity.models.base import AbstractModel
 from cavity.numerics.summary import table
-from cavity.parameters import Positive, free_parts, from_real, to_real
 from cavity.parameters import bijections as default_bijections
 from cavity.priors import flat, log_prior
-
-# The tolerance is meant for up to this many outputs.
-TOLERANT = 500
-# What sites are found to while learning, in deviations: the energy is stationary in them, so its
-# error is of the order of the square.
-LEARNING = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +134,7 @@ def fit(
     check_shapes(model, data)
     last = default_bijections(model) if bijections is None else bijections
     stages = tuple(without_effect(model, maps, data) for maps in (*schedule, last))
-    for maps, verb in zip(stages, _verbs(len(stages)), strict=True):
+    for maps, verb in zip(stages, verbs(len(stages)), strict=True):
         check_domains(model, maps, verb)
     densities = flat(model) if priors is None else priors
     if isinstance(method, MCMC):
@@ -158,7 +144,7 @@ def fit(
         maps = all_fixed(last) if max_iterations == 0 else stages[-1]
         level = first_jitter(model, jitter)
         return _by_draws(model, data, method, maps, densities, level, callback)
-    run = _Run(data, method, densities, max_iterations, tolerance, callback)
+    run = Run(data, method, densities, max_iterations, tolerance, callback)
     with one_blas_thread():
         learned, minimum, jitter = run.all(
             model, stages, first_jitter(model, jitter), n_restarts, seed
@@ -201,14 +187,6 @@ def _by_draws(
     )
 
 
-def _verbs(count: int) -> list[str]:
-    """What parameters do in each stage of learning, for messages."""
-    if count == 1:
-        return ["starts at"]
-    early = (f"starts stage {i} of the schedule at" for i in range(1, count))
-    return [*early, "starts the last stage at"]
-
-
 def _result(
     inference: Inference, model: AbstractModel, minimum: Minimum, maps: Any, densities: Any
 ) -> FitResult:
@@ -226,160 +204,3 @@ def _result(
         bijections=maps,
         priors=densities,
     )
-
-
-@dataclasses.dataclass
-class _Run:
-    """Runs of the optimiser on one data set."""
-
-    data: Data
-    method: AbstractMethod
-    densities: Any
-    max_iterations: int
-    tolerance: float
-    callback: Callable[[Progress], None] | None
-    found: Any = None  # sites, or beliefs of tied factors, where the last search ended
-
-    def all(
-        self,
-        model: AbstractModel,
-        stages: tuple[Any, ...],
-        jitter: float,
-        n_restarts: int,
-        seed: int,
-    ) -> tuple[AbstractModel, Minimum, float]:
-        """The best of the run from the model's parameters and of perturbed ones."""
-        random = np.random.default_rng(seed)
-        best: tuple[AbstractModel, Minimum, float] | None = None
-        evaluations, kept = 0, None
-        for restart in range(n_restarts + 1):
-            self.found = None
-            start = model if restart == 0 else _perturbed(model, stages[-1], random)
-            try:
-                found = self.staged(start, stages, jitter)
-            except StartFailed:
-                if restart == 0:
-                    raise NumericalError(culprit(model, self.data)) from None
-                continue
-            except (NumericalError, OutsideDomain):
-                if restart == 0:
-                    raise
-                continue
-            except KeyboardInterrupt:
-                if best is None:
-                    raise
-                best = (best[0], _interrupted(best[1]), best[2])
-                break
-            evaluations += found[1].evaluations
-            if best is None or found[1].objective < best[1].objective:
-                best, kept = found, self.found
-            if found[1].interrupted:
-                break
-        assert best is not None
-        self.found = kept
-        return best[0], dataclasses.replace(best[1], evaluations=evaluations), best[2]
-
-    def staged(
-        self, model: AbstractModel, stages: tuple[Any, ...], jitter: float
-    ) -> tuple[AbstractModel, Minimum, float]:
-        """One run through the stages of a schedule."""
-        minimum, evaluations = None, 0
-        for maps, verb in zip(stages, _verbs(len(stages)), strict=True):
-            check_domains(model, maps, verb)
-            try:
-                model, minimum, jitter = self.once(model, maps, jitter)
-            except KeyboardInterrupt:
-                if minimum is None:
-                    raise
-                minimum = _interrupted(minimum)
-                break
-            evaluations += minimum.evaluations
-            if minimum.interrupted:
-                break
-        assert minimum is not None
-        return model, dataclasses.replace(minimum, evaluations=evaluations), jitter
-
-    def once(
-        self, model: AbstractModel, maps: Any, jitter: float
-    ) -> tuple[AbstractModel, Minimum, float]:
-        """One stage; run again from its best point where the jitter had to be raised."""
-        objective = self._objective(model, maps, jitter)
-        minimum = self._search(objective, objective.first)
-        for _ in range(3):
-            if minimum.interrupted or objective.jitter == jitter:
-                break
-            jitter, before = objective.jitter, minimum
-            if isinstance(objective, Objective):
-                objective.sites = objective.empty  # those at hand are of the last point tried
-            minimum = self._search(objective, before.x)
-            changes: dict[str, Any] = {"evaluations": before.evaluations + minimum.evaluations}
-            stuck = not minimum.interrupted and minimum.iterations < self.max_iterations
-            if before.converged and stuck and not minimum.converged:
-                changes |= {"converged": True, "message": before.message}
-            minimum = dataclasses.replace(minimum, **changes)
-        if isinstance(objective, TiedObjective):
-            self.found = objective.beliefs(minimum.x)
-        else:
-            self.found = objective.sites
-        return objective.model(minimum.x), minimum, objective.jitter
-
-    def _objective(
-        self, model: AbstractModel, maps: Any, jitter: float
-    ) -> Objective | TiedObjective:
-        settings = {"maps": maps, "densities": self.densities, "jitter": jitter}
-        if isinstance(self.method, TiedPowerEP):
-            start = {"beliefs": self.found, **settings}
-            return TiedObjective(model, self.data, self.method, **start)
-        loose = max(self.method.tolerance, LEARNING)
-        method = dataclasses.replace(self.method, tolerance=loose)
-        return Objective(model, self.data, method=method, **settings)
-
-    def _interleaves(self, objective: Objective) -> bool:
-        """Whether sites and parameters are to move in turn: where there are sites."""
-        asked = isinstance(self.method, PowerEP) and self.method.interleaved is not None
-        return asked and objective.empty is not None and objective.size > 0
-
-    def _interleave(self, objective: Objective, x: np.ndarray) -> Minimum:
-        method = self.method
-        assert isinstance(method, PowerEP)
-        assert method.interleaved is not None
-        batch = None if objective.start.inducing is None else method.batch
-        steps = (method.interleaved, method.learning_rate, batch)
-        return Adam(Interleaved(objective), x, *steps, 0, self.callback).run()
-
-    def _search(self, objective: Objective | TiedObjective, x: np.ndarray) -> Minimum:
-        limits: dict[str, Any] = {
-            "max_iterations": self.max_iterations,
-            "tolerance": self.tolerance * max(1.0, self.data.count / TOLERANT),
-            "callback": self.callback,
-        }
-        try:
-            if isinstance(objective, TiedObjective):
-                return search(objective, x, **limits)
-            if self._interleaves(objective):
-                return self._interleave(objective, x)
-            return minimise(objective, x, bounds=objective.bounds, **limits)
-        except StartFailed:
-            if not objective.finite_value:
-                raise
-            raise NumericalError(
-                "the objective is finite where learning starts, but its gradient is not; start "
-                "from other parameter values, and check the gradient of kernels of your own"
-            ) from None
-
-
-def _interrupted(minimum: Minimum) -> Minimum:
-    """A finished run that stands for one that was interrupted before its first evaluation."""
-    changes: dict[str, Any] = {"converged": False, "interrupted": True, "message": INTERRUPTED}
-    return dataclasses.replace(minimum, **changes)
-
-
-def _perturbed(model: AbstractModel, maps: Any, random: np.random.Generator) -> AbstractModel:
-    """The model with every logarithm of a free positive parameter moved by a standard normal."""
-    real = np.asarray(to_real(model, maps))
-    parts = free_parts(model, maps)
-    moves = [
-        random.standard_normal(np.size(value)) * isinstance(b, Positive) for value, b in parts
-    ]
-    moved = real + np.concatenate([*moves, np.zeros(0)])
-    return from_real(jnp.asarray(moved, real.dtype), model, maps)
