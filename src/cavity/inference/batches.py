@@ -23,7 +23,7 @@ def in_batches(
     *,
     batch: int,
     step: float | None,
-    tolerance: float,
+    tolerance: float | Array,
     max_sweeps: int,
 ) -> tuple[Sites, SweepRecord]:
     """Sweeps in which some rows at a time move together, until nothing changes any more.

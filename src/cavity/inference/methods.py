@@ -1,6 +1,7 @@
 """Inference methods: what stands in the place of a likelihood term, and how sites are found."""
 
 import abc
+import dataclasses
 from typing import ClassVar
 
 import equinox as eqx
@@ -51,6 +52,10 @@ class AbstractMethod(eqx.Module):
     @abc.abstractmethod
     def check(self, likelihood: AbstractLikelihood) -> None:
         """Raises ValueError for a likelihood that the method cannot work with."""
+
+    def program(self) -> "AbstractMethod":
+        """The method as programs are compiled for, which take the tolerance as a number."""
+        return dataclasses.replace(self, tolerance=1.0)  # type: ignore[type-var]
 
     def couples(self, likelihood: AbstractLikelihood) -> bool:
         """Whether the posterior keeps several latent functions of a row dependent."""

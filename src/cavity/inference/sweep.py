@@ -79,7 +79,7 @@ def parallel(
     sites: Sites,
     *,
     step: Power | None,
-    tolerance: float,
+    tolerance: float | Array,
     max_sweeps: int,
 ) -> tuple[Sites, SweepRecord]:
     """Parallel sweeps until a further one would change no moment by more than `tolerance`.
@@ -148,7 +148,7 @@ def parallel(
 
 
 def descend(
-    graph: Graph, sites: Sites, *, tolerance: float, max_sweeps: int
+    graph: Graph, sites: Sites, *, tolerance: float | Array, max_sweeps: int
 ) -> tuple[Sites, SweepRecord]:
     """Parallel sweeps, each shortened until the energy falls: for power 0, where it is a bound.
 

@@ -5,7 +5,6 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +16,7 @@ from cavity.likelihoods.draws import DrawsPredictive
 from cavity.likelihoods.multiclass import AbstractClasses
 from cavity.models.draws import DrawsPosterior
 from cavity.models.posterior import LatentsPosterior
+from cavity.numerics.compiled import compiled
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Predictions:
         ]
 
 
-@eqx.filter_jit
+@compiled
 def _log_densities(predictive: AbstractPredictive, y: Any) -> Any:
     quick = isinstance(predictive, DrawsPredictive)
     return jax.lax.map(predictive.rough_log_density if quick else predictive.log_density, y)

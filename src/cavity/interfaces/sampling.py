@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
 from cavity.learning.infer import one_blas_thread
 from cavity.learning.tabulated import likeliest, tabulate
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.numerics.compiled import compiled
 
 # Draws worked on at a time.
 BATCH = 20_000
@@ -75,6 +75,6 @@ def _drawn(likelihood: Any, f: np.ndarray, side: Any, levels: np.ndarray) -> np.
     return table.quantile_of_each(levels)
 
 
-@eqx.filter_jit
+@compiled
 def _log_prob(likelihood: Any, f: Any, y: Any, side: Any) -> Any:
     return likelihood.log_prob(f, y, **side)

@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.learning.samplers import blackjax
+from cavity.numerics.compiled import compiled
 from cavity.numerics.types import Array
 from cavity.numerics.words import counted
 
@@ -139,7 +139,7 @@ def diagnosed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rhat, ess
 
 
-@eqx.filter_jit
+@compiled
 def _diagnosed(draws: Array) -> tuple[Array, Array]:
     known = blackjax().diagnostics
     return known.rhat(draws), known.ess_bulk(draws)

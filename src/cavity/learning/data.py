@@ -17,6 +17,7 @@ from cavity.numerics.checks import (
     check_magnitude,
     check_side,
 )
+from cavity.numerics.compiled import compiled
 from cavity.numerics.rows import chunk_size, padded_size, repeating_size
 from cavity.numerics.types import Array
 from cavity.numerics.words import counted
@@ -46,7 +47,7 @@ class Data(eqx.Module):
         return float(np.sum(np.broadcast_to(presence, self.rows.y.shape)))
 
 
-@eqx.filter_jit
+@compiled
 def some_rows(data: Data, index: Array) -> Data:
     """Some rows of prepared data, without blocks."""
     rows = jax.tree.map(lambda x: x[index], data.rows)

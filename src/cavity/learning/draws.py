@@ -29,6 +29,7 @@ from cavity.learning.targets import (
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
 from cavity.models.draws import DrawsPosterior
+from cavity.numerics.compiled import compiled
 from cavity.numerics.linalg import cholesky, escalate
 from cavity.numerics.types import Array
 from cavity.parameters import FIXED, Bijection, Interval, Positive, entries, free_parts, to_real
@@ -163,7 +164,7 @@ def target_of(problem: Problem) -> Any:
     return Whitened(problem, precision, shift, likelihood.smooth, basis)
 
 
-@eqx.filter_jit
+@compiled
 def _begun(target: Any, key: Array, x: Array) -> tuple[State, Array]:
     state = target.start(key, x)
     return state, target.log_density(state)
@@ -326,7 +327,7 @@ def _gathered(
     return Drawn(typical, posterior, chains, value, jitter, *counts, interrupted)
 
 
-@eqx.filter_jit
+@compiled
 def _posterior(target: Any, states: State) -> tuple[AbstractModel, Array, Array | None]:
     """Models, weights and noise of draws, along a first axis."""
     problem = target.problem

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +10,7 @@ from jax.scipy.special import logsumexp
 from cavity.inference.mcmc import MCMC
 from cavity.learning.samplers import elliptical_slices
 from cavity.learning.targets import Whitened, fixed_basis, sites_about_mode
+from cavity.numerics.compiled import compiled
 from cavity.numerics.types import Array
 
 # Temperatures crowd where there is least of the likelihood, as the power of even steps.
@@ -55,7 +55,7 @@ def stepping_stones(target: Any, method: MCMC) -> tuple[float, float | None]:
     return float(np.mean(each)), error
 
 
-@eqx.filter_jit
+@compiled
 def _one(target: Whitened, inverse: Array, key: Array, warmup: int, draws: int) -> Array:
     """The estimate of one chain at each temperature, each from a draw of the one before."""
     basis, shape = target.basis, target.shift.shape

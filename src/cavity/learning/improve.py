@@ -13,7 +13,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,6 +43,7 @@ from cavity.numerics.checks import (
     check_side,
     check_side_names,
 )
+from cavity.numerics.compiled import compiled
 from cavity.numerics.types import Array, Float, Scalar
 
 # Values of the function, in deviations of its Gaussian marginal.
@@ -185,7 +185,7 @@ def improve_marginals(
     return found
 
 
-@eqx.filter_jit
+@compiled
 def _corrected(
     model: AbstractModel,
     data: Data,

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel
+from cavity.numerics.compiled import compiled
 from cavity.numerics.rows import padded_size
 from cavity.numerics.types import Array
 
@@ -62,12 +62,12 @@ def select_inducing(
     return distinct[np.concatenate([pivots, more])]
 
 
-@eqx.filter_jit
+@compiled
 def _column(kernel: AbstractKernel, X: Any, point: Any) -> Array:
     return kernel.cross(X, point[None])[:, 0]
 
 
-@eqx.filter_jit
+@compiled
 def _diagonal(kernel: AbstractKernel, X: Any) -> Array:
     return kernel.diag(X)
 

@@ -27,6 +27,7 @@ from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.models.posteriors import posterior_of
+from cavity.numerics.compiled import compiled
 from cavity.numerics.linalg import MOST_JITTER, escalate
 from cavity.numerics.names import named
 from cavity.numerics.summary import table
@@ -235,12 +236,13 @@ def _by_sites(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: float, sites: Sites | None
 ) -> Inference | None:
     level: float | None = jitter
+    zero = no_sites(model, data, method)
     while level is not None:
         used = jnp.asarray(level, data.rows.x.dtype)
-        if no_sites(model, data, method) is None:
+        if zero is None:
             found, report, done = None, EXACT, True
         else:
-            found, report, done = settle(model, data, method, used, sites)
+            found, report, done = settle(model, data, method, used, sites, zero=zero)
         posterior, value, without = _posterior(model, data, method, used, found)
         if np.isfinite(value):
             message = _message(report, done=done)
@@ -299,7 +301,7 @@ def _message(report: SiteReport, *, done: bool) -> str:
     )
 
 
-@eqx.filter_jit
+@compiled
 def _posterior(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites | None
 ) -> tuple[AbstractPosterior, Scalar, Array | None]:
@@ -313,7 +315,7 @@ def _posterior(
     return posterior, energy(graph, found, q=q), leave_one_out(graph, found, q)
 
 
-@eqx.filter_jit
+@compiled
 def _tied_posterior(
     model: AbstractModel, data: Data, method: TiedPowerEP, jitter: Scalar, beliefs: Beliefs
 ) -> tuple[AbstractPosterior, Scalar, Array]:

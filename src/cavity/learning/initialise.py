@@ -13,6 +13,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.support import Support
 from cavity.models.gp import GP
 from cavity.models.views import OutputMean
+from cavity.numerics.compiled import compiled
 from cavity.numerics.rows import padded_size
 from cavity.numerics.types import Array
 from cavity.parameters import Units, describe
@@ -151,7 +152,7 @@ def _largest(values: np.ndarray) -> float:
     return float(np.max(np.abs(np.nan_to_num(values))))
 
 
-@eqx.filter_jit
+@compiled
 def _prior(kernel: AbstractKernel, mean: OutputMean, X: Any) -> tuple[Array, Array]:
     return kernel.cross(X, X), mean(X)
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +15,7 @@ from cavity.learning.data import Data
 from cavity.learning.objective import Objective
 from cavity.learning.outer_loop import lay_out
 from cavity.models.base import AbstractModel
+from cavity.numerics.compiled import compiled
 from cavity.numerics.powers import frozen
 from cavity.numerics.types import Array, Scalar
 from cavity.parameters import from_real
@@ -63,7 +63,7 @@ class Interleaved:
         return x, float(value), np.asarray(slope, np.float64) * o.scale
 
 
-@eqx.filter_jit
+@compiled
 def _step(
     real: Array,
     start: AbstractModel,

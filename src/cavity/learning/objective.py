@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +13,7 @@ from cavity.learning.data import Data
 from cavity.learning.scales import coordinate_bounds, coordinate_scales
 from cavity.learning.settle import NEAR, lay_out, no_sites, settle
 from cavity.models.base import AbstractModel
+from cavity.numerics.compiled import compiled
 from cavity.numerics.linalg import escalate
 from cavity.numerics.types import Array, Scalar
 from cavity.parameters import (
@@ -99,8 +99,8 @@ class Objective:
             model = _model(real, self.start, self.maps)
             # the slow fallbacks are for where learning starts and ends
             quick = self.sites is not self.empty
-            start = (jitter, self.sites)
-            sites, report, done = settle(model, self.data, self.method, *start, quick=quick)
+            start = (model, self.data, self.method, jitter, self.sites)
+            sites, report, done = settle(*start, zero=self.empty, quick=quick)
             far = not report.residual < NEAR or report.skipped > 0
             if quick and not done and far:
                 return np.nan, np.full(self.size, np.nan), None
@@ -109,12 +109,12 @@ class Objective:
         return float(value), np.asarray(gradient, np.float64), sites
 
 
-@eqx.filter_jit
+@compiled
 def _model(real: Array, start: AbstractModel, maps: Any) -> AbstractModel:
     return from_real(real, start, maps)
 
 
-@eqx.filter_jit
+@compiled
 def _value_and_grad(
     real: Array,
     start: AbstractModel,

@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +15,7 @@ from cavity.inference.energy import Graph, Held, Sites, beliefs, marginals
 from cavity.inference.methods import AbstractMethod
 from cavity.learning.data import Data
 from cavity.models.base import AbstractModel
+from cavity.numerics.compiled import compiled
 from cavity.numerics.powers import frozen
 from cavity.numerics.types import Array, Scalar
 
@@ -40,7 +40,7 @@ def lay_out(model: AbstractModel, data: Data, method: AbstractMethod, jitter: Sc
     return model.graph(data.rows, power=data.power, method=method, jitter=jitter, chunk=data.chunk)
 
 
-@eqx.filter_jit
+@compiled
 def _seen(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> tuple[Held, Array]:
@@ -49,7 +49,7 @@ def _seen(
     return held, coordinates(held)[0]
 
 
-@eqx.filter_jit
+@compiled
 def _inner(
     model: AbstractModel,
     data: Data,
@@ -63,7 +63,7 @@ def _inner(
     return inner_maximum(graph, sites, coordinates(held)[1](place), TIGHT)
 
 
-@eqx.filter_jit
+@compiled
 def _curvature(
     model: AbstractModel,
     data: Data,
@@ -239,7 +239,7 @@ def double_loop(
     return outer.sites, outer.steps
 
 
-@eqx.filter_jit
+@compiled
 def _follow(sites: Sites, before: Array, after: Array, held: Held, data: Data) -> Sites:
     """Sites moved with what is held, so that every cavity stays what it was."""
     restore = coordinates(held)[1]

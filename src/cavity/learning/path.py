@@ -19,6 +19,7 @@ from cavity.inference.newton import Bearing, bearing, inner
 from cavity.learning.data import Data
 from cavity.learning.outer_loop import lay_out
 from cavity.models.base import AbstractModel
+from cavity.numerics.compiled import compiled
 from cavity.numerics.powers import frozen
 from cavity.numerics.types import Scalar
 from cavity.parameters import units as units_of
@@ -135,7 +136,7 @@ def _tangent(here: _Place, last: _Tangent | None) -> tuple[_Tangent, float]:
     return tangent, abs(cosine)
 
 
-@eqx.filter_jit
+@compiled
 def _look(
     model: AbstractModel,
     data: Data,
@@ -151,12 +152,12 @@ def _look(
     return bearing(graph_at, share, frozen(sites))
 
 
-@eqx.filter_jit
+@compiled
 def _moved(sites: Sites, change: Sites, size: Scalar) -> Sites:
     return jax.tree.map(lambda x, d: x + size * d, sites, change)
 
 
-@eqx.filter_jit
+@compiled
 def _inner(seen: Bearing, change: Sites) -> tuple[Scalar, Scalar]:
     """Inner products of a change with the correction and with the drift."""
     return inner(seen.units, change, seen.correction), inner(seen.units, change, seen.drift)

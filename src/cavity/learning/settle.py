@@ -1,6 +1,8 @@
 """Bringing sites to their fixed point: sweeps first, and what converges where they fail."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -16,8 +18,11 @@ from cavity.learning.data import Data
 from cavity.learning.outer_loop import double_loop, lay_out
 from cavity.learning.path import WIDEST, Path, has_scale, widened
 from cavity.models.base import AbstractModel
+from cavity.numerics.compiled import compiled
 from cavity.numerics.powers import frozen, is_exactly
 from cavity.numerics.types import Array, Scalar
+
+T = TypeVar("T")
 
 # No tolerance is below this many rounding units.
 ROUNDING = 100.0
@@ -54,6 +59,16 @@ class SiteReport:
 EXACT = SiteReport(0, 0.0, 0, "exact")
 
 
+def _program(fn: Callable[..., T]) -> Callable[..., T]:
+    """Compiles a function of a model, data and a method once for all tolerances."""
+    run = compiled(fn)
+
+    def call(model: AbstractModel, data: Data, method: AbstractMethod, *rest: Any) -> T:
+        return run(model, data, method.program(), *rest)
+
+    return call
+
+
 def no_sites(model: AbstractModel, data: Data, method: AbstractMethod) -> Sites | None:
     """Sites of precision zero; None where every factor is exact."""
     shapes = eqx.filter_eval_shape(
@@ -71,6 +86,7 @@ def settle(
     jitter: Scalar,
     sites: Sites | None = None,
     *,
+    zero: Sites | None = None,
     quick: bool = False,
 ) -> tuple[Sites, SiteReport, bool]:
     """The sites at their fixed point, how they got there, and whether they did.
@@ -82,9 +98,10 @@ def settle(
         jitter: of the covariance that is factorised.
         sites: where to start; None for precision zero, which is also where a start that leads
             nowhere is left for.
+        zero: sites of precision zero, where they are at hand.
         quick: whether to leave out the fallbacks that may take long.
     """
-    zero = no_sites(model, data, method)
+    zero = no_sites(model, data, method) if zero is None else zero
     assert zero is not None
     found, record = _swept(model, data, method, jitter, zero if sites is None else sites)
     used = int(record.sweeps)
@@ -145,7 +162,7 @@ def _fallen_back(
             done, steps = narrowed is not None, steps + more
             again = again if narrowed is None else narrowed
         if not done:
-            again, more = double_loop(model, data, method, jitter, zero, again)
+            again, more = double_loop(model, data, method.program(), jitter, zero, again)
             name, steps = "double loop", steps + more
     matched = _attainable(max(method.tolerance, MATCHED), data)
     residual, skipped = _residual(model, data, method, jitter, again)
@@ -220,12 +237,23 @@ def _count(skipped: Array) -> int:
     return round(float(skipped)) if np.isfinite(float(skipped)) else 0
 
 
-@eqx.filter_jit
 def _swept(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> tuple[Sites, SweepRecord]:
-    graph = lay_out(model, data, method, jitter)
-    found, record = swept(graph, method, sites, _attainable(method.tolerance, data))
+    tolerance = jnp.asarray(_attainable(method.tolerance, data))
+    return _sweeps(model, data, method, jitter, sites, tolerance)
+
+
+@_program
+def _sweeps(
+    model: AbstractModel,
+    data: Data,
+    method: AbstractMethod,
+    jitter: Scalar,
+    sites: Sites,
+    tolerance: Scalar,
+) -> tuple[Sites, SweepRecord]:
+    found, record = swept(lay_out(model, data, method, jitter), method, sites, tolerance)
     assert record is not None
     return found, record
 
@@ -234,17 +262,14 @@ def swept(
     graph: Graph,
     method: AbstractMethod,
     sites: Sites | None = None,
-    tolerance: float | None = None,
+    tolerance: float | Scalar | None = None,
 ) -> tuple[Sites, SweepRecord | None]:
     """Sites after parallel sweeps, constant under differentiation; no record if all exact."""
     start = empty_sites(graph) if sites is None else sites
     if all(store is None for store in start):
         return start, None
-    limits = {
-        "step": method.step,
-        "tolerance": method.tolerance if tolerance is None else tolerance,
-        "max_sweeps": method.max_sweeps,
-    }
+    tolerance = method.tolerance if tolerance is None else tolerance
+    limits = {"step": method.step, "tolerance": tolerance, "max_sweeps": method.max_sweeps}
     if method.batch is None:
         found, record = parallel(frozen(graph), start, **limits)
     else:
@@ -252,19 +277,27 @@ def swept(
     return frozen(found), record
 
 
-@eqx.filter_jit
 def _descended(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> tuple[Sites, SweepRecord]:
+    tolerance = jnp.asarray(_attainable(method.tolerance, data))
+    return _descent(model, data, method, jitter, sites, tolerance)
+
+
+@_program
+def _descent(
+    model: AbstractModel,
+    data: Data,
+    method: AbstractMethod,
+    jitter: Scalar,
+    sites: Sites,
+    tolerance: Scalar,
+) -> tuple[Sites, SweepRecord]:
     graph = frozen(lay_out(model, data, method, jitter))
-    limits = {
-        "tolerance": _attainable(method.tolerance, data),
-        "max_sweeps": method.max_sweeps,
-    }
-    return descend(graph, sites, **limits)
+    return descend(graph, sites, tolerance=tolerance, max_sweeps=method.max_sweeps)
 
 
-@eqx.filter_jit
+@_program
 def _residual(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> tuple[Array, Array]:
@@ -278,7 +311,7 @@ def _defined(
     return bool(np.isfinite(float(_energy(model, data, method, jitter, sites))))
 
 
-@eqx.filter_jit
+@_program
 def _energy(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> Scalar:
@@ -322,7 +355,7 @@ def _narrowed(
     steps = int(record.sweeps)
     if not record.converged:
         return None, steps
-    near, looks = Path(model, data, method, jitter).ahead(start)
+    near, looks = Path(model, data, method.program(), jitter).ahead(start)
     for sites in near or ():
         found = _solved(model, data, method, jitter, sites)
         if float(found.gap) < _attainable(CLOSE, data):
@@ -330,7 +363,7 @@ def _narrowed(
     return None, steps + looks
 
 
-@eqx.filter_jit
+@_program
 def _solved(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> Solution:

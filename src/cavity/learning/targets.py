@@ -9,6 +9,7 @@ from jax.scipy.linalg import solve_triangular
 
 from cavity.learning.samplers import Block, Draw, State, elliptical_slices
 from cavity.models.base import AbstractModel
+from cavity.numerics.compiled import compiled
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.linalg import cholesky, jittered
 from cavity.numerics.types import Array, Float, Scalar
@@ -337,7 +338,7 @@ def basis_of(
     return Basis(root, inner, offset, mean, at_mean - halves + 0.5 * jnp.sum(offset**2))
 
 
-@eqx.filter_jit
+@compiled
 def fixed_basis(
     problem: Problem, precision: Float[Array, "L N"], shift: Float[Array, "L N"]
 ) -> Basis:
@@ -346,7 +347,7 @@ def fixed_basis(
     return basis_of(K, mean, precision, shift)
 
 
-@eqx.filter_jit
+@compiled
 def sites_about_mode(problem: Problem) -> tuple[Float[Array, "L N"], Float[Array, "L N"]]:
     """Precisions and shifts of sites near the mode of the functions at the starting model.
 

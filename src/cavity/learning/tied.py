@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +16,7 @@ from cavity.learning.optimise import Minimum, Progress, minimise
 from cavity.learning.outer_loop import lay_out
 from cavity.learning.scales import coordinate_bounds, coordinate_scales
 from cavity.models.base import AbstractModel
+from cavity.numerics.compiled import compiled
 from cavity.numerics.linalg import escalate
 from cavity.numerics.powers import is_exactly
 from cavity.numerics.types import Array, Float, Scalar
@@ -153,7 +153,7 @@ def counts(data: Data) -> Float[Array, " P"]:
     return jnp.maximum(jnp.sum(presence, axis=0), 1.0)
 
 
-@eqx.filter_jit
+@compiled
 def _value_and_grad(
     place: tuple[Array, Beliefs],
     start: AbstractModel,
@@ -174,7 +174,7 @@ def _value_and_grad(
     return jax.value_and_grad(loss)(place)
 
 
-@eqx.filter_jit
+@compiled
 def _natural(
     real: Array,
     beliefs: Beliefs,

@@ -26,6 +26,7 @@ from cavity.learning.settle import settle, swept
 from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel
 from cavity.numerics.checks import as_floats, check_columns, check_finite
+from cavity.numerics.compiled import compiled
 from cavity.numerics.types import Array, Float, Scalar
 
 
@@ -103,7 +104,7 @@ def _with_room(
     return data, jnp.asarray(where, data.rows.x.dtype)
 
 
-@eqx.filter_jit
+@compiled
 def _log_evidences(
     model: AbstractModel,
     data: Data,

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +19,7 @@ from cavity.likelihoods.predictive import (
     possible,
 )
 from cavity.likelihoods.support import Support
+from cavity.numerics.compiled import compiled
 from cavity.numerics.types import Array, Float
 
 # Values of the function that stand for its Gaussian in a draw, where quantiles are looked for.
@@ -101,7 +101,7 @@ def draws_predictive(
     return DrawsPredictive(average, jnp.mean(each.var, axis=0) + jnp.var(each.mean, axis=0), each)
 
 
-@eqx.filter_jit
+@compiled
 def _log_density(predictive: DrawsPredictive, y: Array) -> Array:
     found = jax.lax.map(lambda draw: draw.log_density(y), predictive.draws)
     return logsumexp(found, axis=0) - jnp.log(len(found))
@@ -138,7 +138,7 @@ def _van_der_corput(count: int) -> np.ndarray:
     return found
 
 
-@eqx.filter_jit
+@compiled
 def _quantiles(predictive: DrawsPredictive, p: Array) -> Array:
     """Quantiles at one probability, or at several along a leading axis."""
 

@@ -12,6 +12,7 @@ from jax.core import Tracer
 
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
+from cavity.numerics.compiled import compiled
 from cavity.numerics.quadrature import gaussian_measure, landmark_edges
 from cavity.numerics.types import Array, Float
 
@@ -190,7 +191,7 @@ def levels(p: float | Array, mean: Array) -> Array:
     return found.reshape(found.shape + (1,) * mean.ndim)
 
 
-@eqx.filter_jit
+@compiled
 def _quantiles(predictive: Any, level: Array) -> Array:
     """Quantiles at one probability, or at several along a leading axis."""
     one = predictive._quantile
@@ -216,7 +217,7 @@ def possible(likelihood: Any, y: Array) -> tuple[Array, Array]:
     return inside, jnp.where(inside, y, 0.5 if likelihood.support is Support.UNIT else 1.0)
 
 
-@eqx.filter_jit
+@compiled
 def _within(likelihood: Any, mean: Array, var: Array, y: Array, side: Side) -> Array:
     """Log predictive density; minus infinity for an output outside the support."""
     check_outputs(y, mean)
@@ -346,7 +347,9 @@ def _searched(log_density: Any, like: Array) -> Array:
     first = np.sinh(np.linspace(-spread, spread, 2 * quadrature.PANELS + 1))
     edges = jnp.asarray(first, like.dtype).reshape(-1, *(1,) * like.ndim)
     edges = jnp.broadcast_to(edges, (edges.shape[0], *like.shape))
-    for _ in range(ROUNDS):
+
+    def step(edges: Array) -> Array:
         value = jax.lax.map(log_density, edges)
-        edges = quadrature.moved_to_mass(edges, quadrature.bounded(value))
-    return edges
+        return quadrature.moved_to_mass(edges, quadrature.bounded(value))
+
+    return quadrature.again(step, edges, ROUNDS)

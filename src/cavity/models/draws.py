@@ -13,6 +13,7 @@ from cavity.likelihoods.base import AbstractPredictive
 from cavity.likelihoods.draws import draws_predictive
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
+from cavity.numerics.compiled import compiled
 from cavity.numerics.linalg import cholesky, jittered
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 
@@ -147,17 +148,17 @@ class DrawsPosterior(AbstractPosterior):
         return combine(self.draws.likelihood, mean, var, side)
 
 
-@eqx.filter_jit
+@compiled
 def _each(posterior: DrawsPosterior, X: Array) -> tuple[Array, Array]:
     return posterior.each(X)
 
 
-@eqx.filter_jit
+@compiled
 def _compiled(likelihoods: Any, mean: Array, var: Array, side: Any) -> AbstractPredictive:
     return draws_predictive(likelihoods, mean, var, side)
 
 
-@eqx.filter_jit
+@compiled
 def _samples_about_mean(
     posterior: DrawsPosterior, X: Array, index: Array, key: PRNGKeyArray
 ) -> Float[Array, "n rows P"]:

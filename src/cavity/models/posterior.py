@@ -22,6 +22,7 @@ from cavity.numerics.checks import (
     check_side,
     check_side_names,
 )
+from cavity.numerics.compiled import compiled
 from cavity.numerics.linalg import jittered
 from cavity.numerics.rows import padded_size
 from cavity.numerics.types import Array, Float, PRNGKeyArray
@@ -206,12 +207,12 @@ def _first(x: Any, rows: int) -> Any:
     return x[:rows] if isinstance(x, Tracer) else np.asarray(x)[:rows]
 
 
-@eqx.filter_jit
+@compiled
 def _moments(posterior: AbstractPosterior, X: Array) -> tuple[Array, Array]:
     return posterior.moments(X)
 
 
-@eqx.filter_jit
+@compiled
 def _covariance(posterior: AbstractPosterior, X: Array) -> Array:
     _, var = posterior.moments(X)
     index = jnp.arange(X.shape[0])
@@ -219,7 +220,7 @@ def _covariance(posterior: AbstractPosterior, X: Array) -> Array:
     return posterior.covariance(X).at[:, index, index].set(var.T)
 
 
-@eqx.filter_jit
+@compiled
 def _root(cov: Float[Array, "P n n"]) -> Float[Array, "P n n"]:
     # an eigendecomposition, because covariances of near points are singular to rounding
     values, vectors = jnp.linalg.eigh(cov)
@@ -336,7 +337,7 @@ def _predictive(likelihood: Any, mean: Array, var: Array, side: Any) -> Abstract
     return _compiled_predictive(likelihood, mean, var, side)
 
 
-@eqx.filter_jit
+@compiled
 def _compiled_predictive(likelihood: Any, mean: Array, var: Array, side: Any) -> Any:
     return likelihood.predictive(mean, var, side)
 

@@ -19,6 +19,7 @@ from cavity.models.posterior import (
     Marginals,
     SparsePosterior,
 )
+from cavity.numerics.compiled import compiled
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 
 
@@ -59,7 +60,7 @@ class ClassesPosterior(AbstractPosterior):
         return Marginals(*self._in_chunks(_class_moments, self._inputs(X)))
 
 
-@eqx.filter_jit
+@compiled
 def _class_root(posterior: ClassesPosterior, X: Array) -> Float[Array, "F F"]:
     """A root of the covariance of the functions of all classes at all rows, class by class."""
     size = posterior.outputs * X.shape[0]
@@ -67,7 +68,7 @@ def _class_root(posterior: ClassesPosterior, X: Array) -> Float[Array, "F F"]:
     return vectors * jnp.sqrt(jnp.maximum(values, 0.0))
 
 
-@eqx.filter_jit
+@compiled
 def _class_moments(posterior: ClassesPosterior, X: Array) -> tuple[Array, Array]:
     return posterior.functions(X)
 

@@ -136,10 +136,14 @@ def searched_edges(
     t = jnp.broadcast_to(
         jnp.asarray(first, mean.dtype).reshape(-1, *(1,) * mean.ndim), (PANELS + 1, *mean.shape)
     )
-    for _ in range(ROUNDS):
-        value = log_prob(mean + sd * t)
-        t = _moved(t, bounded(value), power)
-    return mean + sd * t
+    return mean + sd * again(
+        lambda t: _moved(t, bounded(log_prob(mean + sd * t)), power), t, ROUNDS
+    )
+
+
+def again(step: Callable[[Array], Array], start: Array, times: int) -> Array:
+    """A step made so many times, compiled once."""
+    return jax.lax.scan(lambda x, _: (step(x), None), start, length=times)[0]
 
 
 def _moved(t: Array, value: Array, power: Power) -> Array:
