@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cavity.numerics.compiled import SMALL, compiled
+from cavity.numerics.compiled import SMALL, Bound, compiled
 
 module = importlib.import_module("cavity.numerics.compiled")
 
@@ -54,3 +54,32 @@ def test_what_is_not_an_array_is_static():
     times = compiled(lambda module, x: module.factor * x if module.name == "a" else x)
     assert float(times(Scaled(jnp.asarray(3.0), "a"), jnp.asarray(2.0))) == 6.0
     assert float(times(Scaled(jnp.asarray(3.0), "b"), jnp.asarray(2.0))) == 2.0
+
+
+def _affine(scale, name, offset, x):
+    _affine.traced += 1
+    return scale * x + offset if name == "up" else scale * x - offset
+
+
+def test_bound_arguments_are_the_functions_first_ones():
+    _affine.traced = 0
+    up = Bound(_affine, jnp.asarray(2.0), "up", np.asarray(1.0))
+    assert float(up(np.asarray(3.0))) == 7.0
+    assert float(up(np.asarray(4.0))) == 9.0
+    assert _affine.traced == 1
+
+
+def test_bound_functions_share_programs_unless_what_is_static_differs():
+    _affine.traced = 0
+    first = Bound(_affine, jnp.asarray(3.0), "up", np.asarray(1.0))
+    second = Bound(_affine, jnp.asarray(5.0), "up", np.asarray(1.0))
+    down = Bound(_affine, jnp.asarray(5.0), "down", np.asarray(1.0))
+    assert [float(f(np.asarray([2.0]))[0]) for f in (first, second, down)] == [7.0, 11.0, 9.0]
+    assert _affine.traced == 2
+
+
+@pytest.mark.parametrize("count", [1, SMALL + 1])
+def test_bound_functions_of_any_size(count):
+    x = np.linspace(-1.0, 1.0, count)
+    bound = Bound(lambda a, b: jnp.sum(a * b), x)
+    np.testing.assert_allclose(bound(np.asarray(2.0)), 2.0 * np.sum(x), atol=1e-12)

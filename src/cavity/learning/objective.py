@@ -13,7 +13,7 @@ from cavity.learning.data import Data
 from cavity.learning.scales import coordinate_bounds, coordinate_scales
 from cavity.learning.settle import NEAR, lay_out, no_sites, settle
 from cavity.models.base import AbstractModel
-from cavity.numerics.compiled import compiled
+from cavity.numerics.compiled import Bound, compiled
 from cavity.numerics.linalg import escalate
 from cavity.numerics.types import Array, Scalar
 from cavity.parameters import (
@@ -59,6 +59,8 @@ class Objective:
         self.empty = no_sites(start, data, self.method)
         self.sites = self.empty
         self.finite_value = True  # of the last evaluation, whatever its gradient
+        fixed = (start, self.maps, self.densities, data, self.method, self.origin)
+        self.run = Bound(_value_and_grad, *fixed)
 
     @property
     def size(self) -> int:
@@ -93,19 +95,18 @@ class Objective:
         return self.origin + jnp.asarray(self.scale * x, self.origin.dtype)
 
     def _evaluate(self, x: np.ndarray, level: float) -> tuple[float, np.ndarray, Sites | None]:
-        jitter = jnp.asarray(level, self.origin.dtype)
-        real, sites = self.real(x), None
+        move = (self.scale * x).astype(self.origin.dtype)
+        jitter, sites = np.asarray(level, move.dtype), None
         if self.empty is not None:
-            model = _model(real, self.start, self.maps)
+            model = _model(self.real(x), self.start, self.maps)
             # the slow fallbacks are for where learning starts and ends
             quick = self.sites is not self.empty
-            start = (model, self.data, self.method, jitter, self.sites)
+            start = (model, self.data, self.method, jnp.asarray(jitter), self.sites)
             sites, report, done = settle(*start, zero=self.empty, quick=quick)
             far = not report.residual < NEAR or report.skipped > 0
             if quick and not done and far:
                 return np.nan, np.full(self.size, np.nan), None
-        fixed = (self.start, self.maps, self.densities, self.data, self.method, jitter, sites)
-        value, gradient = _value_and_grad(real, *fixed)
+        value, gradient = self.run(move, jitter, sites)
         return float(value), np.asarray(gradient, np.float64), sites
 
 
@@ -114,14 +115,14 @@ def _model(real: Array, start: AbstractModel, maps: Any) -> AbstractModel:
     return from_real(real, start, maps)
 
 
-@compiled
 def _value_and_grad(
-    real: Array,
     start: AbstractModel,
     maps: Any,
     densities: Any,
     data: Data,
     method: AbstractMethod,
+    origin: Array,
+    move: Array,
     jitter: Scalar,
     sites: Sites | None,
 ) -> tuple[Scalar, Array]:
@@ -133,4 +134,4 @@ def _value_and_grad(
             found, _, _ = sweep(graph, found, 1.0)
         return energy(graph, found) - log_prior(model, densities)
 
-    return jax.value_and_grad(loss)(real)
+    return jax.value_and_grad(loss)(origin + move)

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
@@ -41,6 +41,56 @@ def compiled(fn: Callable[P, T]) -> Callable[P, T]:
         return (quick() if size <= SMALL else whole)(*args, **kwargs)
 
     return call
+
+
+class Bound(Generic[T]):
+    """A function compiled with its first arguments given once and for all.
+
+    They are taken apart once and not at every call, which is what a call mostly costs the host.
+    Bound functions whose fixed arguments differ in their arrays' values only share a program.
+
+    Args:
+        fn: the function.
+        fixed: its first arguments, of any kind.
+    """
+
+    def __init__(self, fn: Callable[..., T], *fixed: Any):
+        arrays, static = eqx.partition(fixed, eqx.is_array)
+        leaves, structure = jax.tree.flatten(arrays)
+        self.arrays = [jnp.asarray(leaf) for leaf in leaves]
+        self.key = _Static(fn, structure, static)
+        small = sum(leaf.size for leaf in self.arrays) <= SMALL
+        self.run = _run_bound(quick=small and _understood())
+
+    def __call__(self, *args: Any) -> T:
+        """The function's value; arguments are trees of arrays, numpy's or JAX's."""
+        return self.run(self.key, self.arrays, args)
+
+
+class _Static:
+    """What a bound function is compiled for; equal ones share a program."""
+
+    def __init__(self, fn: Callable[..., Any], structure: Any, static: Any):
+        leaves, outer = jax.tree.flatten(static)
+        self.fn, self.structure, self.static = fn, structure, static
+        self.parts = (fn, structure, outer, tuple(leaves))
+        self.hash = hash(self.parts)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, _Static) and self.parts == other.parts)
+
+
+@functools.cache
+def _run_bound(*, quick: bool) -> Callable[..., Any]:
+    def run(key: _Static, arrays: list[Any], args: tuple) -> Any:
+        fixed = eqx.combine(jax.tree.unflatten(key.structure, arrays), key.static)
+        return key.fn(*fixed, *args)
+
+    options: Any = {"compiler_options": QUICK} if quick else {}
+    return jax.jit(run, static_argnums=0, **options)
 
 
 @functools.cache
