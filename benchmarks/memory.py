@@ -1,8 +1,10 @@
 """Peak resident memory and time of a fit, in a process of its own.
 
-With `--evaluation` of a single value and gradient, compilation included.
+With `--evaluation` of a single value and gradient, with compilation and once more without; with
+`--sweeps` of one inference by at most ten sweeps of EP with a probit likelihood, compiled before.
 
 python -m benchmarks.memory [--rows 100000] [--inputs 8] [--inducing 200] [--iterations 20]
+                            [--evaluation | --sweeps]
 """
 
 import argparse
@@ -54,10 +56,41 @@ start = time.perf_counter()
 evaluate = Objective(as_dtype(model, data), data)
 with one_blas_thread():
     evaluate(np.zeros(evaluate.size))
-seconds = time.perf_counter() - start
+    middle = time.perf_counter()
+    evaluate(np.zeros(evaluate.size))
+end = time.perf_counter()
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-print(json.dumps({"seconds": seconds, "peak_gb": peak}))
+print(json.dumps({"seconds": middle - start, "peak_gb": peak, "compiled_seconds": end - middle}))
 """
+
+SWEEPS = Table("memory_sweeps.csv", ("rows", "inputs", "M", "power"))
+SWEEPS_CHILD = """
+import json, resource, sys, time, warnings
+import jax
+jax.config.update("jax_enable_x64", True)
+import numpy as np
+import cavity
+
+rows, inputs, M, _, power = map(float, sys.argv[1:])
+r = np.random.default_rng(0)
+X, Z = r.standard_normal((int(rows), int(inputs))), r.standard_normal((int(M), int(inputs)))
+y = np.sin(X @ r.standard_normal(int(inputs))) + 0.1 * r.standard_normal(int(rows)) > 0.0
+kernel = cavity.kernels.RBF(1.0, np.full(int(inputs), 2.0))
+model = cavity.GP(kernel, cavity.likelihoods.Bernoulli(), cavity.inducing.Points(Z))
+seconds = []
+method = cavity.PowerEP(max_sweeps=10, tolerance=1e-15, fallback=False)
+for _ in range(2):
+    start = time.perf_counter()
+    found = cavity.infer(model, X, y.astype(float), power=power, method=method)
+    seconds.append(time.perf_counter() - start)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+print(json.dumps({"seconds": seconds[1], "peak_gb": peak, "sweeps": found.sites.sweeps}))
+"""
+CASES = {
+    "fit": (CHILD, TABLE),
+    "evaluation": (EVALUATION_CHILD, EVALUATION),
+    "sweeps": (SWEEPS_CHILD, SWEEPS),
+}
 
 
 def measure(
@@ -77,11 +110,13 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=8)
     parser.add_argument("--inducing", type=int, default=200)
     parser.add_argument("--iterations", type=int, default=20)
-    parser.add_argument("--evaluation", action="store_true")
+    case = parser.add_mutually_exclusive_group()
+    case.add_argument("--evaluation", dest="case", action="store_const", const="evaluation")
+    case.add_argument("--sweeps", dest="case", action="store_const", const="sweeps")
     options = parser.parse_args()
     for power in (0.0, 0.5):
         key = {"rows": options.rows, "inputs": options.inputs, "M": options.inducing}
-        child, table = (EVALUATION_CHILD, EVALUATION) if options.evaluation else (CHILD, TABLE)
+        child, table = CASES[options.case or "fit"]
         found = measure(**key, power=power, iterations=options.iterations, child=child)
         print(key | {"power": power} | found, flush=True)
         table.add(key | {"power": power} | found)
