@@ -1,6 +1,7 @@
 """Numbers of a long table, kept in a temporary file, and a random sample of its rows."""
 
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -32,6 +33,7 @@ class Spool:
     def __init__(self, sides: tuple[str, ...], targets: int, seed: int):
         self.sides, self.targets = sides, targets
         self.file = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as this object
+        weakref.finalize(self, self.file.close)
         self.random = np.random.default_rng(seed)
         self.rows = self.passes = 0
         self.tally: Tally | None = None

@@ -6,7 +6,7 @@ import io
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from cavity.interfaces.errors import DataError
 from cavity.interfaces.files import reason, whole_file, why_not_writable
@@ -72,7 +72,7 @@ def _read_csv(path: Path, data: bytes) -> DataFrame:
     return table
 
 
-def csv_header(path: Path, file: BinaryIO) -> list[str]:
+def csv_header(path: Path, file: io.BufferedIOBase) -> list[str]:
     """The names of the columns of a csv file, checked.
 
     Raises:
@@ -84,6 +84,8 @@ def csv_header(path: Path, file: BinaryIO) -> list[str]:
     except (UnicodeDecodeError, csv.Error) as error:
         file.seek(0)
         raise DataError(f"{path} cannot be read as csv: {why_no_csv(file, error)}") from None
+    finally:
+        lines.detach()  # which leaves the file to its owner
     if names is None:
         raise DataError(f"{path} is empty; a table has a header and at least one row")
     names = [name.strip() for name in names]
@@ -103,7 +105,7 @@ def csv_header(path: Path, file: BinaryIO) -> list[str]:
     return names
 
 
-def why_no_csv(file: BinaryIO, error: Exception) -> str:
+def why_no_csv(file: io.BufferedIOBase, error: Exception) -> str:
     """What is wrong with a csv file, more plainly than its parser says it."""
     position = 0
     for line in file:
@@ -114,8 +116,8 @@ def why_no_csv(file: BinaryIO, error: Exception) -> str:
             return f"byte {byte} is not UTF-8 text; save the file as UTF-8"
         position += len(line)
     file.seek(0)
-    lines = csv.reader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
-    width = 0
+    texts = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    lines, width = csv.reader(texts), 0
     try:
         for row in lines:
             width = width or len(row)
@@ -123,6 +125,8 @@ def why_no_csv(file: BinaryIO, error: Exception) -> str:
                 return f"line {lines.line_num} has {len(row)} cells, the header {width}"
     except csv.Error as failure:
         return str(failure)
+    finally:
+        texts.detach()
     return str(error).splitlines()[0]
 
 
@@ -178,7 +182,7 @@ def predictions_file(path: str | Path) -> Iterator[Callable[[Mapping[str, Any]],
     path = Path(path)
     try:
         with whole_file(path) as file, tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            into = _CsvParts(file) if ending(path) == ".csv" else _ParquetParts(file, folder)
+            into: Any = _CsvParts(file) if ending(path) == ".csv" else _ParquetParts(file, folder)
             yield into.add
             into.finish()
     except OSError as error:
@@ -198,7 +202,7 @@ def _frame(columns: Mapping[str, Any]) -> DataFrame:
 class _CsvParts:
     """Parts of a csv file, one after another."""
 
-    def __init__(self, file: BinaryIO):
+    def __init__(self, file: Any):
         self.file, self.begun = file, False
 
     def add(self, columns: Mapping[str, Any]) -> None:
@@ -212,7 +216,7 @@ class _CsvParts:
 class _ParquetParts:
     """Parts of a parquet file, each a file of its own until they are put together."""
 
-    def __init__(self, file: BinaryIO, folder: str):
+    def __init__(self, file: Any, folder: str):
         self.file, self.folder, self.parts = file, Path(folder), []
 
     def add(self, columns: Mapping[str, Any]) -> None:
