@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cavity.interfaces.classifier import GPClassifier
     from cavity.interfaces.regressor import GPRegressor
     from cavity.interfaces.storage import load, save
+    from cavity.learning.batches import Batches
     from cavity.learning.chains import Chains
     from cavity.learning.cost import Cost, estimate_cost
     from cavity.learning.fit import FitResult, fit
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GP",
     "MCMC",
+    "Batches",
     "Chains",
     "Cost",
     "FitResult",
@@ -71,6 +73,7 @@ __all__ = [
 _HOMES = {
     "GP": "cavity.models.gp",
     "MCMC": "cavity.inference.mcmc",
+    "Batches": "cavity.learning.batches",
     "Chains": "cavity.learning.chains",
     "Cost": "cavity.learning.cost",
     "FitResult": "cavity.learning.fit",

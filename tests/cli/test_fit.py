@@ -184,7 +184,7 @@ def interrupt_at(monkeypatch, iteration):
     """Lets Ctrl-C be pressed in the middle of an iteration."""
 
     @contextlib.contextmanager
-    def progress(*, evidence):
+    def progress(*, evidence, spool=None):
         def show(step):
             if step.iteration == iteration:
                 signal.raise_signal(signal.SIGINT)

@@ -91,8 +91,9 @@ def test_steps_are_those_of_the_data_without_padding(n):
         cavity.means.Constant(0.0),
     )
     data = prepare(X[:n], Y[:n])
-    scales = coordinate_scales(model, bijections(model), data.rows)
+    scales = coordinate_scales(model, bijections(model), data.scales(model.likelihood))
     x, y = X[:n].std(axis=0), measure(X[:n], Y[:n]).y_spread
     assert_close(scales, [1, 1, 1, 1, *x, *x, y])
     blocks = prepare(X[:n], Y[:n], blocks=np.arange(n) // 4)
-    assert_close(coordinate_scales(model, bijections(model), blocks.rows), scales)
+    in_blocks = blocks.scales(model.likelihood)
+    assert_close(coordinate_scales(model, bijections(model), in_blocks), scales)

@@ -8,6 +8,7 @@ $\log s_n = \log M_a(f_n; \text{cavity}) + \sum_e D_a(q_e, t_{ne})$, where metho
 stands for the log power mean and in what it sees of the belief (`inference/terms.py`).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -51,7 +52,12 @@ def empty_sites(graph: Graph) -> Sites:
 
 def beliefs(graph: Graph, sites: Sites) -> Beliefs:
     """The posterior of every variable: its prior times all its messages."""
-    pairs = zip(graph.variables, inbox(graph, sites), strict=True)
+    return beliefs_under(graph, inbox(graph, sites))
+
+
+def beliefs_under(graph: Graph, received: Sequence[Messages | None]) -> Beliefs:
+    """The posterior of every variable under the messages that it received."""
+    pairs = zip(graph.variables, received, strict=True)
     return tuple(variable.belief(m) for variable, m in pairs if m is not None)
 
 

@@ -110,13 +110,17 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         tags.classifier_tags.multi_class = True
         return tags
 
-    def fit(self, X, y, callback=None):
+    def fit(self, X, y, callback=None, batches=None):
         """Learns the parameters and infers the posterior.
 
         Args:
             X: inputs, (N, D); arrays or data frames of numbers.
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration.
+            batches: all rows, as `cavity.Batches` of pairs of inputs and of places of
+                labels among the sorted ones (0, 1, ...), for tables larger than memory. X and y
+                are a sample of their rows then, with every label in it, from which starting
+                values and inducing points come; "auto" is 200 of these.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
@@ -130,7 +134,9 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         check_classification_targets(y)
         _check_classes(classes)
         self._check("classification", X, labels, {}, len(classes))
-        self._learn("classification", X, labels, np.ones(1), {}, callback, len(classes))
+        count = len(classes)
+        scale = np.ones(1)
+        self._learn("classification", X, labels, scale, {}, callback, count, batches=batches)
         self.classes_ = classes
         return self
 

@@ -99,6 +99,14 @@ Density = Annotated[
 BlankMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave the outputs of incomplete rows blank.")
 ]
+BatchRows = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Read the table N rows at a time; without it only a large one is read in parts.",
+    ),
+]
 Folder = Annotated[str, _text("FOLDER", "Where to write; made if need be.")]
 
 
@@ -146,6 +154,7 @@ def fit(
     restarts: Restarts = 0,
     max_iterations: Iterations = 1000,
     draws: Draws = None,
+    batch_rows: BatchRows = None,
     json: Json = False,
 ) -> None:
     """Fit a model to TABLE and write it; every column with no other role is an input."""
@@ -173,6 +182,7 @@ def fit(
             restarts=restarts,
             max_iterations=max_iterations,
             draws=draws,
+            batch_rows=batch_rows,
         )
         return cli_fit.fit_table(session, request)
 
@@ -189,6 +199,7 @@ def predict(
     density: Density = False,
     costs: Costs = None,
     drop_missing: BlankMissing = False,
+    batch_rows: BatchRows = None,
     json: Json = False,
 ) -> None:
     """Predict the target for every row of TABLE."""
@@ -205,6 +216,7 @@ def predict(
             density=density,
             costs=costs,
             drop_missing=drop_missing,
+            batch_rows=batch_rows,
         )
 
     run("predict", work, as_json=json)
@@ -212,14 +224,20 @@ def predict(
 
 @app.command()
 def evaluate(
-    model: Model, table: Table, *, drop_missing: DropMissing = False, json: Json = False
+    model: Model,
+    table: Table,
+    *,
+    drop_missing: DropMissing = False,
+    batch_rows: BatchRows = None,
+    json: Json = False,
 ) -> None:
     """Compare predictions with the target column of TABLE."""
 
     def work(session: Session) -> Outcome:
         from cavity.interfaces import cli_use
 
-        return cli_use.evaluate(session, model, table, drop_missing=drop_missing)
+        options: Any = {"drop_missing": drop_missing, "batch_rows": batch_rows}
+        return cli_use.evaluate(session, model, table, **options)
 
     run("evaluate", work, as_json=json)
 

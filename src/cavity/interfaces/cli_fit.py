@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cavity.inducing.base import Points
 from cavity.inference.mcmc import MCMC
+from cavity.inference.methods import TiedPowerEP
 from cavity.interfaces import storage
 from cavity.interfaces.build import (
     AUTO_INDUCING,
@@ -22,9 +23,9 @@ from cavity.interfaces.build import (
     MEANS,
     METHODS,
     MOST_FULL_ROWS,
-    build_likelihood,
 )
 from cavity.interfaces.classifier import GPClassifier
+from cavity.interfaces.cli_data import Tables, check_in_batches, in_batches, read
 from cavity.interfaces.cli_session import (
     INTERRUPTED,
     Outcome,
@@ -37,19 +38,15 @@ from cavity.interfaces.cli_task import (
     TASKS,
     check_likelihood,
     check_method,
-    decide,
     default_likelihood,
-    encode_classes,
-    extended,
 )
 from cavity.interfaces.cli_text import describe_fit
-from cavity.interfaces.cli_use import report_warnings
 from cavity.interfaces.errors import DataError
 from cavity.interfaces.estimators import AbstractEstimator
-from cavity.interfaces.fitted import Fitted, check_targets, diagnostics, parameters
+from cavity.interfaces.fitted import Fitted, diagnostics, parameters
 from cavity.interfaces.regressor import GPRegressor
-from cavity.interfaces.schema import Encoded, Schema, encode, learn_schema
-from cavity.interfaces.tables import read_table
+from cavity.interfaces.schema import Encoded, Schema
+from cavity.interfaces.spool import Spool
 from cavity.kernels.formula import parse, text
 from cavity.kernels.stationary import RBF
 from cavity.learning.cost import estimate_cost
@@ -63,6 +60,7 @@ ESTIMATORS: dict[str, Callable[..., Any]] = {
     "regression": GPRegressor,
     "classification": GPClassifier,
 }
+MINIBATCH = 1_000  # rows of a minibatch of a long table
 WORTH_SAYING = 10.0  # seconds of an estimate from which on it is printed
 
 
@@ -89,6 +87,7 @@ class Request:
     max_iterations: int = 1000
     draws: int | None = None
     mean: str = "constant"
+    batch_rows: int | None = None
 
 
 # ------------------------------------------------------------------- the command line
@@ -117,6 +116,8 @@ def check(request: Request) -> None:
     asked = request.likelihood or (default_likelihood(request.task) if request.task else None)
     if asked is not None:
         check_method(request.method, asked)
+    if request.batch_rows is not None:
+        check_in_batches(request.method, request.inducing)
     refuse_overwriting(request.out, table=request.table, test_table=request.test)
 
 
@@ -175,53 +176,6 @@ def with_features(kernel: str, schema: Schema) -> str:
     return re.sub(r"\[([^\[\]]*)\]", replaced, kernel)
 
 
-# --------------------------------------------------------------------------- the data
-
-
-@dataclasses.dataclass(frozen=True)
-class Tables:
-    """The tables of a fit as numbers, what their columns are, and what to do with them."""
-
-    schema: Schema
-    train: Encoded
-    test: Encoded | None
-    task: str
-    likelihood: str
-
-
-def read(session: Session, request: Request) -> Tables:
-    """Opens and checks the tables.
-
-    Raises:
-        DataError: for anything in them that cannot be used.
-    """
-    table = read_table(request.table)
-    roles = (request.ignore, request.noise_column, request.exposure_column)
-    schema = learn_schema(table, request.targets, *roles)
-    task, likelihood = decide(schema, request.task, request.likelihood)
-    drop = request.drop_missing
-    if task == "classification":
-        schema, train = encode_classes(table, schema, drop_missing=drop)
-        likelihood = extended(likelihood, len(schema.targets[0].categories))
-        check_method(request.method, likelihood)
-    else:
-        check_method(request.method, likelihood)
-        train = encode(table, schema, drop_missing=drop)
-    for column in schema.inputs:
-        if column.kind == "categorical" and len(column.categories) == 1:
-            session.warn(f"column '{column.name}' holds '{column.categories[0]}' in every row")
-    test = None
-    if request.test is not None:
-        test = encode(read_table(request.test), schema, drop_missing=drop)
-    targets = [column.name for column in schema.targets]
-    for name, encoded in ((request.table, train), (request.test, test)):
-        if encoded is not None:
-            report_warnings(session, str(name), encoded)
-            count = len(schema.targets[0].categories) or 2
-            check_targets(build_likelihood(likelihood, task, count), targets, encoded)
-    return Tables(schema, train, test, task, likelihood)
-
-
 # ---------------------------------------------------------------------------- the work
 
 
@@ -230,6 +184,8 @@ def fit_table(session: Session, request: Request) -> Outcome:
     check(request)
     storage.check_output(request.out)
     tables = read(session, request)
+    if tables.batches is not None:
+        request = in_batches(session, request, tables)
     fitted, interrupted = fit_model(session, request, tables)
     fitted.save(request.out)
     if tables.test is not None:
@@ -248,20 +204,21 @@ def fit_table(session: Session, request: Request) -> Outcome:
 
 def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitted, bool]:
     """The fitted model, and whether it was interrupted."""
-    train, features = tables.train, tables.schema.features
+    train, features, spool = tables.train, tables.schema.features, tables.spool
     assert train.y is not None
     kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
     wanted = inducing_points(request.inducing)
     if request.method == "mcmc":
         estimate_draws(session, wanted, train)
     else:
-        estimate(session, wanted, train, tied=request.method == "tied")
+        shape = (tables.rows, train.X.shape[1])
+        estimate(session, wanted, shape, sparse=request.method == "tied" or spool is not None)
     settings: dict[str, Any] = {"n_inducing": wanted}
     estimator = ESTIMATORS[tables.task](
         # by number, because the estimator sees no names
         kernel=text(kernel),
         likelihood=tables.likelihood,
-        method=_method(request),
+        method=_method(request, minibatches=spool is not None),
         power=request.power,
         mean=request.mean,
         n_restarts=request.restarts,
@@ -270,7 +227,8 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
         **settings,
     )
     y = train.y[:, 0] if train.y.shape[1] == 1 else train.y
-    line = progress(evidence=request.method != "mcmc")
+    side = train.side if spool is None else train.side | {"batches": tables.batches}
+    line = progress(evidence=request.method != "mcmc", spool=spool)
     with patient_interrupts() as interrupted, line as show, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is said in our own way
 
@@ -279,15 +237,34 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
             if interrupted():
                 raise KeyboardInterrupt
 
-        estimator.fit(train.X, y, callback=callback, **train.side)
+        if spool is not None:
+            spool.watch = _interruptible(spool.watch, interrupted)
+        estimator.fit(train.X, y, callback=callback, **side)
         stopped = interrupted() or estimator.interrupted_
     _check_finite(estimator)
     written = dataclasses.replace(request, kernel=text(kernel, features))
     return _fitted(estimator, written, tables), stopped
 
 
-def _method(request: Request) -> str | MCMC:
+def _interruptible(
+    watch: Callable[[int], None], interrupted: Callable[[], bool]
+) -> Callable[[int], None]:
+    """Ends a pass over a long table after Ctrl-C; passes that come after it are let through."""
+    ended: list[int] = []
+
+    def watched(done: int) -> None:
+        watch(done)
+        if interrupted() and not ended:
+            ended.append(done)
+            raise KeyboardInterrupt
+
+    return watched
+
+
+def _method(request: Request, *, minibatches: bool) -> str | MCMC | TiedPowerEP:
     """The method as the estimator takes it."""
+    if request.method == "tied" and minibatches:
+        return TiedPowerEP(batch=MINIBATCH, seed=request.seed)
     if request.method != "mcmc":
         return request.method
     draws = 1000 if request.draws is None else request.draws
@@ -307,8 +284,7 @@ def _check_finite(estimator: AbstractEstimator) -> None:
 
 
 def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> Fitted:
-    schema, y = tables.schema, tables.train.y
-    assert y is not None
+    schema = tables.schema
     inducing, scale = estimator.inducing_, estimator.output_scale_
     posterior = estimator.posterior_
     record: dict[str, Any] = {
@@ -319,7 +295,7 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> F
         "method": request.method,
         "power": request.power,
         "n_inducing": None if inducing is None else inducing.size,
-        "n_rows": len(y),
+        "n_rows": tables.rows,
         "inputs": [column.name for column in schema.inputs],
         "targets": [column.name for column in schema.targets],
         "classes": list(schema.targets[0].categories) or None,
@@ -335,21 +311,22 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> F
     }
     if estimator.chains_ is not None:
         record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
-    moments = (y.mean(axis=0), y.var(axis=0))
-    return Fitted(posterior, schema, record, scale, *moments)
+    if tables.batches is not None:
+        record["batches"] = tables.batch_count
+    return Fitted(posterior, schema, record, scale, tables.y_mean, tables.y_var)
 
 
 # ------------------------------------------------------------------------ while it works
 
 
 def estimate(
-    session: Session, wanted: int | str | None, train: Encoded, *, tied: bool = False
+    session: Session, wanted: int | str | None, shape: tuple[int, int], *, sparse: bool = False
 ) -> None:
     """Says on standard error what a long fit will take."""
-    rows, inputs = train.X.shape
+    rows, inputs = shape
     points = wanted
     if wanted == "auto":
-        points = AUTO_INDUCING if tied or rows > FULL_ROWS else None
+        points = AUTO_INDUCING if sparse or rows > FULL_ROWS else None
     if points is None and rows > MOST_FULL_ROWS:
         raise DataError(
             f"a full GP on {rows} rows needs about {10 * rows**2 * 8e-9:.0f} GB of memory (the "
@@ -375,7 +352,7 @@ def estimate_draws(session: Session, wanted: int | str | None, train: Encoded) -
 
 
 @contextlib.contextmanager
-def progress(*, evidence: bool) -> Iterator[Callable[[Progress], None]]:
+def progress(*, evidence: bool, spool: Spool | None = None) -> Iterator[Callable]:
     """A moving line on standard error, where that is a terminal; yields what to call."""
     if not sys.stderr.isatty():
         yield lambda _: None
@@ -387,9 +364,18 @@ def progress(*, evidence: bool) -> Iterator[Callable[[Progress], None]]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("compiling", total=None)
+        said = ["compiling"]
 
         def show(step: Progress) -> None:
             value = f", log evidence {-step.objective:.2f}" if evidence else ""
-            bar.update(task, description=f"iteration {step.iteration}{value}")
+            said[0] = f"iteration {step.iteration}{value}"
+            bar.update(task, description=said[0])
 
+        def watch(done: int) -> None:
+            assert spool is not None
+            text = f"{said[0]}, pass {spool.passes} over the table"
+            bar.update(task, description=text, completed=done, total=spool.rows)
+
+        if spool is not None:
+            spool.watch = watch
         yield show

@@ -151,11 +151,18 @@ def encode_classes(table: Any, schema: Schema, *, drop_missing: bool) -> tuple[S
     schema = with_classes(schema, table)
     encoded = encode(table, schema, drop_missing=drop_missing)
     assert encoded.y is not None
-    name, classes = schema.targets[0].name, schema.targets[0].categories
+    classes = schema.targets[0].categories
     seen, places = np.unique(encoded.y, return_inverse=True)
     present = tuple(classes[int(i)] for i in seen)  # others may have gone with their rows
     encoded = dataclasses.replace(encoded, y=places.reshape(-1, 1).astype(float))
     schema = schema.with_target_categories(present)
+    check_classes(schema, len(places))
+    return schema, encoded
+
+
+def check_classes(schema: Schema, rows: int) -> None:
+    """Refuses a target of one class, and one of too many for so many rows."""
+    name, present = schema.targets[0].name, schema.targets[0].categories
     shown = ", ".join(present[:NAMED]) + (", ..." if len(present) > NAMED else "")
     if len(present) == 1:
         raise DataError(
@@ -163,10 +170,9 @@ def encode_classes(table: Any, schema: Schema, *, drop_missing: bool) -> tuple[S
             "classes"
         )
     numeric = schema.targets[0].kind == "numeric"
-    if len(present) > MOST_CLASSES or (numeric and 2 * len(present) > len(places)):
+    if len(present) > MOST_CLASSES or (numeric and 2 * len(present) > rows):
         remedy = ", or leave --task out for regression" if numeric else ""
         raise DataError(
-            f"the target '{name}' has {len(present)} classes ({shown}) in {len(places)} rows, too "
+            f"the target '{name}' has {len(present)} classes ({shown}) in {rows} rows, too "
             f"many to tell apart; merge some of them{remedy}"
         )
-    return schema, encoded

@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 
 from cavity.interfaces.classes import class_values
+from cavity.interfaces.cli_parts import Parts, report_warnings
 from cavity.interfaces.cli_session import Outcome, Session, refuse_overwriting, usage
 from cavity.interfaces.cli_text import describe_fit, describe_metrics
 from cavity.interfaces.errors import DataError
 from cavity.interfaces.files import why_not_writable
 from cavity.interfaces.fitted import Fitted, check_targets
+from cavity.interfaces.long_tables import rows_at_a_time
 from cavity.interfaces.predictions import decided
 from cavity.interfaces.schema import Encoded, encode
-from cavity.interfaces.tables import ENDINGS, check_output, read_table, write_predictions
+from cavity.interfaces.tables import ENDINGS, check_output, predictions_file, read_table
 from cavity.numerics.words import counted
 
 
@@ -34,16 +36,6 @@ def quantile_levels(given: str | None) -> tuple[float, ...]:
     return levels
 
 
-def report_warnings(session: Session, name: str, encoded: Encoded, fate: str = "left out") -> None:
-    """Passes on what was noticed in a table, and the fate of incomplete rows."""
-    for warning in encoded.warnings:
-        session.warn(f"{name}: {warning}")
-    missing = int((~encoded.kept).sum())
-    if missing:
-        rows = counted(encoded.kept.size, "row")
-        session.warn(f"{name}: {missing} of {rows} {fate}: a cell is missing")
-
-
 def predict(
     session: Session,
     model: str,
@@ -54,35 +46,40 @@ def predict(
     density: bool = False,
     costs: str | None = None,
     drop_missing: bool = False,
+    batch_rows: int | None = None,
 ) -> Outcome:
-    """Writes predictions for every row of a table."""
+    """Writes predictions for every row of a table, part by part where it is long."""
     levels = quantile_levels(quantiles)
     if Path(out).suffix.lower() not in ENDINGS:
         raise usage("--out", f"'{out}' must end in .csv or .parquet")
     refuse_overwriting(out, model=model, table=table, costs=costs)
     fitted = Fitted.load(model)
     check_output(out)
-    encoded = encode(
-        read_table(table), fitted.schema, drop_missing=drop_missing, need_targets=density
-    )
-    report_warnings(session, table, encoded, "with blank outputs")
-    if fitted.classes:
-        if levels:
-            raise DataError(
-                f"{model} tells {' and '.join(fitted.classes)} apart, and classes have no "
-                "quantiles; leave --quantiles out"
-            )
-        wrong = None if costs is None else read_costs(costs, fitted.classes)
-        columns = class_columns(fitted, encoded, density=density, costs=wrong)
-    else:
-        if costs is not None:
-            raise DataError(f"{model} is a regression; costs are for classes: leave --costs out")
-        columns = prediction_columns(fitted, encoded, levels, density=density)
-    write_predictions(out, columns)
-    rows = encoded.kept.size
-    record = {"model": model, "table": table, "out": out, "n_rows": rows, "columns": [*columns]}
-    text = f"predictions of {counted(rows, 'row')} written to {out}: {', '.join(columns)}"
-    return Outcome(record, text)
+    if fitted.classes and levels:
+        raise DataError(
+            f"{model} tells {' and '.join(fitted.classes)} apart, and classes have no quantiles; "
+            "leave --quantiles out"
+        )
+    if costs is not None and not fitted.classes:
+        raise DataError(f"{model} is a regression; costs are for classes: leave --costs out")
+    wrong = None if costs is None else read_costs(costs, fitted.classes)
+    size = rows_at_a_time(table, batch_rows)
+    reading = {"drop_missing": drop_missing, "need_targets": density}
+    parts = Parts(table, fitted.schema, size, **reading)
+    names: list[str] = []
+    with predictions_file(out) as add:
+        for encoded in parts:
+            if fitted.classes:
+                columns = class_columns(fitted, encoded, density=density, costs=wrong)
+            else:
+                columns = prediction_columns(fitted, encoded, levels, density=density)
+            add(columns)
+            names = [*columns]
+    report_warnings(session, table, parts.noticed, "with blank outputs")
+    rows = parts.noticed.rows
+    record = {"model": model, "table": table, "out": out, "n_rows": rows, "columns": names}
+    text = f"predictions of {counted(rows, 'row')} written to {out}: {', '.join(names)}"
+    return Outcome(record | parts.record, text)
 
 
 def prediction_columns(
@@ -91,21 +88,22 @@ def prediction_columns(
     """The columns of predict's file, one entry per row of the table, NaN in rows left out."""
     if density and not fitted.classes:
         check_targets(fitted.posterior.model.likelihood, fitted.targets, encoded)
-    out = fitted.predictive(encoded.X, encoded.side)
-    parts = {"mean": out.mean, "std": out.std}
-    if levels:
-        values = out.quantiles(levels)
-        parts |= {f"quantile_{level}": values[:, :, i] for i, level in enumerate(levels)}
-    if density:
-        assert encoded.y is not None
-        parts["log_density"] = out.log_density(encoded.y)
-    columns = {}
-    for i, target in enumerate(fitted.targets):
-        for name, values in parts.items():
-            column = np.full(encoded.kept.size, np.nan)
-            column[encoded.kept] = values[:, i]
-            columns[name if len(fitted.targets) == 1 else f"{name}_{target}"] = column
-    return columns
+    names = ["mean", "std", *(f"quantile_{level}" for level in levels)]
+    names += ["log_density"] if density else []
+    found = np.full((len(names), encoded.kept.size, len(fitted.targets)), np.nan)
+    if len(encoded.X):
+        out = fitted.predictive(encoded.X, encoded.side)
+        parts = [out.mean, out.std]
+        parts += [*np.moveaxis(out.quantiles(levels), -1, 0)] if levels else []
+        if density:
+            assert encoded.y is not None
+            parts.append(out.log_density(encoded.y))
+        found[:, encoded.kept] = np.stack(parts)
+    return {
+        name if len(fitted.targets) == 1 else f"{name}_{target}": found[j, :, i]
+        for i, target in enumerate(fitted.targets)
+        for j, name in enumerate(names)
+    }
 
 
 def read_costs(path: str, classes: tuple[str, ...]) -> np.ndarray:
@@ -138,7 +136,8 @@ def class_columns(
 ) -> dict[str, Any]:
     """The columns of predict's file for classes, None and NaN in rows left out."""
     found = np.full((encoded.kept.size, len(fitted.classes)), np.nan)
-    found[encoded.kept] = fitted.log_probabilities(encoded.X)
+    if len(encoded.X):
+        found[encoded.kept] = fitted.log_probabilities(encoded.X)
     values = class_values(fitted.schema.targets[0].kind, fitted.classes)
     labels = [None] * encoded.kept.size
     rows = np.flatnonzero(encoded.kept)
@@ -156,15 +155,24 @@ def class_columns(
     return columns
 
 
-def evaluate(session: Session, model: str, table: str, *, drop_missing: bool = False) -> Outcome:
-    """Compares predictions with the targets of a table."""
+def evaluate(
+    session: Session,
+    model: str,
+    table: str,
+    *,
+    drop_missing: bool = False,
+    batch_rows: int | None = None,
+) -> Outcome:
+    """Compares predictions with the targets of a table, part by part where it is long."""
     fitted = Fitted.load(model)
-    encoded = encode(read_table(table), fitted.schema, drop_missing=drop_missing)
-    report_warnings(session, table, encoded)
-    metrics = fitted.metrics(encoded)
-    record = {"model": model, "table": table, "n_rows": len(encoded.X), "metrics": metrics}
-    head = f"{counted(len(encoded.X), 'row')} of {table}, {', '.join(fitted.targets)}:"
-    return Outcome(record, f"{head}\n\n{describe_metrics(metrics)}")
+    size = rows_at_a_time(table, batch_rows)
+    parts = Parts(table, fitted.schema, size, drop_missing=drop_missing)
+    metrics = fitted.metrics(parts)
+    report_warnings(session, table, parts.noticed)
+    rows = parts.noticed.kept
+    record = {"model": model, "table": table, "n_rows": rows, "metrics": metrics}
+    head = f"{counted(rows, 'row')} of {table}, {', '.join(fitted.targets)}:"
+    return Outcome(record | parts.record, f"{head}\n\n{describe_metrics(metrics)}")
 
 
 def report(
@@ -181,7 +189,7 @@ def report(
     data = read_table(table)
     judged = all(target in data.columns for target in fitted.targets)
     encoded = encode(data, fitted.schema, drop_missing=drop_missing, need_targets=judged)
-    report_warnings(session, table, encoded)
+    report_warnings(session, table, encoded.noticed)
     figures = list(write_report(out, fitted, encoded))
     record = {"model": model, "table": table, "out": out, "figures": figures}
     return Outcome(record, f"report with {counted(len(figures), 'figure')} written to {out}")

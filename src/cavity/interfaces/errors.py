@@ -19,6 +19,24 @@ class DataError(ValueError):
         self.kind = kind
 
 
+class CellError(DataError):
+    """A cell that cannot be used.
+
+    Args:
+        column: its name.
+        row: its row, counted from 0 without the header.
+        story: what is wrong with it, and what to do.
+    """
+
+    def __init__(self, column: str, row: int, story: str):
+        super().__init__(f"column '{column}', row {row + 1}: {story}")
+        self.column, self.row, self.story = column, row, story
+
+    def further_down(self, rows: int) -> "CellError":
+        """The same of a table in which so many rows come before."""
+        return CellError(self.column, self.row + rows, self.story)
+
+
 class StorageError(ValueError):
     """A model file that cannot be written, read or trusted.
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from numbers import Real
 from typing import Any
 
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity.inference.mcmc import MCMC
 from cavity.interfaces.build import (
+    AUTO_INDUCING,
     Settings,
     build,
     build_likelihood,
@@ -24,12 +25,14 @@ from cavity.interfaces.build import (
     whole,
 )
 from cavity.interfaces.predictions import Predictions, function_of, predict_outputs
+from cavity.learning.batches import Batches
 from cavity.learning.checks import check_outputs
 from cavity.learning.data import prepare
 from cavity.learning.fit import FitResult
 from cavity.learning.inducing_points import cluster_blocks
 from cavity.learning.infer import one_blas_thread
 from cavity.learning.optimise import Progress
+from cavity.learning.stream import survey
 from cavity.learning.trials import fit_best
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
@@ -145,17 +148,32 @@ class AbstractEstimator(BaseEstimator):
         side: dict[str, np.ndarray],
         callback: Callable[[Progress], None] | None,
         classes: int = 2,
+        batches: Batches | None = None,
     ) -> None:
-        """Learns from outputs that are divided by `scale` first, and keeps what was found."""
+        """Learns from outputs that are divided by `scale` first, and keeps what was found.
+
+        With batches these hold the data, and X and y are a sample of them to start from.
+        """
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs = y.reshape(len(y), -1)
         block_size = self._other("block_size")
         with jax.enable_x64(True), one_blas_thread():
-            starts, maps = build(self._settings(task, seed, classes), X, outputs / scale, side)
+            settings = self._settings(task, seed, classes)
+            if batches is not None and settings.n_inducing == "auto":
+                settings = dataclasses.replace(settings, n_inducing=AUTO_INDUCING)
+            starts, maps = build(settings, X, outputs / scale, side)
+            divisor = scale if y.ndim > 1 else scale[0]
+            data: Any = X, y / divisor
+            observed, rows = np.sum(~np.isnan(outputs), axis=0), len(outputs)
+            if batches is not None:
+                scaled = divided(batches, divisor)
+                missing = self._other("missing")
+                stream = survey(scaled, starts[0].likelihood, power=self.power, missing=missing)
+                data, side = (stream, None), {}
+                observed, rows = stream.observed, stream.length
             result = fit_best(
                 starts,
-                X,
-                y / (scale if y.ndim > 1 else scale[0]),
+                *data,
                 power=self.power,
                 method=build_method(self.method, seed),
                 jitter=self.jitter,
@@ -169,7 +187,7 @@ class AbstractEstimator(BaseEstimator):
                 seed=seed,
                 callback=callback,
             )
-            self._keep(result, outputs, scale)
+            self._keep(result, observed, rows, scale)
         if not (self.converged_ or self.interrupted_):
             warnings.warn(f"not converged: {self.message_}", ConvergenceWarning, stacklevel=3)
 
@@ -184,14 +202,13 @@ class AbstractEstimator(BaseEstimator):
         columns = None if names is None else tuple(map(str, names))
         return Settings(**chosen, task=task, seed=seed, classes=classes, names=columns)
 
-    def _keep(self, result: FitResult, outputs, scale) -> None:
+    def _keep(self, result: FitResult, observed, rows: int, scale) -> None:
         self.output_scale_ = scale
         self.posterior_ = to_numpy(result.posterior)
         model = self.posterior_.model
         self.kernel_, self.likelihood_ = model.kernel, model.likelihood
         self.mean_, self.inducing_ = model.mean, model.inducing
-        counts = np.sum(~np.isnan(outputs), axis=0)
-        shift = float(counts @ np.log(self.output_scale_))
+        shift = float(observed @ np.log(self.output_scale_))
         value = result.log_evidence
         self.log_evidence_ = None if value is None else value - shift
         self.chains_ = result.chains
@@ -199,7 +216,7 @@ class AbstractEstimator(BaseEstimator):
         self.n_iter_, self.n_evaluations_ = result.n_iterations, result.n_evaluations
         self.jitter_, self.sites_ = result.jitter, result.sites
         self.interrupted_ = result.interrupted
-        self.n_rows_ = len(outputs)
+        self.n_rows_ = rows
 
     # ---------------------------------------------------------------------------- predicting
 
@@ -244,6 +261,16 @@ class AbstractEstimator(BaseEstimator):
                 f"predicting y needs them too: pass {missing[0]}=..., or use predict_latent(X) "
                 "for the function"
             )
+
+
+def divided(batches: Batches, divisor: Any) -> Batches:
+    """Batches with their outputs divided."""
+
+    def scaled() -> Iterator[tuple]:
+        for batch in batches:
+            yield batch.X, np.asarray(batch.y, float) / divisor, batch.rows
+
+    return Batches(scaled, size=batches.size, buffer=batches.buffer)
 
 
 def given(**side: Any) -> dict[str, np.ndarray]:

@@ -1,7 +1,7 @@
 """A fitted model with all that is needed to predict, judge and describe it without its data."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,31 +108,45 @@ class Fitted:
         _check_good(~np.any(np.isnan(found), axis=1))
         return found
 
-    def metrics(self, table: Encoded) -> dict[str, Any]:
+    def metrics(self, table: Encoded | Iterable[Encoded]) -> dict[str, Any]:
         """How well the rows of a table are predicted, by the names of `cavity evaluate --json`.
 
-        With several targets these are means over them, and `per_target` has those of each.
+        With several targets these are means over them, and `per_target` has those of each. Of a
+        table in parts some numbers per row and target are kept, and no part.
 
         Raises:
             DataError: for a target that the likelihood does not take.
             NumericalError: if a prediction is not finite.
         """
-        assert table.y is not None
+        parts = [table] if isinstance(table, Encoded) else table
+        found = [self._judged(part) for part in parts if len(part.X)]
         if self.classes:
-            return dict(classification_metrics(table.y[:, 0], self.log_probabilities(table.X)))
-        check_targets(self.posterior.model.likelihood, self.targets, table)
-        out = self.predictive(table.X, table.side)
-        density = out.log_density(table.y)
-        parts = zip(table.y.T, out.mean.T, out.std.T, density.T, strict=True)
-        scores = self._scores(table)
+            labels, chances = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+            return dict(classification_metrics(labels, chances))
+        rows = zip(*(arrays for arrays, _ in found), strict=True)
+        targets = zip(*(np.concatenate(arrays).T for arrays in rows), strict=True)
+        scores = [_joined(parts) for parts in zip(*(scores for _, scores in found), strict=True)]
+        moments = (self.y_mean, self.y_var, scores)
         each = [
-            regression_metrics(*part, mean, var, score)
-            for part, mean, var, score in zip(parts, self.y_mean, self.y_var, scores, strict=True)
+            regression_metrics(*part, *about)
+            for part, *about in zip(targets, *moments, strict=True)
         ]
         if len(each) == 1:
             return dict(each[0])
         named_each = dict(zip(self.targets, each, strict=True))
         return {**average_metrics(each), "per_target": named_each}
+
+    def _judged(self, table: Encoded) -> Any:
+        """Row by row what metrics need: of classes labels and their log probabilities.
+
+        Otherwise targets, means, deviations and log densities, (N, P) each, and scores.
+        """
+        assert table.y is not None
+        if self.classes:
+            return table.y[:, 0], self.log_probabilities(table.X)
+        check_targets(self.posterior.model.likelihood, self.targets, table)
+        out = self.predictive(table.X, table.side)
+        return (table.y, out.mean, out.std, out.log_density(table.y)), self._scores(table)
 
     def _scores(self, table: Encoded) -> list[Scores | None]:
         """Row by row scores of each target, None where predictions are normal."""
@@ -240,9 +254,12 @@ def _check_good(good: np.ndarray) -> None:
         )
 
 
-def _joined(parts: Sequence[Scores]) -> Scores:
-    within = {level: np.concatenate([part.within[level] for part in parts]) for level in LEVELS}
-    return Scores(np.concatenate([part.crps for part in parts]), within)
+def _joined(parts: Sequence[Scores | None]) -> Scores | None:
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    within = {level: np.concatenate([part.within[level] for part in known]) for level in LEVELS}
+    return Scores(np.concatenate([part.crps for part in known]), within)
 
 
 def parameters(

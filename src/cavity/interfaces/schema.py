@@ -6,14 +6,16 @@ Rows are counted from 1 in every message, without the header.
 
 import dataclasses
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cavity.interfaces import columns as cells
 from cavity.interfaces.classes import class_positions, classes_of
-from cavity.interfaces.errors import DataError
+from cavity.interfaces.errors import CellError, DataError
+from cavity.interfaces.evidence import Evidence, evidence
+from cavity.interfaces.noticed import Noticed, refuse_empty
 from cavity.numerics.words import counted
 
 if TYPE_CHECKING:
@@ -110,42 +112,76 @@ def learn_schema(
         DataError: for unknown columns, columns with two roles, no inputs left, and columns that
             can be neither numbers nor categories.
     """
+    roles = (targets, ignore, noise_column, exposure_column)
+    check_roles(table.columns, *roles)
+    return schema_from(table.columns, lambda name: evidence(table[name]), *roles)
+
+
+def check_roles(
+    columns: Sequence[str],
+    targets: Sequence[str],
+    ignore: Sequence[str] = (),
+    noise_column: str | None = None,
+    exposure_column: str | None = None,
+) -> None:
+    """Refuses what `learn_schema` does before it looks at any cell."""
     roles = [*targets, *ignore, *(c for c in (noise_column, exposure_column) if c is not None)]
     if not targets:
         raise DataError("no target: name at least one column to predict")
     for name in roles:
-        _need(table, name)
+        _need(columns, name)
         if roles.count(name) > 1:
             raise DataError(
                 f"column '{name}' is named twice among targets, ignored, noise and exposure "
                 "columns; each column has one role"
             )
-    inputs = [name for name in table.columns if name not in roles]
-    if not inputs:
+    if set(columns) <= set(roles):
         raise DataError(
             "no input column is left: every column of the table is a target, ignored, or a "
             "noise or exposure column"
         )
-    for name in (noise_column, exposure_column):
-        if name is not None:
-            cells.numbers(table[name])
+
+
+def schema_from(
+    columns: Sequence[str],
+    seen: Callable[[str], Evidence],
+    targets: Sequence[str],
+    ignore: Sequence[str] = (),
+    noise_column: str | None = None,
+    exposure_column: str | None = None,
+) -> Schema:
+    """The schema of a table from what its columns show.
+
+    Args:
+        columns: the names of all of them.
+        seen: the evidence of a column.
+        targets: as in `learn_schema`, and so on.
+        ignore: the same.
+        noise_column: the same.
+        exposure_column: the same.
+
+    Raises:
+        DataError: for columns that can be neither numbers nor categories.
+    """
+    sides = [name for name in (noise_column, exposure_column) if name is not None]
+    inputs = [name for name in columns if name not in {*targets, *ignore, *sides}]
+    for name in sides:
+        seen(name).check_numbers()
     return Schema(
-        inputs=tuple(_learn_column(table, name) for name in inputs),
-        targets=tuple(_learn_target(table, name) for name in targets),
+        inputs=tuple(_learned(seen(name)) for name in inputs),
+        targets=tuple(_learned(seen(name), many=True) for name in targets),
         noise_column=noise_column,
         exposure_column=exposure_column,
         ignored=tuple(ignore),
     )
 
 
-def _learn_column(table: DataFrame, name: str) -> Column:
-    kind = cells.kind(table[name])
-    return Column(name, kind, cells.categories(table[name]) if kind == "categorical" else ())
-
-
-def _learn_target(table: DataFrame, name: str) -> Column:
-    kind = cells.kind(table[name])
-    return Column(name, kind, cells.distinct(table[name]) if kind == "categorical" else ())
+def _learned(seen: Evidence, *, many: bool = False) -> Column:
+    """A column; a target of text may have many classes at first."""
+    kind = seen.kind()
+    if kind != "categorical":
+        return Column(seen.name, kind)
+    return Column(seen.name, kind, seen.distinct() if many else seen.categories())
 
 
 def with_classes(schema: Schema, table: DataFrame) -> Schema:
@@ -157,14 +193,14 @@ def with_classes(schema: Schema, table: DataFrame) -> Schema:
     return dataclasses.replace(schema, targets=tuple(targets))
 
 
-def _need(table: DataFrame, name: str) -> None:
+def _need(columns: Sequence[str], name: str) -> None:
     """Complains about a column that is not there, with the closest that is."""
-    if name in table.columns:
+    if name in columns:
         return
-    close = difflib.get_close_matches(name, table.columns, n=1)
+    close = difflib.get_close_matches(name, columns, n=1)
     hint = f" (did you mean '{close[0]}'?)" if close else ""
-    more = f" and {table.width - 20} more" if table.width > 20 else ""
-    listed = ", ".join(table.columns[:20]) + more
+    more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
+    listed = ", ".join(columns[:20]) + more
     raise DataError(f"the table has no column '{name}'{hint}; it has: {listed}")
 
 
@@ -182,7 +218,8 @@ class Encoded:
         exposure: exposures, (N,), or None.
         kept: for each row of the table, whether it is among the N.
         features: names of the columns of X.
-        warnings: what a user should hear about.
+        noticed: what a user should hear about.
+        first: rows of the table before these.
     """
 
     X: np.ndarray
@@ -191,7 +228,8 @@ class Encoded:
     exposure: np.ndarray | None
     kept: np.ndarray
     features: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
+    noticed: Noticed
+    first: int = 0
 
     @property
     def side(self) -> dict[str, np.ndarray]:
@@ -199,13 +237,23 @@ class Encoded:
         both = {"noise_variance": self.noise, "exposure": self.exposure}
         return {name: values for name, values in both.items() if values is not None}
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should hear about, in words."""
+        return self.noticed.warnings
+
     def table_row(self, i: int) -> int:
         """The number, from 1 on, that one of the N rows has in the table."""
-        return int(np.flatnonzero(self.kept)[i]) + 1
+        return self.first + int(np.flatnonzero(self.kept)[i]) + 1
 
 
 def encode(
-    table: DataFrame, schema: Schema, *, drop_missing: bool = False, need_targets: bool = True
+    table: DataFrame,
+    schema: Schema,
+    *,
+    drop_missing: bool = False,
+    need_targets: bool = True,
+    first: int | None = None,
 ) -> Encoded:
     """The numbers a model takes from a table.
 
@@ -214,21 +262,42 @@ def encode(
         schema: what `learn_schema` gave when the model was fitted.
         drop_missing: leave rows with a missing cell out instead of complaining.
         need_targets: read the targets too; otherwise they need not be there.
+        first: of a part of a longer table, the rows before it; it may be left without rows.
 
     Raises:
         DataError: naming row and column of a missing, infinite or unreadable cell.
     """
+    try:
+        found = _encode(
+            table, schema, drop_missing=drop_missing, need_targets=need_targets, first=first
+        )
+    except CellError as error:
+        raise error.further_down(first or 0) from None
+    if first is None:
+        refuse_empty(found.noticed)
+    return found
+
+
+def _encode(
+    table: DataFrame,
+    schema: Schema,
+    *,
+    drop_missing: bool,
+    need_targets: bool,
+    first: int | None,
+) -> Encoded:
     targets = schema.targets if need_targets else ()
     sides = [name for name in (schema.noise_column, schema.exposure_column) if name is not None]
     needed = [*(c.name for c in (*schema.inputs, *targets)), *sides]
     for name in needed:
-        _need(table, name)
-    warnings: list[str] = []
-    inputs = [_encode_input(table, column, warnings) for column in schema.inputs]
+        _need(table.columns, name)
+    unseen: dict[str, tuple[int, frozenset[str]]] = {}
+    inputs = [_encode_input(table, column, unseen) for column in schema.inputs]
     outputs = [_encode_target(table, column) for column in targets]
     side = {name: _encode_positive(table, name) for name in sides}
     blocks = [*inputs, *outputs, *(side[name][:, None] for name in sides)]
-    kept = _complete_rows(needed, blocks, drop_missing=drop_missing)
+    part = first is not None
+    kept = _complete_rows(needed, blocks, drop_missing=drop_missing, part=part)
     for name, block in zip(needed, blocks, strict=True):
         _refuse_infinite(name, block)
     return Encoded(
@@ -240,11 +309,14 @@ def encode(
         else None,
         kept=kept,
         features=schema.features,
-        warnings=tuple(warnings),
+        noticed=Noticed(len(kept), int(kept.sum()), unseen),
+        first=first or 0,
     )
 
 
-def _encode_input(table: DataFrame, column: Column, warnings: list[str]) -> np.ndarray:
+def _encode_input(
+    table: DataFrame, column: Column, unseen: dict[str, tuple[int, frozenset[str]]]
+) -> np.ndarray:
     series = table[column.name]
     if column.kind == "numeric":
         return cells.numbers(series)[:, None]
@@ -253,16 +325,10 @@ def _encode_input(table: DataFrame, column: Column, warnings: list[str]) -> np.n
     position = cells.positions(series, column.categories)
     one_hot = (position[:, None] == np.arange(len(column.categories))).astype(float)
     one_hot[np.isnan(position)] = np.nan
-    unseen = position == len(column.categories)
-    if unseen.any():
-        new = cells.text(series).filter(unseen).unique().sort().to_list()
-        listed = ", ".join(f"'{cell}'" for cell in new[:5]) + (", ..." if len(new) > 5 else "")
-        hold = "holds" if unseen.sum() == 1 else "hold"
-        warnings.append(
-            f"column '{column.name}': {unseen.sum()} of {counted(len(unseen), 'row')} {hold} "
-            f"categories that were not there in fitting ({listed}); they count as none of the "
-            "known ones"
-        )
+    new = position == len(column.categories)
+    if new.any():
+        texts = frozenset(cells.text(series).filter(new).unique())
+        unseen[column.name] = (int(new.sum()), texts)
     return one_hot
 
 
@@ -275,10 +341,11 @@ def _encode_target(table: DataFrame, column: Column) -> np.ndarray:
     unknown = np.flatnonzero(position == len(column.categories))
     if len(unknown):
         row = int(unknown[0])
-        raise DataError(
-            f"column '{column.name}', row {row + 1}: the class '{cells.text(series)[row]}' was "
-            f"not there in fitting; the classes are: {', '.join(column.categories)}"
+        story = (
+            f"the class '{cells.text(series)[row]}' was not there in fitting; the classes are: "
+            f"{', '.join(column.categories)}"
         )
+        raise CellError(column.name, row, story)
     return position[:, None]
 
 
@@ -287,15 +354,13 @@ def _encode_positive(table: DataFrame, name: str) -> np.ndarray:
     wrong = np.flatnonzero(values <= 0.0)
     if len(wrong):
         row = int(wrong[0])
-        raise DataError(
-            f"column '{name}', row {row + 1}: {values[row]:g} is not positive; noise variances "
-            "and exposures are"
-        )
+        story = f"{values[row]:g} is not positive; noise variances and exposures are"
+        raise CellError(name, row, story)
     return values
 
 
 def _complete_rows(
-    names: Sequence[str], blocks: Sequence[np.ndarray], *, drop_missing: bool
+    names: Sequence[str], blocks: Sequence[np.ndarray], *, drop_missing: bool, part: bool
 ) -> np.ndarray:
     """Which rows have every cell; an error naming the first missing cell unless they may go."""
     missing = np.column_stack([np.isnan(block).any(axis=1) for block in blocks])
@@ -304,20 +369,20 @@ def _complete_rows(
         row = int(np.flatnonzero(incomplete)[0])
         name = names[int(np.flatnonzero(missing[row])[0])]
         have = "has" if incomplete.sum() == 1 else "have"
-        raise DataError(
-            f"column '{name}', row {row + 1}: the cell is missing ({incomplete.sum()} of "
-            f"{counted(len(incomplete), 'row')} {have} a missing cell); fill them in, or leave "
-            "such rows out with --drop-missing"
+        of = counted(len(incomplete), "row") + (" read together" if part else "")
+        story = (
+            f"the cell is missing ({incomplete.sum()} of {of} {have} a missing cell); fill them "
+            "in, or leave such rows out with --drop-missing"
         )
-    if incomplete.all():
-        raise DataError(f"every row has a missing cell ({len(incomplete)} in all): none is left")
+        raise CellError(name, row, story)
     return ~incomplete
 
 
 def _refuse_infinite(name: str, block: np.ndarray) -> None:
     infinite = np.flatnonzero(np.isinf(block).any(axis=1))
     if len(infinite):
-        raise DataError(
-            f"column '{name}', row {int(infinite[0]) + 1}: the value is infinite (or too large "
-            "for a double); correct the cell or leave the row out"
+        story = (
+            "the value is infinite (or too large for a double); correct the cell or leave the "
+            "row out"
         )
+        raise CellError(name, int(infinite[0]), story)

@@ -1,8 +1,10 @@
 """Tables in and out: csv and parquet files."""
 
+import contextlib
 import csv
 import io
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +34,7 @@ def read_table(path: str | Path) -> DataFrame:
         ) from None
     except OSError as error:
         raise DataError(f"cannot read {path}: {reason(error)}", kind="io") from None
-    if _ending(path) == ".csv":
+    if ending(path) == ".csv":
         table = _read_csv(path, data)
     else:
         table = _read_parquet(path, data)
@@ -41,35 +43,49 @@ def read_table(path: str | Path) -> DataFrame:
     return table
 
 
-def _ending(path: Path) -> str:
-    ending = path.suffix.lower()
-    if ending not in ENDINGS:
-        found = f"ends in '{ending}'" if ending else "has no ending"
-        raise DataError(f"{path} {found}; a table is a .csv or a .parquet file")
-    return ending
+def ending(path: Path) -> str:
+    """The ending of a table's name.
+
+    Raises:
+        DataError: unless it is that of a table.
+    """
+    found = path.suffix.lower()
+    if found not in ENDINGS:
+        how = f"ends in '{found}'" if found else "has no ending"
+        raise DataError(f"{path} {how}; a table is a .csv or a .parquet file")
+    return found
 
 
 def _read_csv(path: Path, data: bytes) -> DataFrame:
     import polars as pl
 
-    names = _header(path, data)
+    names = csv_header(path, io.BytesIO(data))
     try:
         # blank lines at the end are no rows
         source = io.BytesIO(data.rstrip(b"\r\n") + b"\n")
         table = pl.read_csv(source, infer_schema=False)
         table.columns = names
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"{path} cannot be read as csv: {_why(data, error)}") from None
+        raise DataError(
+            f"{path} cannot be read as csv: {why_no_csv(io.BytesIO(data), error)}"
+        ) from None
     return table
 
 
-def _header(path: Path, data: bytes) -> list[str]:
-    """The names of the columns of a csv file, checked."""
-    lines = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
+def csv_header(path: Path, file: io.BufferedIOBase) -> list[str]:
+    """The names of the columns of a csv file, checked.
+
+    Raises:
+        DataError: for a header that is missing or cannot be used.
+    """
+    lines = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     try:
         names = next((row for row in csv.reader(lines) if row), None)
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as csv: {_why(data, error)}") from None
+        file.seek(0)
+        raise DataError(f"{path} cannot be read as csv: {why_no_csv(file, error)}") from None
+    finally:
+        lines.detach()  # which leaves the file to its owner
     if names is None:
         raise DataError(f"{path} is empty; a table has a header and at least one row")
     names = [name.strip() for name in names]
@@ -89,18 +105,28 @@ def _header(path: Path, data: bytes) -> list[str]:
     return names
 
 
-def _why(data: bytes, error: Exception) -> str:
+def why_no_csv(file: io.BufferedIOBase, error: Exception) -> str:
     """What is wrong with a csv file, more plainly than its parser says it."""
+    position = 0
+    for line in file:
+        try:
+            line.decode("utf-8-sig")
+        except UnicodeDecodeError as failure:
+            byte = position + failure.start + 1
+            return f"byte {byte} is not UTF-8 text; save the file as UTF-8"
+        position += len(line)
+    file.seek(0)
+    texts = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    lines, width = csv.reader(texts), 0
     try:
-        lines = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""))
-        widths = [(len(row), lines.line_num) for row in lines if row]
-    except UnicodeDecodeError as failure:
-        return f"byte {failure.start + 1} is not UTF-8 text; save the file as UTF-8"
+        for row in lines:
+            width = width or len(row)
+            if len(row) > width:
+                return f"line {lines.line_num} has {len(row)} cells, the header {width}"
     except csv.Error as failure:
         return str(failure)
-    for width, line in widths:
-        if width > widths[0][0]:
-            return f"line {line} has {width} cells, the header {widths[0][0]}"
+    finally:
+        texts.detach()
     return str(error).splitlines()[0]
 
 
@@ -110,14 +136,19 @@ def _read_parquet(path: Path, data: bytes) -> DataFrame:
     try:
         return pl.read_parquet(io.BytesIO(data))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        first = (str(error).splitlines() or ["no reason given"])[0]
-        raise DataError(f"{path} is not a whole parquet file: {first}") from None
+        raise not_parquet(path, error) from None
+
+
+def not_parquet(path: Path, error: BaseException) -> DataError:
+    """The error about a parquet file that cannot be read."""
+    first = (str(error).splitlines() or ["no reason given"])[0]
+    return DataError(f"{path} is not a whole parquet file: {first}")
 
 
 def check_output(path: str | Path) -> None:
     """Complains, before long work, if predictions could not be written under a name."""
     path = Path(path)
-    _ending(path)
+    ending(path)
     trouble = why_not_writable(path)
     if trouble:
         raise DataError(trouble, kind="io")
@@ -133,20 +164,68 @@ def write_predictions(path: str | Path, columns: Mapping[str, Any]) -> None:
     Raises:
         DataError: if the file cannot be written (kind "io") or its ending is another.
     """
-    import polars as pl
+    with predictions_file(path) as add:
+        add(columns)
 
+
+@contextlib.contextmanager
+def predictions_file(path: str | Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """A file of predictions that are written part by part; it appears whole or not at all.
+
+    Yields:
+        What to call with the columns of each part, in order.
+
+    Raises:
+        DataError: as `write_predictions`.
+    """
     check_output(path)
     path = Path(path)
+    try:
+        with whole_file(path) as file, tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            into: Any = _CsvParts(file) if ending(path) == ".csv" else _ParquetParts(file, folder)
+            yield into.add
+            into.finish()
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {reason(error)}", kind="io") from None
+
+
+def _frame(columns: Mapping[str, Any]) -> DataFrame:
+    import polars as pl
+
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) != 1:
         raise DataError(f"the columns of a table have one length, given {lengths}")
     series = [pl.Series(name, values, nan_to_null=True) for name, values in columns.items()]
-    table = pl.DataFrame(series)
-    try:
-        with whole_file(path) as file:
-            if _ending(path) == ".csv":
-                table.write_csv(file)
-            else:
-                table.write_parquet(file)
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {reason(error)}", kind="io") from None
+    return pl.DataFrame(series)
+
+
+class _CsvParts:
+    """Parts of a csv file, one after another."""
+
+    def __init__(self, file: Any):
+        self.file, self.begun = file, False
+
+    def add(self, columns: Mapping[str, Any]) -> None:
+        _frame(columns).write_csv(self.file, include_header=not self.begun)
+        self.begun = True
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+
+class _ParquetParts:
+    """Parts of a parquet file, each a file of its own until they are put together."""
+
+    def __init__(self, file: Any, folder: str):
+        self.file, self.folder, self.parts = file, Path(folder), []
+
+    def add(self, columns: Mapping[str, Any]) -> None:
+        self.parts.append(self.folder / f"{len(self.parts)}.parquet")
+        _frame(columns).write_parquet(self.parts[-1])
+
+    def finish(self) -> None:
+        import polars as pl
+
+        # a column may be empty in some parts and typed in others
+        scans = [pl.scan_parquet(part) for part in self.parts]
+        pl.concat(scans, how="vertical_relaxed").sink_parquet(self.file)

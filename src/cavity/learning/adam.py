@@ -1,6 +1,7 @@
 """Adam on minibatches, for objectives that are sums over rows."""
 
 import functools
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, runtime_checkable
@@ -11,6 +12,7 @@ import numpy as np
 
 from cavity.learning.data import Data
 from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed
+from cavity.learning.stream import Stream
 from cavity.numerics.types import Array
 
 # What counts as level, in nats per unit of a coordinate, for up to so many outputs.
@@ -21,11 +23,16 @@ LEVEL, TOLERANT = 0.5, 500
 class Stochastic(Protocol):
     """An objective whose value and slope can be had from some rows that stand for all."""
 
-    data: Data
+    data: Data | Stream
     bounds: np.ndarray
 
-    def step(self, x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-        """The point that Adam is to move on from, the value there and its slope."""
+    def step(self, x: np.ndarray, rows: Any) -> tuple[np.ndarray, float, np.ndarray]:
+        """The point that Adam is to move on from, the value there and its slope.
+
+        Args:
+            x: the point.
+            rows: what `data.minibatches` gives.
+        """
         ...
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -82,18 +89,13 @@ class Adam:
             return self._minimum(INTERRUPTED, interrupted=True)
         return self._minimum()
 
-    def _batches(self) -> Iterator[np.ndarray]:
-        """Row numbers of each step; every pass through the data is in another order."""
+    def _batches(self) -> Iterator[Any]:
+        """The rows of each step."""
         n = int(self.objective.data.length)
-        size = min(self.batch or n, n)
-        order = self.random.permutation(n)
-        for _ in range(self.steps):
-            if order.size < size:
-                order = np.concatenate([order, self.random.permutation(n)])
-            yield order[:size]
-            order = order[size:]
+        drawn = self.objective.data.minibatches(min(self.batch or n, n), self.random)
+        return itertools.islice(drawn, self.steps)
 
-    def _step(self, rows: np.ndarray) -> None:
+    def _step(self, rows: Any) -> None:
         self.x, value, slope = self.objective.step(self.x, rows)
         if not np.isfinite(value):
             raise StartFailed

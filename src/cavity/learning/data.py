@@ -1,7 +1,8 @@
 """From arrays as users have them to padded rows."""
 
+import dataclasses
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.rows import Rows
+from cavity.learning.scales import Scales, row_tallies, scales_of
 from cavity.numerics.checks import (
     as_floats,
     check_columns,
@@ -46,6 +48,25 @@ class Data(eqx.Module):
         presence = np.asarray(self.rows.presence)
         return float(np.sum(np.broadcast_to(presence, self.rows.y.shape)))
 
+    @property
+    def head(self) -> "Data":
+        """Data with the shapes of all: themselves."""
+        return self
+
+    def scales(self, likelihood: Any) -> Scales:
+        """Location and spread of the columns."""
+        return scales_of(*row_tallies(self.rows, likelihood))
+
+    def minibatches(self, size: int, random: np.random.Generator) -> Iterator[np.ndarray]:
+        """Numbers of `size` rows, for ever; every pass through the data is in another order."""
+        n = int(self.length)
+        order = random.permutation(n)
+        while True:
+            if order.size < size:
+                order = np.concatenate([order, random.permutation(n)])
+            yield order[:size]
+            order = order[size:]
+
 
 @compiled
 def some_rows(data: Data, index: Array) -> Data:
@@ -77,29 +98,54 @@ def prepare(
         ValueError: for unusable data, saying what was given and what to do.
         TypeError: for data that are not numbers, or float64 data in 32-bit mode.
     """
+    found, single = check_arrays(X, y, rows, missing)
+    count = len(found.x)
+    powers = check_power(power, count)
+    shared = None if isinstance(powers, np.ndarray) else powers
+    if isinstance(powers, np.ndarray):
+        found = dataclasses.replace(found, power=powers)
+    if blocks is None:
+        padded = pad_rows(found, padded_size(count))
+    else:
+        padded = _pad_blocks(found, check_blocks(blocks, count))
+    return laid_out(padded, shared, single=single, length=count)
+
+
+def check_arrays(
+    X: Any, y: Any, rows: Mapping[str, Any] | None, missing: str
+) -> tuple[Rows, bool]:
+    """The arrays as rows without padding, and whether y was a vector; see `prepare`.
+
+    Raises:
+        ValueError: for unusable data, saying what was given and what to do.
+        TypeError: for data that are not numbers, or float64 data in 32-bit mode.
+    """
     inputs, outputs = as_floats("X", X), as_floats("y", y)
     check_columns("X", inputs)
     check_finite("X", inputs)
-    single = outputs.ndim == 1
     columns, presence = _outputs(outputs, inputs.shape[0], missing)
     check_magnitude("X", inputs)
     check_magnitude("y", columns)
     side = check_side(rows, inputs.shape[0])
-    powers = check_power(power, inputs.shape[0])
-    each = powers if isinstance(powers, np.ndarray) else None
-    shared = None if isinstance(powers, np.ndarray) else powers
-    x = np.asarray(inputs)
-    if blocks is None:
-        padded = _pad_rows(x, columns, presence, side, each)
-    else:
-        labels = check_blocks(blocks, x.shape[0])
-        padded = _pad_blocks(x, columns, presence, side, each, labels)
-    dtype = inputs.dtype
+    arrays: Any = (np.asarray(inputs), columns, presence, side)
+    return Rows(*arrays), outputs.ndim == 1
+
+
+def laid_out(padded: Rows, power: Any, *, single: bool, length: int) -> Data:
+    """Data of padded rows, their arrays on the device.
+
+    Args:
+        padded: the rows.
+        power: of all rows, a Python number, or None where rows have their own.
+        single: whether y was a vector.
+        length: rows without padding.
+    """
+    dtype = padded.x.dtype
     laid = jax.tree.map(lambda a: jnp.asarray(a, dtype), padded)
     row_size = laid.x.shape[1] if laid.blocked else 1
-    traced = shared if shared in (None, 0.0, 1.0) else jnp.asarray(shared, dtype)
+    traced = power if power in (None, 0.0, 1.0) else jnp.asarray(power, dtype)
     chunk = chunk_size(laid.x.shape[0], row_size)
-    return Data(laid, 0.0 if traced is None else traced, chunk, single, np.asarray(len(x)))
+    return Data(laid, 0.0 if traced is None else traced, chunk, single, np.asarray(length))
 
 
 def _outputs(y: Array, n: int, missing: str) -> tuple[np.ndarray, np.ndarray]:
@@ -167,35 +213,23 @@ def check_blocks(blocks: Any, n: int) -> np.ndarray:
     return np.unique(labels, return_inverse=True)[1]
 
 
-def _pad_rows(
-    x: np.ndarray,
-    y: np.ndarray,
-    presence: np.ndarray,
-    side: dict[str, np.ndarray],
-    power: np.ndarray | None,
-) -> Rows:
-    n = x.shape[0]
-    more = padded_size(n) - n
+def pad_rows(rows: Rows, size: int) -> Rows:
+    """Rows, with more that are only padding, `size` in all."""
+    more = size - len(rows.x)
 
-    def fill(a: np.ndarray | None, value: Any) -> Any:
+    def fill(a: Any, value: Any) -> Any:
         if a is None:
             return None
         return np.concatenate([a, np.full((more, *a.shape[1:]), value, a.dtype)])
 
-    inputs: Any = np.concatenate([x, np.repeat(x[:1], more, axis=0)])
-    known: Any = {name: fill(values, 1.0) for name, values in side.items()}
+    inputs: Any = np.concatenate([rows.x, np.repeat(rows.x[:1], more, axis=0)])
+    known: Any = {name: fill(values, 1.0) for name, values in rows.side.items()}
     # of the first row, so that padding is within the support of the likelihood
-    return Rows(inputs, fill(y, y[0]), fill(presence, 0.0), known, fill(power, 0.5))
+    y, presence = fill(rows.y, rows.y[0]), fill(rows.presence, 0.0)
+    return Rows(inputs, y, presence, known, fill(rows.power, 0.5))
 
 
-def _pad_blocks(
-    x: np.ndarray,
-    y: np.ndarray,
-    presence: np.ndarray,
-    side: dict[str, np.ndarray],
-    power: np.ndarray | None,
-    labels: np.ndarray,
-) -> Rows:
+def _pad_blocks(rows: Rows, labels: np.ndarray) -> Rows:
     counts = np.bincount(labels)
     size = repeating_size(int(counts.max()))
     shape = (padded_size(len(counts), size), size)
@@ -204,21 +238,20 @@ def _pad_blocks(
     column = np.arange(len(labels)) - np.repeat(starts, counts)
     place = (labels[order], column)
 
-    def lay(a: np.ndarray | None, value: Any) -> Any:
-        if a is None:
-            return None
+    def lay(a: Any, value: Any) -> Any:
         out = np.empty((*shape, *a.shape[1:]), a.dtype)
         out[...] = value
         out[place] = a[order]
         return out
 
     each: Any = None
-    if power is not None:
+    if rows.power is not None:
         lowest, highest = np.full(shape[0], np.inf), np.full(shape[0], -np.inf)
-        np.minimum.at(lowest, labels, power)
-        np.maximum.at(highest, labels, power)
+        np.minimum.at(lowest, labels, rows.power)
+        np.maximum.at(highest, labels, rows.power)
         if np.any(lowest[: len(counts)] != highest[: len(counts)]):
             raise ValueError("the rows of a block must share one power")
         each = np.where(np.isfinite(lowest), lowest, 0.5)
-    known: Any = {name: lay(values, 1.0) for name, values in side.items()}
-    return Rows(lay(x, x[0]), lay(y, 0.0), lay(presence, 0.0), known, each)
+    known: Any = {name: lay(values, 1.0) for name, values in rows.side.items()}
+    inputs, presence = lay(rows.x, rows.x[0]), lay(rows.presence, 0.0)
+    return Rows(inputs, lay(rows.y, 0.0), presence, known, each)

@@ -90,7 +90,7 @@ def weak_priors(model: AbstractModel, maps: Any, densities: Any, data: Data) -> 
         data: prepared data, which give the units.
     """
     log_prior(model, densities)  # refuses another structure, and what is no prior
-    scales = coordinate_scales(model, maps, data.rows)
+    scales = coordinate_scales(model, maps, data.scales(model.likelihood))
     found, start = [], 0
     pairs = zip(entries(model, maps), jax.tree.leaves(densities, is_leaf=_is_prior), strict=True)
     for (_, value, b), prior in pairs:
@@ -133,7 +133,7 @@ def problem_of(
     dtype = data.rows.x.dtype
     seen = np.asarray(data.rows.presence)[:, 0] > 0.0
     rows = jax.tree.map(lambda a: jnp.asarray(np.asarray(a)[seen]), data.rows)
-    scale = coordinate_scales(model, maps, data.rows)
+    scale = coordinate_scales(model, maps, data.scales(model.likelihood))
     side = {name: jnp.ravel(values) for name, values in rows.side.items()}
     where = (rows.x, rows.y[:, 0], side)
     level = jnp.asarray(max(jitter, LEAST_JITTER), dtype)

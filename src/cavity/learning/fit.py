@@ -9,11 +9,10 @@ from cavity.inference.methods import AbstractMethod, PowerEP
 from cavity.learning.checks import (
     check_domains,
     check_draws,
-    check_model,
     check_shapes,
     without_effect,
 )
-from cavity.learning.data import Data, prepare
+from cavity.learning.data import Data
 from cavity.learning.draws import all_fixed, draw, weak_priors
 from cavity.learning.infer import (
     Inference,
@@ -28,6 +27,7 @@ from cavity.learning.infer import (
 )
 from cavity.learning.optimise import INTERRUPTED, Minimum, Progress
 from cavity.learning.runs import Run, verbs
+from cavity.learning.stream import gathered
 from cavity.models.base import AbstractModel
 from cavity.numerics.summary import table
 from cavity.parameters import bijections as default_bijections
@@ -66,7 +66,7 @@ class FitResult(Inference):
 def fit(
     model: AbstractModel,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     power: Any = 0.5,
     method: AbstractMethod = PowerEP(),
@@ -94,8 +94,10 @@ def fit(
 
     Args:
         model: the model.
-        X: inputs, (N, D).
-        y: outputs, (N,) or (N, P).
+        X: inputs, (N, D); or batches of rows, for tables larger than memory: see `Batches`. With
+            Gaussian noise an evaluation makes two passes over them; other likelihoods need
+            `method=cavity.TiedPowerEP(batch=...)`, which draws its minibatches from them.
+        y: outputs, (N,) or (N, P); left out where X is batches.
         power: as in `infer`.
         method: as in `infer`.
         jitter: as in `infer`.
@@ -128,18 +130,19 @@ def fit(
     References:
         Bui (2017), S23, S69; van der Wilk (2018), items 5 and 47.
     """
-    check_model(model, blocks, method)
-    data = prepare(X, y, power=power, blocks=blocks, rows=rows, missing=missing)
-    model = as_dtype(model, data)
-    check_shapes(model, data)
+    given: Any = {"power": power, "blocks": blocks, "rows": rows, "missing": missing}
+    data = gathered(model, X, y, method=method, **given)
+    model = as_dtype(model, data.head)
+    check_shapes(model, data.head)
     last = default_bijections(model) if bijections is None else bijections
-    stages = tuple(without_effect(model, maps, data) for maps in (*schedule, last))
+    stages = tuple(without_effect(model, maps, data.head) for maps in (*schedule, last))
     for maps, verb in zip(stages, verbs(len(stages)), strict=True):
         check_domains(model, maps, verb)
     densities = flat(model) if priors is None else priors
     if isinstance(method, MCMC):
         if schedule:
             raise ValueError("MCMC() draws all parameters at once: leave schedule=()")
+        assert isinstance(data, Data)
         check_draws(model, data, method, learning=True)
         maps = all_fixed(last) if max_iterations == 0 else stages[-1]
         level = first_jitter(model, jitter)

@@ -16,13 +16,15 @@ from cavity.inference.mcmc import MCMC
 from cavity.inference.methods import AbstractMethod, PowerEP, TiedPowerEP
 from cavity.inference.tied import tied_energy, tied_leave_one_out
 from cavity.learning.chains import Chains
-from cavity.learning.checks import check_domains, check_draws, check_model, check_shapes
-from cavity.learning.data import Data, prepare
+from cavity.learning.checks import check_domains, check_draws, check_shapes
+from cavity.learning.data import Data
 from cavity.learning.draws import Drawn, all_fixed, draw
 from cavity.learning.optimise import StartFailed
+from cavity.learning.passes import streamed_posterior
 from cavity.learning.settle import EXACT, SiteReport, lay_out, no_sites, settle
+from cavity.learning.stream import Stream, gathered
 from cavity.learning.threads import one_blas_thread
-from cavity.learning.tied import Beliefs, counts, settle_tied
+from cavity.learning.tied import Beliefs, TiedObjective, counts, settle_tied
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
@@ -60,6 +62,7 @@ class Inference:
         found: the sites themselves; None where every factor is exact; of tied factors the beliefs.
         left_out: what `leave_one_out` gives.
         chains: the draws of `MCMC`, None for other methods.
+        streamed: whether the rows came in batches.
     """
 
     posterior: AbstractPosterior
@@ -71,6 +74,7 @@ class Inference:
     found: Any
     left_out: np.ndarray | None
     chains: Chains | None = dataclasses.field(default=None, kw_only=True)
+    streamed: bool = dataclasses.field(default=False, kw_only=True)
 
     def leave_one_out(self) -> np.ndarray:
         r"""Log predictive density of every output given all others, (N,) or (N, P), in nats.
@@ -81,7 +85,8 @@ class Inference:
         and mean field, whose sites are not what a row says.
 
         Raises:
-            ValueError: if rows share sites (blocks), and for draws, which have no sites.
+            ValueError: if rows share sites (blocks), for draws, which have no sites, and where
+                the rows came in batches.
 
         References:
             Jylanki (2013), S24.
@@ -89,6 +94,11 @@ class Inference:
         if self.chains is not None:
             raise ValueError(
                 "leaving out single rows needs sites, and draws have none: use PowerEP()"
+            )
+        if self.streamed:
+            raise ValueError(
+                "leave-one-out looks at every row again, and batches are not kept: give some "
+                "rows as X and y to cavity.infer with the fitted model"
             )
         if self.left_out is None:
             raise ValueError("rows of a block share a site, so single rows cannot be left out")
@@ -109,7 +119,7 @@ def described(result: Inference, parameters: str) -> str:
 def infer(
     model: AbstractModel,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     power: Any = 0.5,
     method: AbstractMethod = PowerEP(),
@@ -126,8 +136,8 @@ def infer(
 
     Args:
         model: the model; its parameters are used as they are.
-        X: inputs, (N, D).
-        y: outputs, (N,) or (N, P).
+        X: inputs, (N, D); or batches of rows, see `Batches`, which are read without keeping them.
+        y: outputs, (N,) or (N, P); left out where X is batches.
         power: a number in [0, 1], or one per row.
         method: how sites are found.
         jitter: share of the mean prior variance added to the diagonal of the covariance of
@@ -150,13 +160,14 @@ def infer(
     References:
         Bui (2017), S21 to S27; Turner's slides, S7 and S10.
     """
-    check_model(model, blocks, method)
-    data = prepare(X, y, power=power, blocks=blocks, rows=rows, missing=missing)
-    model = as_dtype(model, data)
-    check_shapes(model, data)
+    given: Any = {"power": power, "blocks": blocks, "rows": rows, "missing": missing}
+    data = gathered(model, X, y, method=method, **given)
+    model = as_dtype(model, data.head)
+    check_shapes(model, data.head)
     check_domains(model)
     level = first_jitter(model, jitter)
     if isinstance(method, MCMC):
+        assert isinstance(data, Data)
         check_draws(model, data, method, learning=False)
         if not isinstance(model.likelihood, Gaussian):
             return _by_draws(model, data, method, level)
@@ -205,7 +216,7 @@ def as_dtype(model: AbstractModel, data: Data) -> AbstractModel:
 
 def infer_from(
     model: AbstractModel,
-    data: Data,
+    data: Data | Stream,
     method: AbstractMethod,
     jitter: float,
     start: Any = None,
@@ -225,11 +236,28 @@ def infer_from(
     with one_blas_thread():
         if isinstance(method, TiedPowerEP):
             found = _tied(model, data, method, jitter, start, learned=learned)
+        elif isinstance(data, Stream):
+            found = _by_messages(model, data, method, jitter)
         else:
             found = _by_sites(model, data, method, jitter, start)
     if found is None:
-        raise NumericalError(culprit(model, data))
-    return found
+        raise NumericalError(culprit(model, data.head))
+    return dataclasses.replace(found, streamed=isinstance(data, Stream))
+
+
+def _by_messages(
+    model: AbstractModel, stream: Stream, method: AbstractMethod, jitter: float
+) -> Inference | None:
+    """Of exact factors in batches."""
+    level: float | None = jitter
+    while level is not None:
+        used = jnp.asarray(level, stream.rows.x.dtype)
+        posterior, value = streamed_posterior(model, stream, method, used)
+        if np.isfinite(value):
+            message = _message(EXACT, done=True)
+            return Inference(posterior, -float(value), True, message, level, EXACT, None, None)
+        level = escalate(level)
+    return None
 
 
 def _by_sites(
@@ -256,7 +284,7 @@ def _by_sites(
 
 def _tied(
     model: AbstractModel,
-    data: Data,
+    data: Data | Stream,
     method: TiedPowerEP,
     jitter: float,
     beliefs: Beliefs | None,
@@ -273,10 +301,14 @@ def _tied(
         report = SiteReport(minimum.iterations, 0.0, 0, by)
         done, message = minimum.converged, minimum.message
     used = jnp.asarray(jitter, data.rows.x.dtype)
-    posterior, value, without = _tied_posterior(model, data, method, used, beliefs)
+    posterior, value, without = _tied_posterior(model, data.head, method, used, beliefs)
+    if isinstance(data, Stream):
+        still = {"maps": all_fixed(bijections(model)), "jitter": jitter, "beliefs": beliefs}
+        objective = TiedObjective(model, data, method, **still)
+        value, without = objective(objective.first)[0], None
     if not np.isfinite(value):
         return None
-    left_out = _observed(without, data)
+    left_out = None if isinstance(data, Stream) else _observed(without, data)
     return Inference(posterior, -float(value), done, message, jitter, report, beliefs, left_out)
 
 

@@ -50,6 +50,7 @@ class Interleaved:
         method = o.method
         assert isinstance(method, PowerEP)
         length = jnp.asarray(STEP if method.step is None else method.step, dtype)
+        assert isinstance(o.data, Data)
         fixed = (o.start, o.maps, o.densities, o.data, method, jnp.asarray(o.jitter, dtype))
         numbers = (index, jnp.asarray(scale, dtype), length)
         value, slope = np.nan, np.full(o.size, np.nan)

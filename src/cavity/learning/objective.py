@@ -10,8 +10,10 @@ from cavity.inference.energy import Sites, empty_sites, energy
 from cavity.inference.methods import AbstractMethod, PowerEP
 from cavity.inference.sweep import sweep
 from cavity.learning.data import Data
+from cavity.learning.passes import streamed_value_and_grad
 from cavity.learning.scales import coordinate_bounds, coordinate_scales
 from cavity.learning.settle import NEAR, lay_out, no_sites, settle
+from cavity.learning.stream import Stream
 from cavity.models.base import AbstractModel
 from cavity.numerics.compiled import Bound, compiled
 from cavity.numerics.linalg import escalate
@@ -31,7 +33,7 @@ class Objective:
 
     Args:
         start: the model to start from; its coordinates are zero.
-        data: prepared data.
+        data: prepared data, or those of a stream where every factor is exact.
         maps: bijections; None for the default ones.
         densities: priors; None for flat ones.
         method: the inference method; None for `PowerEP()`.
@@ -41,7 +43,7 @@ class Objective:
     def __init__(
         self,
         start: AbstractModel,
-        data: Data,
+        data: Data | Stream,
         *,
         maps: Any = None,
         densities: Any = None,
@@ -53,14 +55,15 @@ class Objective:
         self.densities = flat(start) if densities is None else densities
         self.method = PowerEP() if method is None else method
         self.origin = to_real(start, self.maps)
-        self.scale = np.asarray(coordinate_scales(start, self.maps, data.rows), np.float64)
-        self.bounds = coordinate_bounds(start, self.maps, data.rows)
+        scales = data.scales(start.likelihood)
+        self.scale = np.asarray(coordinate_scales(start, self.maps, scales), np.float64)
+        self.bounds = coordinate_bounds(start, self.maps, scales)
         self.first = np.zeros(self.scale.size)  # where the search begins
-        self.empty = no_sites(start, data, self.method)
+        self.empty = no_sites(start, data.head, self.method)
         self.sites = self.empty
         self.finite_value = True  # of the last evaluation, whatever its gradient
         fixed = (start, self.maps, self.densities, data, self.method, self.origin)
-        self.run = Bound(_value_and_grad, *fixed)
+        self.run = None if isinstance(data, Stream) else Bound(_value_and_grad, *fixed)
 
     @property
     def size(self) -> int:
@@ -95,9 +98,12 @@ class Objective:
         return self.origin + jnp.asarray(self.scale * x, self.origin.dtype)
 
     def _evaluate(self, x: np.ndarray, level: float) -> tuple[float, np.ndarray, Sites | None]:
+        if self.run is None:
+            return *self._streamed(x, level), None
         move = (self.scale * x).astype(self.origin.dtype)
         jitter, sites = np.asarray(level, move.dtype), None
         if self.empty is not None:
+            assert isinstance(self.data, Data)
             model = _model(self.real(x), self.start, self.maps)
             # the slow fallbacks are for where learning starts and ends
             quick = self.sites is not self.empty
@@ -108,6 +114,11 @@ class Objective:
                 return np.nan, np.full(self.size, np.nan), None
         value, gradient = self.run(move, jitter, sites)
         return float(value), np.asarray(gradient, np.float64), sites
+
+    def _streamed(self, x: np.ndarray, level: float) -> tuple[float, np.ndarray]:
+        assert isinstance(self.data, Stream)
+        whole = (self.start, self.maps, self.densities, self.data, self.method)
+        return streamed_value_and_grad(self.real(x), *whole, jnp.asarray(level, self.origin.dtype))
 
 
 @compiled

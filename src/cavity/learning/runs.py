@@ -15,6 +15,7 @@ from cavity.learning.infer import NumericalError, culprit
 from cavity.learning.interleaved import Interleaved
 from cavity.learning.objective import Objective
 from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed, minimise
+from cavity.learning.stream import Stream
 from cavity.learning.tied import TiedObjective, search
 from cavity.models.base import AbstractModel
 from cavity.parameters import Positive, free_parts, from_real, to_real
@@ -30,7 +31,7 @@ LEARNING = 1e-5
 class Run:
     """Runs of the optimiser on one data set."""
 
-    data: Data
+    data: Data | Stream
     method: AbstractMethod
     densities: Any
     max_iterations: int
@@ -57,7 +58,7 @@ class Run:
                 found = self.staged(start, stages, jitter)
             except StartFailed:
                 if restart == 0:
-                    raise NumericalError(culprit(model, self.data)) from None
+                    raise NumericalError(culprit(model, self.data.head)) from None
                 continue
             except (NumericalError, OutsideDomain):
                 if restart == 0:

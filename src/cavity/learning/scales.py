@@ -54,6 +54,55 @@ class Scales:
         return dataclasses.replace(self, x_centre=self.x_centre[kept], x_spread=spread)
 
 
+@dataclasses.dataclass(frozen=True)
+class Tally:
+    """What is counted of columns; that of two parts of a table adds to that of both.
+
+    Attributes:
+        count: entries of each column.
+        mean: their means.
+        squares: sums of their squared deviations from the means.
+        largest: the largest magnitude of each column.
+    """
+
+    count: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+    largest: np.ndarray
+
+    @property
+    def var(self) -> np.ndarray:
+        """The variance of each column; 0 where there is no entry."""
+        return self.squares / np.maximum(self.count, 1.0)
+
+    def __add__(self, other: "Tally") -> "Tally":
+        count = self.count + other.count
+        share = other.count / np.maximum(count, 1.0)
+        apart = other.mean - self.mean
+        squares = self.squares + other.squares + apart**2 * self.count * share
+        largest = np.maximum(self.largest, other.largest)
+        return Tally(count, self.mean + apart * share, squares, largest)
+
+
+def tally(values: np.ndarray, presence: np.ndarray | None = None) -> Tally:
+    """The tally of columns (N, K).
+
+    Args:
+        values: the columns.
+        presence: weights that broadcast against them, 0 for entries that do not count.
+    """
+    if presence is None:
+        count = np.full(values.shape[1], float(len(values)))
+        mean = values.mean(axis=0)
+        squares = ((values - mean) ** 2).sum(axis=0)
+        return Tally(count, mean, squares, np.abs(values).max(axis=0, initial=0.0))
+    weight = np.broadcast_to(presence, values.shape)
+    count = weight.sum(axis=0)
+    mean = (weight * values).sum(axis=0) / np.maximum(count, 1.0)
+    squares = (weight * (values - mean) ** 2).sum(axis=0)
+    return Tally(count, mean, squares, np.abs(weight * values).max(axis=0, initial=0.0))
+
+
 def measure(X: np.ndarray, y: np.ndarray, presence: np.ndarray | None = None) -> Scales:
     """The scales of a data set.
 
@@ -62,17 +111,18 @@ def measure(X: np.ndarray, y: np.ndarray, presence: np.ndarray | None = None) ->
         y: outputs (N, P).
         presence: weights that broadcast against y, 0 for entries that do not count.
     """
-    weight = np.ones_like(y) if presence is None else np.broadcast_to(presence, y.shape)
-    count = np.maximum(weight.sum(axis=0), 1.0)
-    centre = (weight * y).sum(axis=0) / count
-    deviation = np.sqrt((weight * (y - centre) ** 2).sum() / count.sum())
-    spread = X.std(axis=0)
-    magnitude = np.abs(X).max(axis=0, initial=0.0)
-    spread = np.where(spread > 1e-12 * magnitude, spread, 1.0)
-    magnitude = float(np.abs(weight * y).max(initial=0.0))
+    return scales_of(tally(X), tally(y, presence))
+
+
+def scales_of(x: Tally, y: Tally) -> Scales:
+    """The scales of inputs and outputs that were counted."""
+    spread = np.sqrt(x.var)
+    spread = np.where(spread > 1e-12 * x.largest, spread, 1.0)
+    magnitude = float(y.largest.max(initial=0.0))
+    deviation = np.sqrt(y.squares.sum() / np.maximum(y.count, 1.0).sum())
     if not deviation > 1e-12 * magnitude:
         deviation = magnitude or 1.0
-    return Scales(X.mean(axis=0), spread, centre, float(deviation))
+    return Scales(x.mean, spread, y.mean, float(deviation))
 
 
 def in_data_units(module: Any, scales: Scales) -> Any:
@@ -106,9 +156,8 @@ def _scaled(value: Any, unit: Units, scales: Scales) -> np.ndarray:
     return np.asarray(moved + scales.x_centre if unit.location else moved)
 
 
-def coordinate_scales(model: Any, maps: Any, rows: Rows) -> np.ndarray:
+def coordinate_scales(model: Any, maps: Any, scales: Scales) -> np.ndarray:
     """Step sizes of the free coordinates: 1 on logarithmic scales, data units elsewhere."""
-    scales = _of_rows(rows, model)
     parts = []
     for value, b, unit in free_parts(model, maps, units(model)):
         shape = np.shape(value)
@@ -122,14 +171,14 @@ def coordinate_scales(model: Any, maps: Any, rows: Rows) -> np.ndarray:
     return np.concatenate([*parts, np.zeros(0)])
 
 
-def coordinate_bounds(model: Any, maps: Any, rows: Rows) -> np.ndarray:
+def coordinate_bounds(model: Any, maps: Any, scales: Scales) -> np.ndarray:
     """Bounds of the free coordinates about their start at 0, (parameters, 2).
 
     Logarithms of positive parameters stay within `REACH`, and those of variances do not fall
     below that of `LEAST_VARIANCE` times the outputs' variance: noise that small is lost in the
     rounding errors of a covariance matrix.
     """
-    least = np.log(LEAST_VARIANCE) + 2.0 * np.log(_of_rows(rows, model).y_spread)
+    least = np.log(LEAST_VARIANCE) + 2.0 * np.log(scales.y_spread)
     parts = []
     for value, b, unit in free_parts(model, maps, units(model)):
         start = np.ravel(np.asarray(value, np.float64))
@@ -141,16 +190,16 @@ def coordinate_bounds(model: Any, maps: Any, rows: Rows) -> np.ndarray:
     return np.concatenate([*parts, np.zeros((0, 2))])
 
 
-def _of_rows(rows: Rows, model: Any) -> Scales:
-    """The scales of the inputs, and of the latent function as the outputs tell it."""
+def row_tallies(rows: Rows, likelihood: Any) -> tuple[Tally, Tally]:
+    """Those of the inputs, and of the latent function as the outputs tell it."""
     x = np.asarray(rows.x, np.float64).reshape(-1, rows.x.shape[-1])
     y = np.asarray(rows.y, np.float64).reshape(-1, rows.y.shape[-1])
     presence = np.asarray(rows.presence, np.float64).reshape(y.shape[0], -1)
     seen = presence.max(axis=1) > 0.0  # padding is not data
-    if model.likelihood.support is not Support.REAL:
+    if likelihood.support is not Support.REAL:
         side = {name: np.asarray(values, np.float64).ravel() for name, values in rows.side.items()}
         known = {name: values[seen] for name, values in side.items()}
-        columns = [model.likelihood.guess(column, **known) for column in y[seen].T]
+        columns = [likelihood.guess(column, **known) for column in y[seen].T]
         # of classes a column for each
-        return measure(x[seen], np.column_stack(columns), presence[seen])
-    return measure(x[seen], y[seen], presence[seen])
+        return tally(x[seen]), tally(np.column_stack(columns), presence[seen])
+    return tally(x[seen]), tally(y[seen], presence[seen])

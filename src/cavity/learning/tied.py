@@ -15,6 +15,7 @@ from cavity.learning.data import Data, some_rows
 from cavity.learning.optimise import Minimum, Progress, minimise
 from cavity.learning.outer_loop import lay_out
 from cavity.learning.scales import coordinate_bounds, coordinate_scales
+from cavity.learning.stream import Stream
 from cavity.models.base import AbstractModel
 from cavity.numerics.compiled import compiled
 from cavity.numerics.linalg import escalate
@@ -31,7 +32,7 @@ class TiedObjective:
 
     Args:
         start: the model to start from; its coordinates are zero.
-        data: prepared data.
+        data: prepared data, or those of a stream.
         method: the method.
         maps: bijections; None for the default ones.
         densities: priors; None for flat ones.
@@ -45,7 +46,7 @@ class TiedObjective:
     def __init__(
         self,
         start: AbstractModel,
-        data: Data,
+        data: Data | Stream,
         method: TiedPowerEP,
         *,
         maps: Any = None,
@@ -61,12 +62,13 @@ class TiedObjective:
         self.maps = bijections(start) if maps is None else maps
         self.densities = flat(start) if densities is None else densities
         self.origin = to_real(start, self.maps)
-        self.scale = np.asarray(coordinate_scales(start, self.maps, data.rows), np.float64)
-        fresh = prior_beliefs(start, data) if beliefs is None else beliefs
+        scales = data.scales(start.likelihood)
+        self.scale = np.asarray(coordinate_scales(start, self.maps, scales), np.float64)
+        fresh = prior_beliefs(start, data.head) if beliefs is None else beliefs
         flat_beliefs, self.restore = ravel_pytree(fresh)
         self.first = np.concatenate([np.zeros(self.scale.size), np.asarray(flat_beliefs)])
         free = np.full((flat_beliefs.size, 2), [-np.inf, np.inf])
-        self.bounds = np.concatenate([coordinate_bounds(start, self.maps, data.rows), free])
+        self.bounds = np.concatenate([coordinate_bounds(start, self.maps, scales), free])
         self.finite_value = True
 
     @property
@@ -91,7 +93,9 @@ class TiedObjective:
         """Value in nats and gradient, from all rows; NaN where no jitter makes them finite."""
         return self.on_rows(x, self.data, 1.0)
 
-    def on_rows(self, x: np.ndarray, part: Data, scale: float) -> tuple[float, np.ndarray]:
+    def on_rows(
+        self, x: np.ndarray, part: Data | Stream, scale: float
+    ) -> tuple[float, np.ndarray]:
         """Value and gradient from some rows that stand for all."""
         level: float | None = self.jitter
         while level is not None:
@@ -104,8 +108,10 @@ class TiedObjective:
         return np.nan, np.full(self.size, np.nan)
 
     def _value_and_grad(
-        self, x: np.ndarray, part: Data, scale: float, level: float
+        self, x: np.ndarray, part: Data | Stream, scale: float, level: float
     ) -> tuple[float, np.ndarray]:
+        if isinstance(part, Stream):
+            return self._averaged(x, part, level)
         dtype = self.origin.dtype
         fixed = (self.start, self.maps, self.densities, part, self.method)
         numbers = (jnp.asarray(level, dtype), counts(self.data), jnp.asarray(scale, dtype))
@@ -114,10 +120,22 @@ class TiedObjective:
         parts = (np.asarray(slope, np.float64) * self.scale, np.asarray(ravel_pytree(moves)[0]))
         return float(value), np.concatenate(parts)
 
-    def step(self, x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    def _averaged(self, x: np.ndarray, stream: Stream, level: float) -> tuple[float, np.ndarray]:
+        """Value and gradient from all rows: the mean of the unbiased ones of its blocks."""
+        count = stream.blocks_in_all
+        value, slope = 0.0, np.zeros(self.size)
+        for block in stream.blocks():
+            one, its_slope = self._value_and_grad(x, block, float(count), level)
+            value, slope = value + one / count, slope + its_slope / count
+            if not np.isfinite(value):
+                break
+        return value, slope
+
+    def step(self, x: np.ndarray, rows: Any) -> tuple[np.ndarray, float, np.ndarray]:
         """The point, after a natural step if asked for; value and slope of a minibatch there."""
-        part = some_rows(self.data, jnp.asarray(rows))
-        scale = float(self.data.length) / rows.size
+        data = self.data
+        part = some_rows(data, jnp.asarray(rows)) if isinstance(data, Data) else rows
+        scale = float(data.length) / part.rows.x.shape[0]
         if self.method.natural is None:
             return x, *self.on_rows(x, part, scale)
         x = self.natural(x, part, scale, self.method.natural)
@@ -147,8 +165,10 @@ def prior_beliefs(model: AbstractModel, data: Data) -> Beliefs:
     return tuple(prior_belief(*shape) for _ in model.latents)
 
 
-def counts(data: Data) -> Float[Array, " P"]:
+def counts(data: Data | Stream) -> Float[Array, " P"]:
     """The number of observed rows, per output."""
+    if isinstance(data, Stream):
+        return jnp.asarray(np.maximum(data.observed, 1.0), data.rows.y.dtype)
     presence = jnp.broadcast_to(data.rows.presence, data.rows.y.shape)
     return jnp.maximum(jnp.sum(presence, axis=0), 1.0)
 
@@ -193,7 +213,7 @@ def _natural(
 
 def settle_tied(
     model: AbstractModel,
-    data: Data,
+    data: Data | Stream,
     method: TiedPowerEP,
     jitter: float,
     beliefs: Beliefs | None = None,
