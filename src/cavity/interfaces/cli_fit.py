@@ -232,13 +232,16 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
     with patient_interrupts() as interrupted, line as show, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is said in our own way
 
+        begun: list[int] = []  # before the first iteration there is no model to keep
+
         def callback(step: Progress) -> None:
+            begun.append(step.iteration)
             show(step)
             if interrupted():
                 raise KeyboardInterrupt
 
         if spool is not None:
-            spool.watch = _interruptible(spool.watch, interrupted)
+            spool.watch = _interruptible(spool.watch, lambda: bool(begun) and interrupted())
         estimator.fit(train.X, y, callback=callback, **side)
         stopped = interrupted() or estimator.interrupted_
     _check_finite(estimator)

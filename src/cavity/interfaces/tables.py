@@ -72,7 +72,7 @@ def _read_csv(path: Path, data: bytes) -> DataFrame:
     return table
 
 
-def csv_header(path: Path, file: io.BufferedIOBase) -> list[str]:
+def csv_header(path: Path, file: Any) -> list[str]:
     """The names of the columns of a csv file, checked.
 
     Raises:
@@ -105,7 +105,7 @@ def csv_header(path: Path, file: io.BufferedIOBase) -> list[str]:
     return names
 
 
-def why_no_csv(file: io.BufferedIOBase, error: Exception) -> str:
+def why_no_csv(file: Any, error: Exception) -> str:
     """What is wrong with a csv file, more plainly than its parser says it."""
     position = 0
     for line in file:
