@@ -1,7 +1,8 @@
 """`cavity` beside other libraries: each in an environment and a process of its own, taking turns.
 
-One module for each library, with the same functions as far as the library can do them. `problem`
-is a dictionary of numpy arrays, see `problems`; values are log evidences or lower bounds of them.
+One module for each library, `with_...`, with the same functions as far as the library can do
+them. `problem` is a dictionary of numpy arrays, see `problems`; values are log evidences or lower
+bounds of them.
 
 - `evaluation(problem, method)`: a function that computes value and gradient and gives the value.
 - `step(problem)`: one that makes a step of Adam on the next minibatch.

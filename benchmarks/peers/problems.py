@@ -65,7 +65,8 @@ def _text(path: Path) -> np.ndarray:
 def _centres(X: np.ndarray, M: int) -> np.ndarray:
     from sklearn.cluster import KMeans
 
-    return KMeans(M, n_init=1, max_iter=50, random_state=0).fit(X).cluster_centers_
+    kmeans: Any = KMeans  # its annotations are narrower than what it takes
+    return kmeans(M, n_init=1, max_iter=50, random_state=0).fit(X).cluster_centers_
 
 
 def save(problem: dict[str, Any], folder: str, name: str) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.peers import problems
@@ -26,7 +27,7 @@ SPARSE: dict[str, tuple[str, ...]] = {
     "gpy": ("vfe", "fitc", "power"),
 }
 # What each task asks of whom.
-TASKS: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
+TASKS: dict[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
     "exact": (
         "evaluation",
         dict.fromkeys(LIBRARIES, ("exact",)) | {"gpytorch": ("exact", "exact_default")},

@@ -24,7 +24,7 @@ class Worker:
 
     def __init__(self, library: str):
         start = time.perf_counter()
-        self.module = importlib.import_module(f"benchmarks.peers.{library}")
+        self.module = importlib.import_module(f"benchmarks.peers.with_{library}")
         self.imported = time.perf_counter() - start
         self.built: dict[str, Callable[[], Any]] = {}
         self.problems: dict[str, dict[str, np.ndarray]] = {}

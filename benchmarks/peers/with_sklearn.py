@@ -1,6 +1,7 @@
 """scikit-learn: see the package for what the functions are."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -12,9 +13,11 @@ Problem = dict[str, np.ndarray]
 def evaluation(p: Problem, method: str) -> Callable[[], float]:
     """The exact GP only."""
     assert method == "exact"
-    kernel = ConstantKernel(float(p["variance"])) * RBF(p["lengthscale"])
+    rbf: Any = RBF
+    kernel = ConstantKernel(float(p["variance"])) * rbf(p["lengthscale"])
+    regressor: Any = GaussianProcessRegressor
     kernel = kernel + WhiteKernel(float(p["noise"]))
-    model = GaussianProcessRegressor(kernel, optimizer=None).fit(p["X"], p["y"])
+    model = regressor(kernel, optimizer=None).fit(p["X"], p["y"])
     theta = model.kernel_.theta
 
     def call() -> float:

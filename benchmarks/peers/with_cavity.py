@@ -86,5 +86,6 @@ def fit(
     model = _model(p, full=False)
     result = cavity.fit(model, p["X"], p["y"], callback=after, **options)
     mean, var = result.posterior.marginals(p["X_test"])
-    noise = float(result.model.likelihood.variance)
+    learned: Any = result.model
+    noise = float(learned.likelihood.variance)
     return np.asarray(mean), np.asarray(var) + noise

@@ -57,7 +57,6 @@ def step(p: Problem) -> Callable[[], float]:
     adam, N = optax.adam(float(p["rate"])), len(p["X"])
     X, y, batches = p["X"], p["y"][:, None], iter(p["batches"])
 
-    @eqx.filter_jit
     def move(model: Any, state: Any, X: Any, y: Any) -> Any:
         def loss(model: Any) -> Any:
             return -gpx.objectives.elbo(model, gpx.Dataset(X=X, y=y, n_total=N))
@@ -68,11 +67,12 @@ def step(p: Problem) -> Callable[[], float]:
 
     # weakly typed leaves would be compiled for anew after the first step
     model = jax.tree.map(lambda a: jnp.asarray(a, a.dtype) if eqx.is_array(a) else a, model)
+    compiled: Any = eqx.filter_jit(move)
     now = [model, adam.init(eqx.filter(model, eqx.is_array))]
 
     def call() -> float:
         rows = next(batches)
-        *now[:], value = jax.block_until_ready(move(*now, X[rows], y[rows]))
+        *now[:], value = jax.block_until_ready(compiled(*now, X[rows], y[rows]))
         return -float(value)
 
     return call
