@@ -130,8 +130,12 @@ def taking_turns(jobs: dict[str, tuple[Worker, str]], repeats: int) -> dict[str,
 
 
 def summary(answers: list[dict]) -> dict[str, float]:
-    """Milliseconds: of the first call, and median, least and most of the others."""
+    """Milliseconds: of the first call, and median, least and most of the others.
+
+    Beside them the processor's, of all threads, in which those that spin count as well.
+    """
     times = [1e3 * answer["seconds"] for answer in answers]
     first, rest = times[0], times[1:] or times
+    cpu = statistics.median(1e3 * answer["cpu"] for answer in answers[1:] or answers)
     found = {"ms": statistics.median(rest), "least_ms": min(rest), "most_ms": max(rest)}
-    return found | {"first_ms": first}
+    return found | {"first_ms": first, "cpu_ms": cpu}
