@@ -24,6 +24,7 @@ class Told:
             raise workers.PeerFailed(f"{self.library} died")
         return {
             "seconds": self.seconds.pop(0),
+            "cpu": 0.1,
             "value": -2.0 if self.library == "cavity" else -2.5,
         }
 
@@ -52,6 +53,7 @@ def test_a_worker_that_dies_is_left_out(capsys):
     assert "gpy died" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_real_worker_answers(tmp_path):
     with workers.worker("cavity", 1) as process:
         path = problems.save(problems.synthetic(40, 5, tests=10), str(tmp_path), "p")
