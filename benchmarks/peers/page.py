@@ -95,18 +95,20 @@ def _cell(row: Row) -> str:
 
 def aims(found: list[Row]) -> str:
     """What was aimed at for the sparse energy, and what was measured."""
-    at = {_key(row): float(row["ms"]) for row in found}
+    at = {_key(row): (float(row["ms"]), float(row["cpu_ms"])) for row in found}
     lines = []
     for N, M in sorted({(r["N"], r["M"]) for r in found if r["task"] == "sparse"}, key=_numbers):
         for method, library, theirs, aim in AIMS:
             pair = ("sparse", method, N, M, "cavity"), ("sparse", theirs, N, M, library)
             if not all(key in at for key in pair):
                 continue
-            ratio = at[pair[1]] / at[pair[0]]
+            ratio, cpu = (a / b for a, b in zip(at[pair[1]], at[pair[0]], strict=True))
             power = {"vfe": "0", "power": "0.5", "fitc": "1"}[method]
             size = [f"{int(N):,}", M, power, f"{called(library)} {theirs.upper()}"]
-            lines.append([*size, f"{aim:g}", f"{ratio:.2f}", "yes" if ratio >= aim else "no"])
-    return table(["N", "M", "power", "beside", "aim", "times cavity's", "reached"], lines)
+            reached = "yes" if ratio >= aim else "no"
+            lines.append([*size, f"{aim:g}", f"{ratio:.2f}", reached, f"{cpu:.2f}"])
+    head = ("N", "M", "power", "beside", "aim", "times cavity's", "reached", "in processor time")
+    return table(head, lines)
 
 
 def _numbers(pair: tuple[str, str]) -> tuple[int, int]:
@@ -124,7 +126,8 @@ def agreement(found: list[Row]) -> str:
             mine = [r for r in found if (r["task"], r["method"], r["library"]) == key]
             given = [abs(float(r["difference"])) for r in mine if r["difference"]]
             cells.append(f"{max(given):.1e}" if given else "")
-        lines.append([WORDS[what].removesuffix(", value and gradient"), *cells])
+        if any(cells):
+            lines.append([WORDS[what].removesuffix(", value and gradient"), *cells])
     return table(["nats", *map(called, LIBRARIES[1:])], lines)
 
 
@@ -161,12 +164,12 @@ def machine(found: list[Row]) -> str:
     listed = ", ".join(
         f"{called(name)} {versions[name]}" for name in LIBRARIES if name in versions
     )
-    busy = [float(row["others"]) for row in found if row["others"]]
-    load = f"{min(busy):.1f} to {max(busy):.1f} of the cores" if busy else "an unknown share"
+    busy = sorted({f"{float(row['others']):.1f}" for row in found if row["others"]})
+    load = f"{' to '.join(busy[:: max(len(busy) - 1, 1)])} cores" if busy else "an unknown share"
     row = found[-1]
     return (
         f"{listed}; {row['processor']}, {row['cores']} cores, {row['threads']} threads for each "
-        f"library. Meanwhile other work on the machine kept {load} busy."
+        f"library. Other work on the machine kept {load} busy meanwhile."
     )
 
 

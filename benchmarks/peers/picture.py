@@ -59,6 +59,8 @@ def evaluations(axes: Any, times: list[Row]) -> None:
         y = [places[r["method"], int(r["N"]), int(r["M"])] for r in mine]
         axes.plot(x, y, "o", color=colour, label=library, ms=5)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_minor_formatter(lambda x, _: "")
     labels = [f"{words[method]}, {N:,} rows, {M} points" for method, N, M in kinds]
     axes.set_yticks(list(places.values()), labels)
     axes.set_xlabel("ms for a value and its gradient")
