@@ -56,11 +56,10 @@ def first_calls(record: Record, N: int, M: int, what: str, repeats: int) -> None
     answers: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = problems.save(problems.synthetic(N, M), folder, "problem")
-        for _ in range(repeats):
-            for library in [name for name in LIBRARIES[:5] if interpreter(name)]:
-                found = fresh(library, path, record.threads)
-                if found is not None:
-                    answers.setdefault(library, []).append(found)
+        for library in [name for name in LIBRARIES[:5] if interpreter(name)] * repeats:
+            found = fresh(library, path, record.threads)
+            if found is not None:
+                answers.setdefault(library, []).append(found)
     for library, found in answers.items():
         row: dict[str, Any] = {"what": what, "library": library, "N": N, "M": M}
         row |= {k: statistics.median(one[k] for one in found) for k in ("seconds", "peak_gb")}
