@@ -13,7 +13,7 @@ COLOURS = {
     "gpjax": "#ae3ec9",
     "gpy": "#b08900",
 }
-STYLE = {
+STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "cavity",
     "font.size": 8,
