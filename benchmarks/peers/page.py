@@ -150,8 +150,8 @@ def limits(found: list[Row]) -> str:
     return (
         f"Fits of power 0 from the same start, for at most {row['iterations']} iterations and, "
         f"where the library can be stopped, {float(row['limit_seconds']):g} seconds. Share is the "
-        "time after which cavity is where the library ends, over that library's seconds; RMSE and mean "
-        "log density are of standardised test rows, where each ends."
+        "time after which cavity is where the library ends, over that library's seconds; RMSE and "
+        "mean log density are of standardised test rows, where each ends."
     )
 
 
