@@ -146,12 +146,13 @@ def starts(found: list[Row]) -> str:
 
 def limits(found: list[Row]) -> str:
     """A sentence on when fits were stopped."""
-    row = found[-1]
+    row, most = found[-1], {row["library"]: row["iterations"] for row in found}
     return (
-        f"Fits of power 0 from the same start, for at most {row['iterations']} iterations and, "
-        f"where the library can be stopped, {float(row['limit_seconds']):g} seconds. Share is the "
-        "time after which cavity is where the library ends, over that library's seconds; RMSE and "
-        "mean log density are of standardised test rows, where each ends."
+        f"Fits of power 0 from the same start, for at most {row['iterations']} iterations (cavity: "
+        f"{most.get('cavity', '')}) and, where the library can be stopped, "
+        f"{float(row['limit_seconds']):g} seconds. Share is the time after which cavity is where "
+        "the library ends, over that library's seconds; RMSE and mean log density are of "
+        "standardised test rows, where each ends."
     )
 
 

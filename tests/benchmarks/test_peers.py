@@ -80,7 +80,10 @@ def test_when_a_trace_is_there():
         "cavity": {"trace": trace, "seconds": 3.0},
         "gpflow": {"trace": [(8.0, -6.0)], "seconds": 8.0},
     }
-    found = {k: v | {"version": "1", "rmse": 1.0, "density": 0.0} for k, v in found.items()}
+    found = {
+        k: v | {"version": "1", "rmse": 1.0, "density": 0.0, "iterations": 9}
+        for k, v in found.items()
+    }
     rows = fits.rows({k: v | {"others": ""} for k, v in found.items()})
     assert (rows[1]["cavity_seconds"], rows[1]["share"]) == (2.0, 0.25)
 
