@@ -148,8 +148,8 @@ def limits(found: list[Row]) -> str:
     """A sentence on when fits were stopped."""
     row, most = found[-1], {row["library"]: row["iterations"] for row in found}
     return (
-        f"Fits of power 0 from the same start, for at most {row['iterations']} iterations (cavity: "
-        f"{most.get('cavity', '')}) and, where the library can be stopped, "
+        f"Fits of power 0 from the same start, for at most {row['iterations']} iterations "
+        f"(cavity: {most.get('cavity', '')}) and, where the library can be stopped, "
         f"{float(row['limit_seconds']):g} seconds. Share is the time after which cavity is where "
         "the library ends, over that library's seconds; RMSE and mean log density are of "
         "standardised test rows, where each ends."
