@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TESTS ?=
+# Other libraries, for the benchmarks: an environment for each, from a list of exact versions.
+PEERS := $(patsubst benchmarks/environments/%.txt,.bench/%/.made,$(wildcard benchmarks/environments/*.txt))
 # Nearly all the time of `make test` is compiling programs that run once. The second flag halves it,
 # where jaxlib knows it: it stops at flags that it does not know.
 PLAIN := --xla_backend_optimization_level=0
@@ -13,7 +15,7 @@ KNOWN = XLA_FLAGS="$(HASTE)" $(BIN)/python -c "import jax; jax.devices()" >/dev/
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint check format docs bench clean
+.PHONY: help demo test test-slow lint check format docs bench bench-environments clean
 
 help:
 	@echo "make demo       the main job on real data: fit, compare, predict, report (under 2 minutes)"
@@ -23,7 +25,7 @@ help:
 	@echo "make check      make lint, then make test"
 	@echo "make format     put the code in the house format"
 	@echo "make docs       the documentation site, into docs/_build/html"
-	@echo "make bench      the benchmark tables"
+	@echo "make bench      the benchmark tables, other libraries beside this one"
 	@echo "make clean      remove everything that was built"
 
 demo: $(VENV)/.demo
@@ -53,11 +55,20 @@ docs: $(VENV)/.docs
 	@echo "docs/_build/html/index.html"
 
 bench: $(VENV)/.dev
+	-@$(MAKE) --keep-going bench-environments
 	$(BIN)/python benchmarks/run.py
 
+bench-environments: $(PEERS)
+
 clean:
-	rm -rf $(VENV) build dist docs/_build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench build dist docs/_build .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.bench/%/.made: benchmarks/environments/%.txt
+	@PYTHON="$(PYTHON)" scripts/venv.sh .bench/$*
+	@echo "installing $* into .bench/$*"
+	@.bench/$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
 
 # A stamp says which extras are installed; it ages when pyproject.toml changes.
 

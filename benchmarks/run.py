@@ -10,6 +10,7 @@ from pathlib import Path
 NAMES = (
     "startup",
     "objective",
+    "peers",
     "memory",
     "anchors",
     "ep_cost",

@@ -1,0 +1,217 @@
+"""What the csv files say, as the part of docs/benchmarks.md on other libraries, and its picture.
+
+python -m benchmarks.peers.page
+"""
+
+from collections.abc import Callable, Iterable
+
+from benchmarks.peers import picture
+from benchmarks.peers.workers import LIBRARIES, ROOT
+from benchmarks.results import Table
+
+PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "peers.svg"
+BEGIN, END = "<!-- from here on: python -m benchmarks.peers.page -->", "<!-- up to here -->"
+NAMES = {"gpflow": "GPflow", "gpytorch": "GPyTorch", "gpjax": "GPJax", "gpy": "GPy"}
+NAMES |= {"sklearn": "scikit-learn"}
+WORDS = {
+    "exact exact": "exact GP, value and gradient",
+    "exact exact_default": "the same, GPyTorch's default algorithm",
+    "sparse vfe": "VFE (power 0), value and gradient",
+    "sparse fitc": "FITC (power 1), value and gradient",
+    "sparse power": "power 0.5, value and gradient",
+    "step svgp": "step on a minibatch of 256",
+    "prediction vfe": "mean and variance of as many rows",
+    "ep_full full": "EP, probit, full",
+    "ep_sparse sparse": "EP, probit, sparse",
+}
+# A method, a peer with its method, and how many times longer the peer should take.
+AIMS = (
+    ("vfe", "gpflow", "vfe", 2.0),
+    ("vfe", "gpytorch", "vfe", 2.0),
+    ("vfe", "gpjax", "vfe", 4.0),
+    ("power", "gpflow", "fitc", 1.5),
+    ("fitc", "gpflow", "fitc", 1.5),
+)
+# Those tasks whose values should agree.
+SAME = ("exact exact", "sparse vfe", "sparse fitc", "sparse power", "step svgp", "ep_full full")
+Row = dict[str, str]
+
+
+def rows(name: str) -> list[Row]:
+    """The rows of a csv, at the cap on threads that was measured last."""
+    found = Table(name, ()).rows()
+    return [row for row in found if row["threads"] == found[-1]["threads"]]
+
+
+def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
+    """A table in Markdown."""
+    head = list(head)
+    body = [head, ["---"] * len(head), *(list(line) for line in lines)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in body)
+
+
+def called(library: str) -> str:
+    """How a library writes its name."""
+    return NAMES.get(library, library)
+
+
+def short(text: str, digits: int = 3) -> str:
+    """A number with so many significant digits; nothing for nothing."""
+    if not text:
+        return ""
+    value = float(text)
+    decimals = digits - 1 - (0 if value == 0.0 else int(f"{abs(value):e}".split("e")[1]))
+    return f"{value:,.{max(decimals, 0)}f}"
+
+
+def kinds(found: list[Row]) -> list[tuple[str, str, str]]:
+    """Task with method, rows and inducing points, in the order of the words for them."""
+    seen = {(f"{row['task']} {row['method']}", row["N"], row["M"]) for row in found}
+    order = list(WORDS)
+    return sorted(seen, key=lambda kind: (order.index(kind[0]), int(kind[1]), int(kind[2])))
+
+
+def times(found: list[Row]) -> str:
+    """Milliseconds of every library, and how many times cavity's that is."""
+    lines = []
+    for what, N, M in kinds(found):
+        task, method = what.split()
+        cells = []
+        for library in LIBRARIES:
+            key = (task, method, N, M, library)
+            cells += [_cell(one) for one in found if _key(one) == key] or [""]
+        lines.append([WORDS[what], f"{int(N):,}", "" if M == "0" else M, *cells])
+    return table(["ms (times cavity's)", "N", "M", *map(called, LIBRARIES)], lines)
+
+
+def _key(row: Row) -> tuple[str, ...]:
+    return row["task"], row["method"], row["N"], row["M"], row["library"]
+
+
+def _cell(row: Row) -> str:
+    ours = row["library"] == "cavity" or not row["over_cavity"]
+    return short(row["ms"]) + ("" if ours else f" ({float(row['over_cavity']):.2f})")
+
+
+def aims(found: list[Row]) -> str:
+    """What was aimed at for the sparse energy, and what was measured."""
+    at = {_key(row): (float(row["ms"]), float(row["cpu_ms"])) for row in found}
+    lines = []
+    for N, M in sorted({(r["N"], r["M"]) for r in found if r["task"] == "sparse"}, key=_numbers):
+        for method, library, theirs, aim in AIMS:
+            pair = ("sparse", method, N, M, "cavity"), ("sparse", theirs, N, M, library)
+            if not all(key in at for key in pair):
+                continue
+            ratio, cpu = (a / b for a, b in zip(at[pair[1]], at[pair[0]], strict=True))
+            power = {"vfe": "0", "power": "0.5", "fitc": "1"}[method]
+            size = [f"{int(N):,}", M, power, f"{called(library)} {theirs.upper()}"]
+            reached = "yes" if ratio >= aim else "no"
+            lines.append([*size, f"{aim:g}", f"{ratio:.2f}", reached, f"{cpu:.2f}"])
+    head = ("N", "M", "power", "beside", "aim", "times cavity's", "reached", "in processor time")
+    return table(head, lines)
+
+
+def _numbers(pair: tuple[str, str]) -> tuple[int, int]:
+    return int(pair[0]), int(pair[1])
+
+
+def agreement(found: list[Row]) -> str:
+    """The greatest difference of a value from cavity's, where they should agree."""
+    lines = []
+    for what in SAME:
+        task, method = what.split()
+        cells = []
+        for library in LIBRARIES[1:]:
+            key = (task, method, library)
+            mine = [r for r in found if (r["task"], r["method"], r["library"]) == key]
+            given = [abs(float(r["difference"])) for r in mine if r["difference"]]
+            cells.append(f"{max(given):.1e}" if given else "")
+        if any(cells):
+            lines.append([WORDS[what].removesuffix(", value and gradient"), *cells])
+    return table(["nats", *map(called, LIBRARIES[1:])], lines)
+
+
+def starts(found: list[Row]) -> str:
+    """Import, first call and memory of every library."""
+    lines = []
+    for library in LIBRARIES:
+        mine = {row["what"]: row for row in found if row["library"] == library}
+        seconds = ("import", "import of its floor", "first call")
+        cells = [short(mine[what]["seconds"]) if what in mine else "" for what in seconds]
+        peak = short(mine["memory"]["peak_gb"]) if "memory" in mine else ""
+        lines.append([called(library), *cells, peak])
+    head = ("", "import, s", "of that the floor, s", "first value and gradient, s", "peak, GB")
+    return table(head, lines)
+
+
+def limits(found: list[Row]) -> str:
+    """A sentence on when fits were stopped."""
+    row, most = found[-1], {row["library"]: row["iterations"] for row in found}
+    return (
+        f"Fits of power 0 from the same start, for at most {row['iterations']} iterations "
+        f"(cavity: {most.get('cavity', '')}) and, where the library can be stopped, "
+        f"{float(row['limit_seconds']):g} seconds. Share is the time after which cavity is where "
+        "the library ends, over that library's seconds; RMSE and mean log density are of "
+        "standardised test rows, where each ends."
+    )
+
+
+def fits(found: list[Row]) -> str:
+    """Where every library ends, and when cavity is there."""
+    lines = []
+    for row in found:
+        size = [row["set"], f"{int(row['N']):,}", row["M"], called(row["library"])]
+        ours = row["library"] == "cavity"
+        there = ["", ""] if ours else [short(row["cavity_seconds"]), short(row["share"], 2)]
+        there = ["never", ""] if not (ours or row["share"]) else there
+        end = [short(row["seconds"]), f"{float(row['objective']):,.1f}", *there]
+        lines.append([*size, *end, f"{float(row['rmse']):.4f}", f"{float(row['density']):.4f}"])
+    head = ("set", "N", "M", "library", "seconds", "ends at", "cavity is there after", "share")
+    return table([*head, "RMSE", "log density"], lines)
+
+
+def machine(found: list[Row]) -> str:
+    """A sentence on versions and the machine."""
+    versions = {row["library"]: row["version"] for row in found}
+    listed = ", ".join(
+        f"{called(name)} {versions[name]}" for name in LIBRARIES if name in versions
+    )
+    busy = sorted({f"{float(row['others']):.1f}" for row in found if row["others"]})
+    load = f"{' to '.join(busy[:: max(len(busy) - 1, 1)])} cores" if busy else "an unknown share"
+    row = found[-1]
+    return (
+        f"{listed}; {row['processor']}, {row['cores']} cores, {row['threads']} threads for each "
+        f"library. Other work on the machine kept {load} busy meanwhile."
+    )
+
+
+PARTS: tuple[tuple[str, str, tuple[Callable[[list[Row]], str], ...]], ...] = (
+    ("Values and times", "peers.csv", (machine, times, aims, agreement)),
+    ("Fresh processes", "peers_starts.csv", (starts,)),
+    ("Whole fits", "peers_fits.csv", (machine, limits, fits)),
+)
+
+
+def text() -> str:
+    """The generated part of the page."""
+    parts = []
+    for title, name, makers in PARTS:
+        found = rows(name) if Table(name, ()).rows() else []
+        if found:
+            parts += [f"### {title}", *(maker(found) for maker in makers)]
+    return "\n\n".join([BEGIN, *parts, END])
+
+
+def replaced(page: str, part: str) -> str:
+    """The page with another generated part."""
+    head, rest = page.split(BEGIN)
+    return head + part + rest.split(END)[1]
+
+
+def main() -> None:
+    PAGE.write_text(replaced(PAGE.read_text(), text()))
+    picture.draw(rows("peers.csv"), Table("peers_traces.csv", ()).rows(), PICTURE)
+
+
+if __name__ == "__main__":
+    main()

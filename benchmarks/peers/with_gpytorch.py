@@ -1,0 +1,142 @@
+"""GPyTorch: see the package for what the functions are."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import gpytorch
+import numpy as np
+import torch
+
+torch.set_default_dtype(torch.float64)
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+torch.set_num_interop_threads(1)
+Problem = dict[str, np.ndarray]
+
+
+def _kernel(p: Problem) -> Any:
+    D = p["X"].shape[1]
+    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=D))
+    kernel.outputscale = float(p["variance"])
+    kernel.base_kernel.lengthscale = torch.tensor(p["lengthscale"])
+    return kernel
+
+
+def _likelihood(p: Problem) -> Any:
+    floor = gpytorch.constraints.GreaterThan(1e-6)
+    likelihood = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=floor)
+    likelihood.noise = float(p["noise"])
+    return likelihood
+
+
+class Regression(gpytorch.models.ExactGP):
+    """The exact GP, or SGPR."""
+
+    def __init__(self, p: Problem, likelihood: Any, method: str):
+        X, y = torch.tensor(p["X"]), torch.tensor(p["y"])
+        super().__init__(X, y, likelihood)
+        self.mean_module = gpytorch.means.ZeroMean()
+        self.covar_module = _kernel(p)
+        if method == "vfe":
+            Z = torch.tensor(p["Z"])
+            self.covar_module = gpytorch.kernels.InducingPointKernel(_kernel(p), Z, likelihood)
+
+    def forward(self, x: Any) -> Any:
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+class Variational(gpytorch.models.ApproximateGP):
+    """SVGP, whitened, from the prior."""
+
+    def __init__(self, p: Problem):
+        M = len(p["Z"])
+        q = gpytorch.variational.CholeskyVariationalDistribution(M)
+        strategy = gpytorch.variational.VariationalStrategy(
+            self, torch.tensor(p["Z"]), q, learn_inducing_locations=True
+        )
+        super().__init__(strategy)
+        strategy.variational_params_initialized.fill_(1)
+        self.mean_module = gpytorch.means.ZeroMean()
+        self.covar_module = _kernel(p)
+
+    def forward(self, x: Any) -> Any:
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+def _loss(p: Problem, method: str) -> tuple[Any, Callable[[], Any]]:
+    """The model, and its negative log evidence or bound as a tensor."""
+    model = Regression(p, _likelihood(p), method)
+    model.train()
+    mll = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
+    X, y = model.train_inputs[0], model.train_targets
+
+    def loss() -> Any:
+        exactly = {"covar_root_decomposition": False, "log_prob": False, "solves": False}
+        settings = gpytorch.settings.fast_computations(**exactly if method == "exact" else {})
+        with settings, gpytorch.settings.cholesky_jitter(double_value=float(p["jitter"])):
+            return -mll(model(X), y) * len(y)
+
+    return model, loss
+
+
+def evaluation(p: Problem, method: str) -> Callable[[], float]:
+    """`exact` is by Cholesky factors, `exact_default` by the library's own choice of algorithm."""
+    model, loss = _loss(p, method)
+
+    def call() -> float:
+        model.zero_grad()
+        value = loss()
+        value.backward()
+        return -value.item()
+
+    return call
+
+
+def step(p: Problem) -> Callable[[], float]:
+    model, likelihood = Variational(p), _likelihood(p)
+    mll = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(p["X"]))
+    parameters = [*model.parameters(), *likelihood.parameters()]
+    adam = torch.optim.Adam(parameters, lr=float(p["rate"]))
+    X, y, batches = torch.tensor(p["X"]), torch.tensor(p["y"]), iter(p["batches"])
+
+    def call() -> float:
+        rows = torch.tensor(next(batches))
+        adam.zero_grad()
+        loss = -mll(model(X[rows]), y[rows])
+        loss.backward()
+        adam.step()
+        return -loss.item() * len(y)
+
+    return call
+
+
+def _predict(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of f: for SGPR by FITC's equations, which the library predicts with."""
+    with torch.no_grad(), gpytorch.settings.fast_pred_var():
+        f = model(X)
+        return f.mean.numpy(), f.variance.numpy()
+
+
+def prediction(p: Problem, method: str) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+    model = Regression(p, _likelihood(p), method)
+    model.eval()
+    X = torch.tensor(p["X_test"])
+    return lambda: _predict(model, X)
+
+
+def fit(
+    p: Problem, record: Callable[[float], bool], iterations: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """By Adam, as the library's examples do, at the step of most of them."""
+    model, loss = _loss(p, "vfe")
+    adam = torch.optim.Adam(model.parameters(), lr=0.1)
+    for _ in range(iterations):
+        adam.zero_grad()
+        value = loss()
+        if record(-value.item()):
+            break
+        value.backward()
+        adam.step()
+    model.eval()
+    mean, var = _predict(model, torch.tensor(p["X_test"]))
+    return mean, var + model.likelihood.noise.item()

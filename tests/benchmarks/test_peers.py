@@ -1,0 +1,136 @@
+"""The runner of the benchmarks beside other libraries, without any of these."""
+
+import json
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from benchmarks.peers import fits, page, problems, turns, workers
+from benchmarks.peers.worker import scores
+from benchmarks.results import FOLDER, Table
+
+from tests.meta.source import ROOT
+
+
+class Told:
+    """A worker that answers from a list, and fails when it is empty."""
+
+    def __init__(self, name, seconds):
+        self.library, self.version, self.seconds = name, "1.0", list(seconds)
+
+    def ask(self, what, **options):
+        if not self.seconds:
+            raise workers.PeerFailed(f"{self.library} died")
+        return {
+            "seconds": self.seconds.pop(0),
+            "cpu": 0.1,
+            "value": -2.0 if self.library == "cavity" else -2.5,
+        }
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    monkeypatch.setattr(workers, "PAUSE", 0.0)
+
+
+def test_turns_and_ratios():
+    ours, theirs = Told("cavity", [9.0, 1.0, 3.0, 2.0]), Told("gpflow", [8.0, 4.0, 4.0, 5.0])
+    jobs = {"cavity vfe": (ours, "vfe"), "gpflow vfe": (theirs, "vfe")}
+    answers = workers.taking_turns(jobs, 3)
+    found = turns.rows(answers, {"cavity": ours, "gpflow": theirs}, {})
+    assert [row["ms"] for row in found] == [2000.0, 4000.0]
+    assert (found[1]["first_ms"], found[1]["over_cavity"]) == (8000.0, 2.0)
+    assert found[1]["difference"] == pytest.approx(-0.5)
+
+
+def test_a_worker_that_dies_is_left_out(capsys):
+    jobs = {
+        "cavity vfe": (Told("cavity", [1.0] * 4), "vfe"),
+        "gpy vfe": (Told("gpy", [1.0]), "vfe"),
+    }
+    assert list(workers.taking_turns(jobs, 3)) == ["cavity vfe"]
+    assert "gpy died" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_real_worker_answers(tmp_path):
+    with workers.worker("cavity", 1) as process:
+        path = problems.save(problems.synthetic(40, 5, tests=10), str(tmp_path), "p")
+        process.ask("build", name="it", kind="prediction", path=path, method="vfe")
+        answer = process.ask("call", name="it")
+        assert np.isfinite(answer["value"])
+        assert answer["seconds"] > 0.0
+        with pytest.raises(workers.PeerFailed, match="KeyError"):
+            process.ask("call", name="never built")
+
+
+def test_equal_caps():
+    caps = workers.capped("gpflow", 2)
+    assert {caps[f"{name}_NUM_THREADS"] for name in ("OMP", "OPENBLAS", "MKL")} == {"2"}
+    assert caps["TF_NUM_INTRAOP_THREADS"] == caps["TF_NUM_INTEROP_THREADS"] == "2"
+    assert workers.interpreter("cavity") == workers.Path(sys.executable)
+
+
+def test_when_a_trace_is_there():
+    trace = [(1.0, -10.0), (2.0, -5.0), (3.0, -1.0)]
+    assert fits.reached(trace, -5.0) == 2.0
+    assert fits.reached(trace, 0.0) is None
+    found = {
+        "cavity": {"trace": trace, "seconds": 3.0},
+        "gpflow": {"trace": [(8.0, -6.0)], "seconds": 8.0},
+    }
+    found = {
+        k: v | {"version": "1", "rmse": 1.0, "density": 0.0, "iterations": 9}
+        for k, v in found.items()
+    }
+    rows = fits.rows({k: v | {"others": ""} for k, v in found.items()})
+    assert (rows[1]["cavity_seconds"], rows[1]["share"]) == (2.0, 0.25)
+
+
+def test_a_trace_keeps_its_ends():
+    trace = [(float(i), float(i)) for i in range(1000)]
+    kept = fits.thinned(trace)
+    assert len(kept) == fits.POINTS
+    assert (kept[0], kept[-1]) == (trace[0], trace[-1])
+
+
+def test_scores_of_a_standard_normal():
+    density, rmse = scores(np.zeros(3), np.ones(3), np.array([1.0, -1.0, 1.0]))
+    assert density == pytest.approx(-0.5 * np.log(2.0 * np.pi) - 0.5)
+    assert rmse == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("0.0123456", "0.0123"), ("1234.5", "1,234"), ("", ""), ("0", "0.00")]
+)
+def test_short_numbers(text, shown):
+    assert page.short(text) == shown
+
+
+def test_the_page_is_what_the_results_say():
+    assert page.text() in page.PAGE.read_text()
+
+
+def test_the_picture_is_well_formed():
+    tree = ElementTree.parse(page.PICTURE).getroot()
+    assert tree.tag.endswith("svg")
+    words = {text.text for text in tree.iter() if text.tag.endswith("text")}
+    measured = {row["library"] for row in Table("peers.csv", ()).rows() if row["task"] == "sparse"}
+    assert measured <= words
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("peers*.csv")), ids=lambda path: path.name)
+def test_every_row_names_its_machine(path):
+    rows = Table(path.name, ()).rows()
+    assert rows
+    assert all(row["processor"] and row["cores"] and row["threads"] for row in rows)
+    assert all(None not in row for row in rows)
+
+
+def test_versions_are_pinned_exactly():
+    lists = sorted((ROOT / "benchmarks" / "environments").glob("*.txt"))
+    assert {path.stem for path in lists} == {"gpflow", "gpytorch", "gpjax", "gpy", "scikit-learn"}
+    for path in lists:
+        lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+        assert all("==" in line for line in lines), json.dumps(lines)
