@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cavity import inducing, kernels, likelihoods, means, parameters, priors
     from cavity.inference.mcmc import MCMC
     from cavity.inference.methods import Laplace, LocalBound, MeanField, PowerEP, TiedPowerEP
+    from cavity.interfaces.checkpoint import Checkpoint
     from cavity.interfaces.classifier import GPClassifier
     from cavity.interfaces.regressor import GPRegressor
     from cavity.interfaces.storage import load, save
@@ -36,6 +37,7 @@ __all__ = [
     "GP",
     "MCMC",
     "Chains",
+    "Checkpoint",
     "Cost",
     "FitResult",
     "GPClassifier",
@@ -72,6 +74,7 @@ _HOMES = {
     "GP": "cavity.models.gp",
     "MCMC": "cavity.inference.mcmc",
     "Chains": "cavity.learning.chains",
+    "Checkpoint": "cavity.interfaces.checkpoint",
     "Cost": "cavity.learning.cost",
     "FitResult": "cavity.learning.fit",
     "GPClassifier": "cavity.interfaces.classifier",

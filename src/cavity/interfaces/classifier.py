@@ -110,13 +110,15 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         tags.classifier_tags.multi_class = True
         return tags
 
-    def fit(self, X, y, callback=None):
+    def fit(self, X, y, callback=None, checkpoint=None):
         """Learns the parameters and infers the posterior.
 
         Args:
             X: inputs, (N, D); arrays or data frames of numbers.
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration.
+            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
+                from what it did before; `random_state` must be a number.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
@@ -130,7 +132,8 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         check_classification_targets(y)
         _check_classes(classes)
         self._check("classification", X, labels, {}, len(classes))
-        self._learn("classification", X, labels, np.ones(1), {}, callback, len(classes))
+        kept = (callback, checkpoint)
+        self._learn("classification", X, labels, np.ones(1), {}, *kept, len(classes))
         self.classes_ = classes
         return self
 

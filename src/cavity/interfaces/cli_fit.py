@@ -1,11 +1,9 @@
 """`cavity fit`: from a table to a model file."""
 
-import contextlib
 import dataclasses
 import re
-import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Any
 
 import jax
@@ -24,7 +22,9 @@ from cavity.interfaces.build import (
     MOST_FULL_ROWS,
     build_likelihood,
 )
+from cavity.interfaces.checkpoint import Checkpoint
 from cavity.interfaces.classifier import GPClassifier
+from cavity.interfaces.cli_progress import progress
 from cavity.interfaces.cli_session import (
     INTERRUPTED,
     Outcome,
@@ -89,6 +89,8 @@ class Request:
     max_iterations: int = 1000
     draws: int | None = None
     mean: str = "constant"
+    checkpoint: str | None = None
+    resume: bool = False
 
 
 # ------------------------------------------------------------------- the command line
@@ -117,6 +119,8 @@ def check(request: Request) -> None:
     asked = request.likelihood or (default_likelihood(request.task) if request.task else None)
     if asked is not None:
         check_method(request.method, asked)
+    if request.resume and request.checkpoint is None:
+        raise usage("--resume", "it needs --checkpoint DIR, the folder to go on from")
     refuse_overwriting(request.out, table=request.table, test_table=request.test)
 
 
@@ -229,8 +233,12 @@ def fit_table(session: Session, request: Request) -> Outcome:
     """Fits a model to a table and writes it."""
     check(request)
     storage.check_output(request.out)
+    kept = None
+    if request.checkpoint is not None:
+        kept = Checkpoint(request.checkpoint, resume=request.resume)
+        kept.open()
     tables = read(session, request)
-    fitted, interrupted = fit_model(session, request, tables)
+    fitted, interrupted = fit_model(session, request, tables, kept)
     fitted.save(request.out)
     if tables.test is not None:
         tested = fitted.record | {"test": fitted.metrics(tables.test)}
@@ -239,6 +247,8 @@ def fit_table(session: Session, request: Request) -> Outcome:
     message = fitted.record["message"]
     if interrupted:
         session.note(f"interrupted; {request.out} holds the best model so far")
+        if kept is not None:
+            session.note("the same command with --resume goes on from here")
     elif not fitted.record["converged"]:
         session.warn(f"not converged: {message}")
     written = f"model written to {request.out} ({session.seconds:.1f} s)"
@@ -246,7 +256,9 @@ def fit_table(session: Session, request: Request) -> Outcome:
     return Outcome(fitted.record, text, INTERRUPTED if interrupted else 0)
 
 
-def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitted, bool]:
+def fit_model(
+    session: Session, request: Request, tables: Tables, kept: Checkpoint | None = None
+) -> tuple[Fitted, bool]:
     """The fitted model, and whether it was interrupted."""
     train, features = tables.train, tables.schema.features
     assert train.y is not None
@@ -279,7 +291,7 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
             if interrupted():
                 raise KeyboardInterrupt
 
-        estimator.fit(train.X, y, callback=callback, **train.side)
+        estimator.fit(train.X, y, callback=callback, checkpoint=kept, **train.side)
         stopped = interrupted() or estimator.interrupted_
     _check_finite(estimator)
     written = dataclasses.replace(request, kernel=text(kernel, features))
@@ -372,24 +384,3 @@ def estimate_draws(session: Session, wanted: int | str | None, train: Encoded) -
             "leave --method out, or give --inducing full to wait for it"
         )
     session.note("draws take minutes; Ctrl-C stops them and keeps what there is, if it is enough")
-
-
-@contextlib.contextmanager
-def progress(*, evidence: bool) -> Iterator[Callable[[Progress], None]]:
-    """A moving line on standard error, where that is a terminal; yields what to call."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("compiling", total=None)
-
-        def show(step: Progress) -> None:
-            value = f", log evidence {-step.objective:.2f}" if evidence else ""
-            bar.update(task, description=f"iteration {step.iteration}{value}")
-
-        yield show

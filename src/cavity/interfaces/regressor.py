@@ -128,7 +128,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X, y, noise_variance=None, exposure=None, callback=None):
+    def fit(self, X, y, noise_variance=None, exposure=None, callback=None, checkpoint=None):
         """Learns the parameters and infers the posterior.
 
         Args:
@@ -138,6 +138,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
                 the place of a learned one.
             exposure: exposure of each row, (N,), for likelihoods of counts.
             callback: called with a `Progress` after every iteration.
+            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
+                from what it did before; `random_state` must be a number.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
@@ -157,7 +159,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
                 "known noise variances with several outputs need outputs of one scale: set "
                 "standardise=False, or fit each output alone"
             )
-        self._learn("regression", X, y, scale, side, callback)
+        self._learn("regression", X, y, scale, side, callback, checkpoint)
         return self
 
     def predict(self, X, return_std=False, return_cov=False, noise_variance=None, exposure=None):

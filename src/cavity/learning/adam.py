@@ -2,13 +2,14 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.learning.checkpoints import Search, leaves, refilled
 from cavity.learning.data import Data
 from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed
 from cavity.numerics.types import Array
@@ -32,6 +33,14 @@ class Stochastic(Protocol):
         """The value at the end, and its slope."""
         ...
 
+    def state(self) -> dict[str, Any]:
+        """What steps left behind, as a tree that can be saved."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Puts back what steps left behind."""
+        ...
+
 
 class Adam:
     """Adam with a learning rate that falls to zero along a cosine.
@@ -44,6 +53,7 @@ class Adam:
         batch: rows of a minibatch; None for all.
         seed: of the minibatches.
         callback: called after each step.
+        kept: where the state of the loop is kept.
     """
 
     def __init__(
@@ -55,11 +65,13 @@ class Adam:
         batch: int | None,
         seed: int,
         callback: Callable[[Progress], None] | None,
+        kept: Search,
     ):
-        self.objective, self.callback = objective, callback
+        self.objective, self.callback, self.kept = objective, callback, kept
         self.x, self.history = x.copy(), []
         self.steps, self.rate, self.batch = steps, rate, batch
         self.random = np.random.default_rng(seed)
+        self.order = self.random.permutation(int(objective.data.length))
         self.moments = _rule().init(jnp.asarray(x))
         self.began = time.perf_counter()
 
@@ -69,9 +81,13 @@ class Adam:
         Raises:
             StartFailed: where the objective is not finite.
         """
+        state = self.kept.state()
+        if state is not None:
+            self._restore(state)
         try:
-            for done, rows in enumerate(self._batches()):
-                self._step(rows)
+            while (done := len(self.history)) < self.steps:
+                self._step(self._batch())
+                self.kept.offer(self._state)
                 if self.callback is not None:
                     seconds = time.perf_counter() - self.began
                     best = self.history[-1]
@@ -82,16 +98,32 @@ class Adam:
             return self._minimum(INTERRUPTED, interrupted=True)
         return self._minimum()
 
-    def _batches(self) -> Iterator[np.ndarray]:
-        """Row numbers of each step; every pass through the data is in another order."""
+    def _batch(self) -> np.ndarray:
+        """Row numbers of a step; every pass through the data is in another order."""
         n = int(self.objective.data.length)
         size = min(self.batch or n, n)
-        order = self.random.permutation(n)
-        for _ in range(self.steps):
-            if order.size < size:
-                order = np.concatenate([order, self.random.permutation(n)])
-            yield order[:size]
-            order = order[size:]
+        if self.order.size < size:
+            self.order = np.concatenate([self.order, self.random.permutation(n)])
+        rows, self.order = self.order[:size], self.order[size:]
+        return rows
+
+    def _state(self) -> dict[str, Any]:
+        """Everything that the next steps depend on, as a tree that can be saved."""
+        return {
+            "x": self.x,
+            "history": np.asarray(self.history, np.float64),
+            "moments": leaves(self.moments),
+            "order": self.order,
+            "random": self.random.bit_generator.state,
+            "objective": self.objective.state(),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.x, self.order = state["x"], state["order"]
+        self.history = list(map(float, state["history"]))
+        self.moments = refilled(self.moments, state["moments"])
+        self.random.bit_generator.state = state["random"]
+        self.objective.restore(state["objective"])
 
     def _step(self, rows: np.ndarray) -> None:
         self.x, value, slope = self.objective.step(self.x, rows)
