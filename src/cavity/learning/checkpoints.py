@@ -186,9 +186,11 @@ class Search:
             yield objective
             return
         journal = self.store.journal(f"{self.name}-journal")
+        recorded = Recorded(objective, journal, self)
         try:
-            yield Recorded(objective, journal, self)
+            yield recorded
         finally:
+            recorded.catch_up()  # where the record had all of the search
             journal.close()
 
 
@@ -216,8 +218,7 @@ class Recorded:
         """Value and gradient."""
         found = self._recalled(x) if self.replaying else None
         if found is None:
-            if self.replaying:
-                self._catch_up()
+            self.catch_up()
             found = self.objective(x)
             o = self.objective
             head = (o.jitter, float(o.finite_value), found[0])
@@ -239,8 +240,10 @@ class Recorded:
         self.objective.jitter, self.objective.finite_value = float(jitter), bool(finite)
         return float(value), rest[x.size :]
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Puts the objective where the recorded evaluations left it."""
+        if not self.replaying:
+            return
         self.replaying = False
         if self.kept is None or self.count == 0:
             return
