@@ -23,6 +23,7 @@ NAMES = (
     "class_cost",
     "many_classes",
     "uci",
+    "checkpoint_cost",
 )
 
 
