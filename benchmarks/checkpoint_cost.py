@@ -29,8 +29,8 @@ FITS: dict[str, Fit] = {
     "sparse GP": (likelihoods.Gaussian(), cavity.PowerEP(), 5_000, 100, {"max_iterations": 60}),
     "sites": (likelihoods.Bernoulli(), cavity.PowerEP(), 5_000, 50, {"max_iterations": 20}),
     "minibatches": (
-        *(likelihoods.Bernoulli(), cavity.TiedPowerEP(batch=200, max_sweeps=3_000)),
-        *(50_000, 50, {}),
+        *(likelihoods.Bernoulli(), cavity.TiedPowerEP(batch=200, max_sweeps=500)),
+        *(20_000, 50, {}),
     ),
 }
 

@@ -239,7 +239,7 @@ def test_a_search_that_goes_another_way_is_computed(tmp_path):
     assert journal.read() is None
     journal.place = 0
     moved = records[5].copy()
-    moved[3:6] += 1e-6
+    moved[2:] += 0.1
     for record in [*records[:5], moved, *records[6:]]:
         journal.write(record.tobytes())
     journal.close()
