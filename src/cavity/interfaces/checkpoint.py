@@ -30,8 +30,8 @@ class Checkpoint:
     """A folder that lets a fit go on after its process was killed, at whatever moment.
 
     A fit that goes on ends exactly as one that never stopped: where it was killed in the middle
-    of a search, the search is retraced from recorded evaluations. Writing takes about one per
-    cent of the time at most. The folder holds 16 bytes for each parameter and evaluation of the
+    of a search, the search is retraced from recorded evaluations. Writing takes one or two
+    per cent of the time. The folder holds 16 bytes for each parameter and evaluation of the
     search under way; it is left when the fit is done, and can then be deleted.
 
     One folder is for one fit, and for one process at a time.
