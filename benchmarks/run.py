@@ -24,6 +24,7 @@ NAMES = (
     "class_cost",
     "many_classes",
     "uci",
+    "checkpoint_cost",
 )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cavity import inducing, kernels, likelihoods, means, parameters, priors
     from cavity.inference.mcmc import MCMC
     from cavity.inference.methods import Laplace, LocalBound, MeanField, PowerEP, TiedPowerEP
+    from cavity.interfaces.checkpoint import Checkpoint
     from cavity.interfaces.classifier import GPClassifier
     from cavity.interfaces.regressor import GPRegressor
     from cavity.interfaces.storage import load, save
@@ -38,6 +39,7 @@ __all__ = [
     "MCMC",
     "Batches",
     "Chains",
+    "Checkpoint",
     "Cost",
     "FitResult",
     "GPClassifier",
@@ -75,6 +77,7 @@ _HOMES = {
     "MCMC": "cavity.inference.mcmc",
     "Batches": "cavity.learning.batches",
     "Chains": "cavity.learning.chains",
+    "Checkpoint": "cavity.interfaces.checkpoint",
     "Cost": "cavity.learning.cost",
     "FitResult": "cavity.learning.fit",
     "GPClassifier": "cavity.interfaces.classifier",

@@ -110,7 +110,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         tags.classifier_tags.multi_class = True
         return tags
 
-    def fit(self, X, y, callback=None, batches=None):
+    def fit(self, X, y, callback=None, checkpoint=None, batches=None):
         """Learns the parameters and infers the posterior.
 
         Args:
@@ -121,6 +121,8 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
                 labels among the sorted ones (0, 1, ...), for tables larger than memory. X and y
                 are a sample of their rows then, with every label in it, from which starting
                 values and inducing points come; "auto" is 200 of these.
+            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
+                from what it did before; `random_state` must be a number.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
@@ -134,9 +136,8 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         check_classification_targets(y)
         _check_classes(classes)
         self._check("classification", X, labels, {}, len(classes))
-        count = len(classes)
-        scale = np.ones(1)
-        self._learn("classification", X, labels, scale, {}, callback, count, batches=batches)
+        kept = (callback, checkpoint, len(classes), batches)
+        self._learn("classification", X, labels, np.ones(1), {}, *kept)
         self.classes_ = classes
         return self
 

@@ -84,6 +84,17 @@ Draws = Annotated[
     int | None,
     typer.Option(metavar="N", min=20, help="Of each of four chains, with --method mcmc: 1000."),
 ]
+Checkpoint = Annotated[
+    str | None,
+    _text("DIR", "Folder in which the fit keeps what it has done, to go on with --resume."),
+]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on from the checkpoint, if there is one yet: repeat the same command until done.",
+    ),
+]
 Quantiles = Annotated[str | None, _text("P,P,...", "Such as 0.05,0.95.")]
 Costs = Annotated[
     str | None,
@@ -155,6 +166,8 @@ def fit(
     max_iterations: Iterations = 1000,
     draws: Draws = None,
     batch_rows: BatchRows = None,
+    checkpoint: Checkpoint = None,
+    resume: Resume = False,
     json: Json = False,
 ) -> None:
     """Fit a model to TABLE and write it; every column with no other role is an input."""
@@ -183,6 +196,8 @@ def fit(
             max_iterations=max_iterations,
             draws=draws,
             batch_rows=batch_rows,
+            checkpoint=checkpoint,
+            resume=resume,
         )
         return cli_fit.fit_table(session, request)
 

@@ -1,11 +1,9 @@
 """`cavity fit`: from a table to a model file."""
 
-import contextlib
 import dataclasses
 import re
-import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Any
 
 import jax
@@ -24,8 +22,10 @@ from cavity.interfaces.build import (
     METHODS,
     MOST_FULL_ROWS,
 )
+from cavity.interfaces.checkpoint import Checkpoint
 from cavity.interfaces.classifier import GPClassifier
 from cavity.interfaces.cli_data import Tables, check_in_batches, in_batches, read
+from cavity.interfaces.cli_progress import progress
 from cavity.interfaces.cli_session import (
     INTERRUPTED,
     Outcome,
@@ -46,7 +46,6 @@ from cavity.interfaces.estimators import AbstractEstimator
 from cavity.interfaces.fitted import Fitted, diagnostics, parameters
 from cavity.interfaces.regressor import GPRegressor
 from cavity.interfaces.schema import Encoded, Schema
-from cavity.interfaces.spool import Spool
 from cavity.kernels.formula import parse, text
 from cavity.kernels.stationary import RBF
 from cavity.learning.cost import estimate_cost
@@ -88,6 +87,8 @@ class Request:
     draws: int | None = None
     mean: str = "constant"
     batch_rows: int | None = None
+    checkpoint: str | None = None
+    resume: bool = False
 
 
 # ------------------------------------------------------------------- the command line
@@ -118,6 +119,8 @@ def check(request: Request) -> None:
         check_method(request.method, asked)
     if request.batch_rows is not None:
         check_in_batches(request.method, request.inducing)
+    if request.resume and request.checkpoint is None:
+        raise usage("--resume", "it needs --checkpoint DIR, the folder to go on from")
     refuse_overwriting(request.out, table=request.table, test_table=request.test)
 
 
@@ -183,10 +186,14 @@ def fit_table(session: Session, request: Request) -> Outcome:
     """Fits a model to a table and writes it."""
     check(request)
     storage.check_output(request.out)
+    kept = None
+    if request.checkpoint is not None:
+        kept = Checkpoint(request.checkpoint, resume=request.resume)
+        kept.open()
     tables = read(session, request)
     if tables.batches is not None:
         request = in_batches(session, request, tables)
-    fitted, interrupted = fit_model(session, request, tables)
+    fitted, interrupted = fit_model(session, request, tables, kept)
     fitted.save(request.out)
     if tables.test is not None:
         tested = fitted.record | {"test": fitted.metrics(tables.test)}
@@ -195,6 +202,8 @@ def fit_table(session: Session, request: Request) -> Outcome:
     message = fitted.record["message"]
     if interrupted:
         session.note(f"interrupted; {request.out} holds the best model so far")
+        if kept is not None:
+            session.note("the same command with --resume goes on from here")
     elif not fitted.record["converged"]:
         session.warn(f"not converged: {message}")
     written = f"model written to {request.out} ({session.seconds:.1f} s)"
@@ -202,7 +211,9 @@ def fit_table(session: Session, request: Request) -> Outcome:
     return Outcome(fitted.record, text, INTERRUPTED if interrupted else 0)
 
 
-def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitted, bool]:
+def fit_model(
+    session: Session, request: Request, tables: Tables, kept: Checkpoint | None = None
+) -> tuple[Fitted, bool]:
     """The fitted model, and whether it was interrupted."""
     train, features, spool = tables.train, tables.schema.features, tables.spool
     assert train.y is not None
@@ -242,7 +253,7 @@ def fit_model(session: Session, request: Request, tables: Tables) -> tuple[Fitte
 
         if spool is not None:
             spool.watch = _interruptible(spool.watch, lambda: bool(begun) and interrupted())
-        estimator.fit(train.X, y, callback=callback, **side)
+        estimator.fit(train.X, y, callback=callback, checkpoint=kept, **side)
         stopped = interrupted() or estimator.interrupted_
     _check_finite(estimator)
     written = dataclasses.replace(request, kernel=text(kernel, features))
@@ -352,33 +363,3 @@ def estimate_draws(session: Session, wanted: int | str | None, train: Encoded) -
             "leave --method out, or give --inducing full to wait for it"
         )
     session.note("draws take minutes; Ctrl-C stops them and keeps what there is, if it is enough")
-
-
-@contextlib.contextmanager
-def progress(*, evidence: bool, spool: Spool | None = None) -> Iterator[Callable]:
-    """A moving line on standard error, where that is a terminal; yields what to call."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("compiling", total=None)
-        said = ["compiling"]
-
-        def show(step: Progress) -> None:
-            value = f", log evidence {-step.objective:.2f}" if evidence else ""
-            said[0] = f"iteration {step.iteration}{value}"
-            bar.update(task, description=said[0])
-
-        def watch(done: int) -> None:
-            assert spool is not None
-            text = f"{said[0]}, pass {spool.passes} over the table"
-            bar.update(task, description=text, completed=done, total=spool.rows)
-
-        if spool is not None:
-            spool.watch = watch
-        yield show

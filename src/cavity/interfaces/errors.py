@@ -38,11 +38,12 @@ class CellError(DataError):
 
 
 class StorageError(ValueError):
-    """A model file that cannot be written, read or trusted.
+    """A model file or a checkpoint that cannot be written, read or trusted.
 
     Args:
         message: the whole story, in plain words.
-        kind: "model" for a damaged or foreign file, "io" for one that cannot be read or written.
+        kind: "model" for one that is damaged or of something else, "io" for one
+            that cannot be read or written.
     """
 
     def __init__(self, message: str, *, kind: Kind = "model"):

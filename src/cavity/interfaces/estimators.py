@@ -26,6 +26,7 @@ from cavity.interfaces.build import (
 )
 from cavity.interfaces.predictions import Predictions, function_of, predict_outputs
 from cavity.learning.batches import Batches
+from cavity.learning.checkpoints import Store
 from cavity.learning.checks import check_outputs
 from cavity.learning.data import prepare
 from cavity.learning.fit import FitResult
@@ -147,6 +148,7 @@ class AbstractEstimator(BaseEstimator):
         scale,
         side: dict[str, np.ndarray],
         callback: Callable[[Progress], None] | None,
+        checkpoint: Store | None = None,
         classes: int = 2,
         batches: Batches | None = None,
     ) -> None:
@@ -154,6 +156,11 @@ class AbstractEstimator(BaseEstimator):
 
         With batches these hold the data, and X and y are a sample of them to start from.
         """
+        if checkpoint is not None and self.random_state is None:
+            raise ValueError(
+                "a checkpoint is for a fit that can be repeated: give the estimator a whole "
+                "number as random_state, such as random_state=0"
+            )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         outputs = y.reshape(len(y), -1)
         block_size = self._other("block_size")
@@ -186,6 +193,7 @@ class AbstractEstimator(BaseEstimator):
                 tolerance=self.tolerance,
                 seed=seed,
                 callback=callback,
+                checkpoint=checkpoint,
             )
             self._keep(result, observed, rows, scale)
         if not (self.converged_ or self.interrupted_):

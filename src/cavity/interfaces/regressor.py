@@ -128,7 +128,16 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X, y, noise_variance=None, exposure=None, callback=None, batches=None):
+    def fit(
+        self,
+        X,
+        y,
+        noise_variance=None,
+        exposure=None,
+        callback=None,
+        checkpoint=None,
+        batches=None,
+    ):
         """Learns the parameters and infers the posterior.
 
         Args:
@@ -141,6 +150,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
             batches: all rows, as `cavity.Batches` of pairs of inputs and outputs, for tables
                 larger than memory. X and y are a sample of their rows then, from which starting
                 values and inducing points come; "auto" is 200 of these.
+            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
+                from what it did before; `random_state` must be a number.
 
         Returns:
             The estimator itself. Interrupting from the keyboard keeps the best found so far.
@@ -160,7 +171,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
                 "known noise variances with several outputs need outputs of one scale: set "
                 "standardise=False, or fit each output alone"
             )
-        self._learn("regression", X, y, scale, side, callback, batches=batches)
+        kept = (callback, checkpoint)
+        self._learn("regression", X, y, scale, side, *kept, batches=batches)
         return self
 
     def predict(self, X, return_std=False, return_cov=False, noise_variance=None, exposure=None):

@@ -1,15 +1,15 @@
 """Adam on minibatches, for objectives that are sums over rows."""
 
 import functools
-import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.learning.checkpoints import Search, leaves, refilled
 from cavity.learning.data import Data
 from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed
 from cavity.learning.stream import Stream
@@ -39,6 +39,14 @@ class Stochastic(Protocol):
         """The value at the end, and its slope."""
         ...
 
+    def state(self) -> dict[str, Any]:
+        """What steps left behind, as a tree that can be saved."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Puts back what steps left behind."""
+        ...
+
 
 class Adam:
     """Adam with a learning rate that falls to zero along a cosine.
@@ -51,6 +59,7 @@ class Adam:
         batch: rows of a minibatch; None for all.
         seed: of the minibatches.
         callback: called after each step.
+        kept: where the state of the loop is kept; None for nowhere.
     """
 
     def __init__(
@@ -62,11 +71,14 @@ class Adam:
         batch: int | None,
         seed: int,
         callback: Callable[[Progress], None] | None,
+        kept: Search | None = None,
     ):
-        self.objective, self.callback = objective, callback
+        self.objective, self.callback, self.kept = objective, callback, kept or Search()
         self.x, self.history = x.copy(), []
-        self.steps, self.rate, self.batch = steps, rate, batch
-        self.random = np.random.default_rng(seed)
+        self.steps, self.rate = steps, rate
+        n = int(objective.data.length)
+        random = np.random.default_rng(seed)
+        self.batches = iter(objective.data.minibatches(min(batch or n, n), random))
         self.moments = _rule().init(jnp.asarray(x))
         self.began = time.perf_counter()
 
@@ -76,9 +88,13 @@ class Adam:
         Raises:
             StartFailed: where the objective is not finite.
         """
+        state = self.kept.state()
+        if state is not None:
+            self._restore(state)
         try:
-            for done, rows in enumerate(self._batches()):
-                self._step(rows)
+            while (done := len(self.history)) < self.steps:
+                self._step(next(self.batches))
+                self.kept.offer(self._state)
                 if self.callback is not None:
                     seconds = time.perf_counter() - self.began
                     best = self.history[-1]
@@ -89,11 +105,23 @@ class Adam:
             return self._minimum(INTERRUPTED, interrupted=True)
         return self._minimum()
 
-    def _batches(self) -> Iterator[Any]:
-        """The rows of each step."""
-        n = int(self.objective.data.length)
-        drawn = self.objective.data.minibatches(min(self.batch or n, n), self.random)
-        return itertools.islice(drawn, self.steps)
+    def _state(self) -> dict[str, Any]:
+        """What the next steps depend on beside the minibatches, as a tree that can be saved."""
+        return {
+            "x": self.x,
+            "history": np.asarray(self.history, np.float64),
+            "moments": leaves(self.moments),
+            "objective": self.objective.state(),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Puts back a state, and draws the minibatches before it again."""
+        self.x = state["x"]
+        self.history = list(map(float, state["history"]))
+        self.moments = refilled(self.moments, state["moments"])
+        self.objective.restore(state["objective"])
+        for _ in self.history:
+            next(self.batches)
 
     def _step(self, rows: Any) -> None:
         self.x, value, slope = self.objective.step(self.x, rows)

@@ -12,6 +12,7 @@ import numpy as np
 
 from cavity.inference.mcmc import LEAST_DRAWS, MCMC
 from cavity.learning.chains import Chains, chains_of
+from cavity.learning.checkpoints import Search, leaves, refilled
 from cavity.learning.data import Data
 from cavity.learning.evidence import stepping_stones
 from cavity.learning.optimise import Progress
@@ -196,6 +197,7 @@ def draw(
     densities: Any,
     jitter: float,
     callback: Callable[[Progress], None] | None = None,
+    kept: Search | None = None,
 ) -> Drawn | None:
     """Draws from the posterior of what moves in `maps` and of the latent functions.
 
@@ -207,6 +209,7 @@ def draw(
         densities: priors, proper ones of what moves.
         jitter: share of the mean prior variance on the diagonal of covariances, at least.
         callback: called some twenty times with a `Progress`.
+        kept: where chains are kept, as often, to go on with; None for nowhere.
 
     Returns:
         What was found; None where no jitter makes the density finite.
@@ -219,7 +222,7 @@ def draw(
         target = target_of(problem)
         states = _starts(target, key, method.chains)
         if states is not None:
-            run = _Run(target, method, callback)
+            run = _Run(target, method, callback, kept or Search())
             interrupted = run.all(states, jax.random.fold_in(key, method.chains))
             return _gathered(run, model, data, level, interrupted=interrupted)
         level = escalate(level)
@@ -233,6 +236,7 @@ class _Run:
     target: Any
     method: MCMC
     callback: Callable[[Progress], None] | None
+    kept: Search
     traces: list[Any] = dataclasses.field(default_factory=list)
     stats: list[Any] = dataclasses.field(default_factory=list)
     steps: int = 0
@@ -253,10 +257,12 @@ class _Run:
             for s in states
         ]
         carry = [jax.tree.map(np.asarray, pair) for pair in zip(states, tunings, strict=True)]
+        carry = self._resumed(carry)
         try:
-            for start in range(0, len(stages), length):
+            for start in range(self.done, len(stages), length):
                 part = slice(start, start + length)
                 carry = self._part(carry, key, stages[part], ends[part])
+                self.kept.keep(lambda now=carry: self._state(now))
                 self._report(began, len(stages))
         except KeyboardInterrupt:
             made = self.done - method.warmup
@@ -279,6 +285,24 @@ class _Run:
         self.steps += int(np.sum(self.stats[-1].get("n_steps", 0)))
         self.done += len(stages)
         return [(f[0], f[1]) for f in found]
+
+    def _state(self, carry: list[Any]) -> dict[str, Any]:
+        """Where the chains are and what they drew, as a tree that can be saved."""
+        drawn = {"traces": self.traces, "stats": self.stats}
+        return {"carry": leaves(carry), "done": self.done, "steps": self.steps, **drawn}
+
+    def _resumed(self, carry: list[Any]) -> list[Any]:
+        """Where the chains were when they were kept; where they start if they were not."""
+        state = self.kept.state()
+        if state is None:
+            return carry
+        self.done, self.steps = state["done"], state["steps"]
+        dtype = np.dtype(self.target.problem.origin.dtype)
+        self.traces, self.stats = (
+            jax.tree.map(lambda a: a.astype(dtype) if a.dtype.kind == "f" else a, state[name])
+            for name in ("traces", "stats")
+        )
+        return jax.tree.map(np.asarray, refilled(carry, state["carry"]))
 
     def _report(self, began: float, total: int) -> None:
         if self.callback is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from cavity.inference.mcmc import MCMC
 from cavity.inference.methods import AbstractMethod, PowerEP
+from cavity.learning.checkpoints import Searches, Store, claim
 from cavity.learning.checks import (
     check_domains,
     check_draws,
@@ -82,6 +83,7 @@ def fit(
     tolerance: float = 1e-3,
     seed: int = 0,
     callback: Callable[[Progress], None] | None = None,
+    checkpoint: Store | None = None,
 ) -> FitResult:
     r"""Learns the parameters of a model by minimising its energy, and infers the posterior.
 
@@ -89,8 +91,8 @@ def fit(
     logarithmic scale, each by a factor of at most 6e7.
 
     With `method=cavity.MCMC()` parameters are drawn instead, and predictions average over them;
-    of the options below `priors`, `bijections` and `callback` apply, and `max_iterations=0`, which
-    keeps the parameters.
+    of the options below `priors`, `bijections`, `callback` and `checkpoint` apply, and
+    `max_iterations=0`, which keeps the parameters.
 
     Args:
         model: the model.
@@ -116,6 +118,8 @@ def fit(
             beyond 500 outputs in proportion to them, as what matters is the gain per row.
         seed: of the perturbed starts.
         callback: called with a `Progress` after every iteration.
+        checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on from
+            what it did before, to end exactly as one that was never stopped.
 
     Returns:
         The fitted model, its posterior and evidence. Interrupting from the keyboard returns the
@@ -123,7 +127,8 @@ def fit(
 
     Raises:
         ValueError: for unusable data, a model that does not suit them, and parameters that
-            start outside their domains.
+            start outside their domains; a `StorageError` for a checkpoint that cannot be used, or
+            is that of another fit.
         TypeError: for data that are not numbers, or float64 data in 32-bit mode.
         NumericalError: if the objective is undefined where learning starts.
 
@@ -139,20 +144,26 @@ def fit(
     for maps, verb in zip(stages, verbs(len(stages)), strict=True):
         check_domains(model, maps, verb)
     densities = flat(model) if priors is None else priors
+    level = first_jitter(model, jitter)
     if isinstance(method, MCMC):
         if schedule:
             raise ValueError("MCMC() draws all parameters at once: leave schedule=()")
         assert isinstance(data, Data)
         check_draws(model, data, method, learning=True)
+    if checkpoint is not None:
+        limits = {"n_restarts": n_restarts, "max_iterations": max_iterations, "seed": seed}
+        limits |= {"jitter": jitter, "tolerance": tolerance}
+        settings = {"bijections or schedule": stages, "priors": densities, **limits}
+        claim(checkpoint, model, data, method, settings)
+    searches = Searches(checkpoint)
+    if isinstance(method, MCMC):
+        assert isinstance(data, Data)
         maps = all_fixed(last) if max_iterations == 0 else stages[-1]
-        level = first_jitter(model, jitter)
-        return _by_draws(model, data, method, maps, densities, level, callback)
-    run = Run(data, method, densities, max_iterations, tolerance, callback)
+        return _by_draws(model, data, method, maps, densities, level, callback, searches)
+    run = Run(data, method, densities, max_iterations, tolerance, callback, searches)
     with one_blas_thread():
-        learned, minimum, jitter = run.all(
-            model, stages, first_jitter(model, jitter), n_restarts, seed
-        )
-        result = infer_from(learned, data, method, jitter, run.found, learned=True)
+        learned, minimum, level = run.all(model, stages, level, n_restarts, seed)
+        result = infer_from(learned, data, method, level, run.found, learned=True)
     return _result(result, learned, minimum, stages[-1], densities)
 
 
@@ -164,12 +175,18 @@ def _by_draws(
     densities: Any,
     jitter: float,
     callback: Callable[[Progress], None] | None,
+    searches: Searches,
 ) -> FitResult:
     """`fit` by draws of the parameters."""
     proper = weak_priors(model, maps, densities, data)
     with one_blas_thread():
         drawn = draw(
-            model, data, method, maps=maps, densities=proper, jitter=jitter, callback=callback
+            *(model, data, method),
+            maps=maps,
+            densities=proper,
+            jitter=jitter,
+            callback=callback,
+            kept=searches.next(),
         )
     if drawn is None:
         raise NumericalError(culprit(model, data))

@@ -1,5 +1,6 @@
 """Learning that does not wait for sites to converge: steps of sites and of parameters in turn."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from cavity.inference.factors import SiteFactor
 from cavity.inference.match import update
 from cavity.inference.methods import PowerEP
 from cavity.inference.sweep import sweep
+from cavity.learning.checkpoints import leaves, refilled
 from cavity.learning.data import Data
 from cavity.learning.objective import Objective
 from cavity.learning.outer_loop import lay_out
@@ -40,6 +42,14 @@ class Interleaved:
         """Value and slope with converged sites."""
         self.objective.sites = self.sites
         return self.objective(x)
+
+    def state(self) -> dict[str, Any]:
+        """The sites, as a tree that can be saved."""
+        return {"sites": leaves(self.sites)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Puts sites back."""
+        self.sites = refilled(self.objective.empty, state["sites"])
 
     def step(self, x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
         """The point as it is, and the value and slope of the energy as if sites had converged."""

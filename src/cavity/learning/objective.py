@@ -1,5 +1,6 @@
 """The objective of learning, as an optimiser on the host sees it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 from cavity.inference.energy import Sites, empty_sites, energy
 from cavity.inference.methods import AbstractMethod, PowerEP
 from cavity.inference.sweep import sweep
+from cavity.learning.checkpoints import leaves, refilled
 from cavity.learning.data import Data
 from cavity.learning.passes import streamed_value_and_grad
 from cavity.learning.scales import coordinate_bounds, coordinate_scales
@@ -92,6 +94,22 @@ class Objective:
                 return value, gradient * self.scale
             level = escalate(level)
         return np.nan, np.full(self.size, np.nan)
+
+    @property
+    def carries(self) -> bool:
+        """Whether an evaluation leaves sites behind for the next one."""
+        return self.empty is not None
+
+    def state(self) -> dict[str, Any]:
+        """What evaluations left behind, as a tree that can be saved."""
+        sites = None if self.sites is self.empty else leaves(self.sites)
+        return {"jitter": self.jitter, "finite_value": self.finite_value, "sites": sites}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Puts back what evaluations left behind."""
+        self.jitter, self.finite_value = float(state["jitter"]), bool(state["finite_value"])
+        sites = state["sites"]
+        self.sites = self.empty if sites is None else refilled(self.empty, sites)
 
     def real(self, x: np.ndarray) -> Array:
         """The unconstrained parameters at a point."""

@@ -12,7 +12,6 @@ A first pass sums the messages, a second the products with their common slope.
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +26,7 @@ from cavity.learning.stream import Stream
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.models.posteriors import posterior_of
+from cavity.numerics.compiled import compiled
 from cavity.numerics.types import Array, Scalar
 from cavity.parameters import from_real
 from cavity.priors import log_prior
@@ -77,7 +77,7 @@ def _summed(parts: Any) -> Any:
     return total
 
 
-@jax.jit
+@compiled
 def _add(a: Any, b: Any) -> Any:
     return jax.tree.map(jnp.add, a, b)
 
@@ -96,10 +96,10 @@ def _sent(
     return tuple(messages for messages in found if messages is not None)
 
 
-_messages = eqx.filter_jit(_sent)
+_messages = compiled(_sent)
 
 
-@eqx.filter_jit
+@compiled
 def _pulled(
     real: Array,
     slope: Received,
@@ -114,7 +114,7 @@ def _pulled(
     return back(slope)[0]
 
 
-@eqx.filter_jit
+@compiled
 def _energy(
     real: Array,
     total: Received,
@@ -134,7 +134,7 @@ def _energy(
     return jax.value_and_grad(loss, argnums=(0, 1))(real, total)
 
 
-@eqx.filter_jit
+@compiled
 def _posterior(
     total: Received, model: AbstractModel, head: Data, method: AbstractMethod, jitter: Scalar
 ) -> tuple[AbstractPosterior, Scalar]:

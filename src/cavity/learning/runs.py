@@ -9,6 +9,7 @@ import numpy as np
 
 from cavity.inference.methods import AbstractMethod, PowerEP, TiedPowerEP
 from cavity.learning.adam import Adam
+from cavity.learning.checkpoints import Search, Searches
 from cavity.learning.checks import OutsideDomain, check_domains
 from cavity.learning.data import Data
 from cavity.learning.infer import NumericalError, culprit
@@ -37,6 +38,7 @@ class Run:
     max_iterations: int
     tolerance: float
     callback: Callable[[Progress], None] | None
+    searches: Searches = dataclasses.field(default_factory=Searches)
     found: Any = None  # sites, or beliefs of tied factors, where the last search ended
 
     def all(
@@ -138,15 +140,26 @@ class Run:
         asked = isinstance(self.method, PowerEP) and self.method.interleaved is not None
         return asked and objective.empty is not None and objective.size > 0
 
-    def _interleave(self, objective: Objective, x: np.ndarray) -> Minimum:
+    def _interleave(self, objective: Objective, x: np.ndarray, kept: Search) -> Minimum:
         method = self.method
         assert isinstance(method, PowerEP)
         assert method.interleaved is not None
         batch = None if objective.start.inducing is None else method.batch
         steps = (method.interleaved, method.learning_rate, batch)
-        return Adam(Interleaved(objective), x, *steps, 0, self.callback).run()
+        return Adam(Interleaved(objective), x, *steps, 0, self.callback, kept).run()
 
     def _search(self, objective: Objective | TiedObjective, x: np.ndarray) -> Minimum:
+        """One search, unless it is known how it ended."""
+        kept = self.searches.next()
+        minimum = kept.ended(objective)
+        if minimum is None:
+            minimum = self._searched(objective, x, kept)
+            kept.end(minimum, objective)
+        return minimum
+
+    def _searched(
+        self, objective: Objective | TiedObjective, x: np.ndarray, kept: Search
+    ) -> Minimum:
         limits: dict[str, Any] = {
             "max_iterations": self.max_iterations,
             "tolerance": self.tolerance * max(1.0, self.data.count / TOLERANT),
@@ -154,10 +167,11 @@ class Run:
         }
         try:
             if isinstance(objective, TiedObjective):
-                return search(objective, x, **limits)
+                return search(objective, x, kept=kept, **limits)
             if self._interleaves(objective):
-                return self._interleave(objective, x)
-            return minimise(objective, x, bounds=objective.bounds, **limits)
+                return self._interleave(objective, x, kept)
+            with kept.answers(objective) as fn:
+                return minimise(fn, x, bounds=objective.bounds, **limits)
         except StartFailed:
             if not objective.finite_value:
                 raise

@@ -1,6 +1,6 @@
 """Learning with tied factors: model and belief are moved together, with minibatches if need be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 from cavity.inference.methods import TiedPowerEP
 from cavity.inference.tied import TiedBelief, natural_step, prior_belief, tied_energy
 from cavity.learning.adam import Adam
+from cavity.learning.checkpoints import Search
 from cavity.learning.data import Data, some_rows
 from cavity.learning.optimise import Minimum, Progress, minimise
 from cavity.learning.outer_loop import lay_out
@@ -65,16 +66,25 @@ class TiedObjective:
         scales = data.scales(start.likelihood)
         self.scale = np.asarray(coordinate_scales(start, self.maps, scales), np.float64)
         fresh = prior_beliefs(start, data.head) if beliefs is None else beliefs
-        flat_beliefs, self.restore = ravel_pytree(fresh)
+        flat_beliefs, self.unravel = ravel_pytree(fresh)
         self.first = np.concatenate([np.zeros(self.scale.size), np.asarray(flat_beliefs)])
         free = np.full((flat_beliefs.size, 2), [-np.inf, np.inf])
         self.bounds = np.concatenate([coordinate_bounds(start, self.maps, scales), free])
         self.finite_value = True
+        self.carries = False  # beliefs are coordinates
 
     @property
     def size(self) -> int:
         """The number of coordinates."""
         return self.first.size
+
+    def state(self) -> dict[str, Any]:
+        """What evaluations left behind, as a tree that can be saved."""
+        return {"jitter": self.jitter, "finite_value": self.finite_value}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Puts back what evaluations left behind."""
+        self.jitter, self.finite_value = float(state["jitter"]), bool(state["finite_value"])
 
     def model(self, x: np.ndarray) -> AbstractModel:
         """The model at a point."""
@@ -82,7 +92,7 @@ class TiedObjective:
 
     def beliefs(self, x: np.ndarray) -> Beliefs:
         """The beliefs at a point."""
-        return self.restore(jnp.asarray(x[self.scale.size :], self.origin.dtype))
+        return self.unravel(jnp.asarray(x[self.scale.size :], self.origin.dtype))
 
     def place(self, beliefs: Beliefs, x: np.ndarray) -> np.ndarray:
         """The point with other beliefs."""
@@ -222,7 +232,7 @@ def settle_tied(
     fixed = describe(model, lambda *_: FIXED)
     objective = TiedObjective(model, data, method, maps=fixed, jitter=jitter, beliefs=beliefs)
     limits = {"max_iterations": method.max_sweeps, "tolerance": method.tolerance}
-    found = search(objective, objective.first, callback=None, **limits)
+    found = search(objective, objective.first, callback=None, kept=Search(), **limits)
     return objective.beliefs(found.x), found, objective.jitter
 
 
@@ -233,17 +243,19 @@ def search(
     max_iterations: int,
     tolerance: float,
     callback: Callable[[Progress], None] | None,
+    kept: Search,
 ) -> Minimum:
     """Minimises a tied objective from `x`: by L-BFGS-B, or with minibatches by Adam."""
     method = objective.method
     if method.batch is None:
-        return minimise(
-            objective,
-            x,
-            bounds=objective.bounds,
-            max_iterations=max_iterations,
-            tolerance=tolerance,
-            callback=callback,
-        )
+        with kept.answers(objective) as fn:
+            return minimise(
+                fn,
+                x,
+                bounds=objective.bounds,
+                max_iterations=max_iterations,
+                tolerance=tolerance,
+                callback=callback,
+            )
     steps, rate = method.max_sweeps, method.learning_rate
-    return Adam(objective, x, steps, rate, method.batch, method.seed, callback).run()
+    return Adam(objective, x, steps, rate, method.batch, method.seed, callback, kept).run()

@@ -6,6 +6,7 @@ from typing import Any
 
 from cavity.inference.mcmc import MCMC
 from cavity.inference.methods import PowerEP, TiedPowerEP
+from cavity.learning.checkpoints import Store
 from cavity.learning.fit import FitResult, fit
 from cavity.learning.infer import NumericalError
 from cavity.learning.optimise import INTERRUPTED
@@ -16,7 +17,13 @@ TRIAL = 20
 
 
 def fit_best(
-    starts: Sequence[GP], X: Any, y: Any, *, max_iterations: int = 1000, **options: Any
+    starts: Sequence[GP],
+    X: Any,
+    y: Any,
+    *,
+    max_iterations: int = 1000,
+    checkpoint: Store | None = None,
+    **options: Any,
 ) -> FitResult:
     """`fit` from the best of several models of one structure.
 
@@ -29,18 +36,21 @@ def fit_best(
         y: outputs, (N,) or (N, P).
         max_iterations: iterations at the most after the trial. Where they are no more than the
             trial's own, there is none, and only the first start counts.
+        checkpoint: as in `fit`; the fit of each start is kept in a part of its own.
         **options: of `fit`.
 
     Raises:
         NumericalError: if the objective is undefined at every start.
     """
     if len(starts) == 1 or max_iterations <= TRIAL or _of_fixed_length(options.get("method")):
-        return fit(starts[0], X, y, max_iterations=max_iterations, **options)
+        once: dict[str, Any] = options | {"checkpoint": checkpoint}
+        return fit(starts[0], X, y, max_iterations=max_iterations, **once)
     tried: list[FitResult] = []
     for number, start in enumerate(starts, 1):
         try:
             trial: dict[str, Any] = options | {"max_iterations": TRIAL, "n_restarts": 0}
-            tried.append(fit(start, X, y, **trial))
+            part = None if checkpoint is None else checkpoint.part(f"start-{number}")
+            tried.append(fit(start, X, y, checkpoint=part, **trial))
         except NumericalError:
             if number == len(starts) and not tried:
                 raise
@@ -52,7 +62,8 @@ def fit_best(
     if tried[-1].interrupted:
         return _interrupted(best, evaluations)
     try:
-        result = fit(best.model, X, y, max_iterations=max_iterations, **options)
+        part = None if checkpoint is None else checkpoint.part("best")
+        result = fit(best.model, X, y, max_iterations=max_iterations, checkpoint=part, **options)
     except KeyboardInterrupt:
         return _interrupted(best, evaluations)
     return dataclasses.replace(
