@@ -177,6 +177,29 @@ def test_a_loop_that_dies_and_goes_on(loop, tmp_path, every):
     assert_same(found, whole)
 
 
+STREAMS = {
+    "two passes": (sparse, Y, {"max_iterations": 8, "power": 0.5}),
+    "minibatches": (sparse_probit, LABELS, {"method": TiedPowerEP(max_sweeps=12, batch=8)}),
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_batches_that_die_and_go_on(stream, tmp_path, every):
+    """Minibatches of a stream are drawn again up to where the fit was."""
+    model, y, options = STREAMS[stream]
+    half = len(X) // 2
+    batches = cavity.Batches([(X[:half], y[:half]), (X[half:], y[half:])])
+    whole = cavity.fit(model, batches, **options)
+    every(2)
+
+    def fit(store):
+        return cavity.fit(model, batches, checkpoint=store, **options)
+
+    found, deaths = lives(tmp_path, fit, 2)
+    assert deaths > 2
+    assert_same(found, whole)
+
+
 @pytest.mark.slow
 def test_death_at_every_write(tmp_path, every):
     """No write of a fit with sites, stages and a restart is one that must not be cut."""
