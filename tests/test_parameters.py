@@ -189,3 +189,9 @@ def test_log_jacobian():
     # logit slope (v - a)(b - v)/(b - a), and that of an exponential
     expected = np.log((2.0 - 1.0) * (4.0 - 2.0) / 3.0) + np.log(0.5) + np.log(3.0)
     assert_close(float(found), expected, scale=1.0)
+
+
+@pytest.mark.parametrize("given", ["a", None, [1.0, "b"], [[1.0], [1.0, 2.0]]])
+def test_parameters_that_are_no_numbers_are_refused(given):
+    with pytest.raises(TypeError, match="parameters are numbers or arrays of numbers, given"):
+        cavity.kernels.RBF(1.0, given)

@@ -7,7 +7,9 @@ freeze a parameter (`FIXED`) or to bound it (`Positive(lower, upper)`). `priors.
 second shadow tree, of log densities of the real value (no Jacobian).
 """
 
+import contextlib
 import dataclasses
+import reprlib
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
@@ -133,8 +135,11 @@ def _array(value: Any) -> Any:
     A JAX array made here would be float32 unless 64-bit mode were on at this very moment.
     """
     if isinstance(value, int | float | list | tuple | np.generic | np.ndarray):
-        return np.array(value, dtype=np.float64)
-    return value
+        with contextlib.suppress(TypeError, ValueError):
+            return np.array(value, dtype=np.float64)
+    elif not isinstance(value, str | None):
+        return value
+    raise TypeError(f"parameters are numbers or arrays of numbers, given {reprlib.repr(value)}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ import pytest
 
 import cavity
 from cavity.learning.data import prepare
-from cavity.learning.scales import Scales, coordinate_scales, in_data_units, measure
+from cavity.learning.scales import LOCATION, Scales, coordinate_scales, in_data_units, measure
 from cavity.parameters import bijections
 from tests.tolerances import assert_close
 
@@ -83,7 +83,7 @@ def test_the_moved_model_is_the_same_model():
 
 @pytest.mark.parametrize("n", [5, 30])
 def test_steps_are_those_of_the_data_without_padding(n):
-    """1 for logarithms; the spread of its column for a place; padding rows are no data."""
+    """1 for logarithms; spreads of its column for a place; padding rows are no data."""
     model = cavity.GP(
         cavity.kernels.RBF(1.0, [1.0, 1.0]),
         cavity.likelihoods.Gaussian(0.1),
@@ -93,7 +93,16 @@ def test_steps_are_those_of_the_data_without_padding(n):
     data = prepare(X[:n], Y[:n])
     scales = coordinate_scales(model, bijections(model), data.scales(model.likelihood))
     x, y = X[:n].std(axis=0), measure(X[:n], Y[:n]).y_spread
-    assert_close(scales, [1, 1, 1, 1, *x, *x, y])
+    assert_close(scales, [1, 1, 1, 1, *(LOCATION * x), *(LOCATION * x), y])
     blocks = prepare(X[:n], Y[:n], blocks=np.arange(n) // 4)
     in_blocks = blocks.scales(model.likelihood)
     assert_close(coordinate_scales(model, bijections(model), in_blocks), scales)
+
+
+def test_inducing_inputs_move_further_than_logarithms():
+    points = cavity.inducing.Points(X[:3])
+    model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Gaussian(), points)
+    scales = measure(X, Y)
+    steps = coordinate_scales(model, bijections(model), scales)
+    assert_close(steps[-6:].reshape(3, 2), LOCATION * np.tile(X.std(axis=0), (3, 1)))
+    assert_close(steps[:-6], np.ones(3))

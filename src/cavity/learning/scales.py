@@ -173,7 +173,7 @@ def coordinate_scales(model: Any, maps: Any, scales: Scales) -> np.ndarray:
         spread = scales.x_spread**unit.input if unit.input else np.ones(())
         if spread.shape and (not shape or shape[-1] != spread.shape[0]):
             spread = np.exp(np.mean(np.log(spread)))
-        spread = LOCATION * spread if unit == Units(input=1) else spread
+        spread = LOCATION * spread if unit.location else spread
         parts.append(np.ravel(np.broadcast_to(spread * scales.y_spread**unit.output, shape)))
     return np.concatenate([*parts, np.zeros(0)])
 
