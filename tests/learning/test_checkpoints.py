@@ -158,7 +158,7 @@ def test_a_search_that_dies_and_goes_on(case, tmp_path, every):
     def fit(store):
         return cavity.fit(model, X, y, checkpoint=store, **options)
 
-    found, deaths = lives(tmp_path, fit, 6)
+    found, deaths = lives(tmp_path, fit, 5)
     assert deaths > 2
     assert_same(found, whole)
 
