@@ -153,10 +153,12 @@ def test_a_fit_that_did_nothing_yet_may_become_another(tmp_path):
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_folder_of_other_files_is_left_alone(tmp_path, resume):
-    (tmp_path / "thesis.tex").write_text("...")
+    others = ["thesis.tex", ".model.cavity.7-ab.tmp"]
+    for name in others:
+        (tmp_path / name).write_text("...")
     with pytest.raises(StorageError, match=r"holds files that are no checkpoint; give a new"):
         fit(tmp_path, resume=resume)
-    assert os.listdir(tmp_path) == ["thesis.tex"]
+    assert sorted(os.listdir(tmp_path)) == sorted(others)
 
 
 def test_what_a_killed_process_left_half_written_is_cleared_away(tmp_path):

@@ -80,9 +80,10 @@ class Checkpoint:
 
     def _prepare(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        for left in self.folder.glob(".*.tmp"):  # by a process that was killed while it wrote
-            left.unlink(missing_ok=True)
         marker = self.folder / MARKER
+        # left by a process that was killed while it wrote; in folders of others nothing is ours
+        for left in self.folder.glob(".*.tmp" if marker.exists() else f".{MARKER}.*.tmp"):
+            left.unlink(missing_ok=True)
         if not marker.exists():
             if any(self.folder.iterdir()):
                 raise StorageError(
