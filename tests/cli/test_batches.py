@@ -1,6 +1,8 @@
 """Tables that are read in batches: the same as read whole, and the same complaints."""
 
+import contextlib
 import json
+import signal
 from functools import partial
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from cavity.inference.methods import TiedPowerEP
 from cavity.interfaces import cli_fit, long_tables, spool
 from tests.cli.conftest import people, run
+from tests.cli.test_fit import interrupt_at
 from tests.tolerances import assert_close
 
 N = 90
@@ -104,6 +107,51 @@ def test_classes_by_minibatches(here, monkeypatch):
     words = ("predict", "m.cavity", "t.csv", "--out", "p.parquet", "--batch-rows", 40)
     assert run(*words).code == 0
     assert (pl.read_parquet("p.parquet")["label"] == table["kind"]).mean() > 0.8
+
+
+# ------------------------------------------------------------------------- interruption
+
+
+def interrupt_in_pass(monkeypatch, number):
+    """Lets Ctrl-C be pressed at the beginning of a pass over the table; gives all passes."""
+    passes = []
+
+    @contextlib.contextmanager
+    def progress(*, evidence, spool=None):
+        def watch(done):
+            passes.append(spool.passes)
+            if spool.passes == number and not done:
+                signal.raise_signal(signal.SIGINT)
+
+        spool.watch = watch
+        yield lambda step: None
+
+    monkeypatch.setattr(cli_fit, "progress", progress)
+    return passes
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_an_interrupt_in_any_pass_keeps_a_model(folder, here, monkeypatch, share):
+    """In the first one, in the search, and in the last, which is for the posterior."""
+    with monkeypatch.context() as patch:
+        passes = interrupt_in_pass(patch, None)
+        assert fit(folder / "t.csv", "m.cavity", "--batch-rows", 40).code == 0
+    (here / "m.cavity").unlink()
+    interrupt_in_pass(monkeypatch, round(1 + share * (passes[-1] - 1)))
+    done = fit(folder / "t.csv", "m.cavity", "--batch-rows", 40)
+    assert done.code == 130, done.err
+    assert np.isfinite(done.json["log_evidence"])
+    assert (here / "m.cavity").exists()
+
+
+def test_an_interrupt_among_minibatches_keeps_a_model(here, monkeypatch):
+    table = people(N).with_columns((pl.col("weight") > 75).cast(pl.String).alias("kind"))
+    table.drop("weight").write_csv("t.csv")
+    interrupt_at(monkeypatch, 3)
+    done = fit("t.csv", "m.cavity", "--batch-rows", 40, target="kind")
+    assert done.code == 130, done.err
+    assert done.json["iterations"] == 3
+    assert (here / "m.cavity").exists()
 
 
 # ---------------------------------------------------------------------------------- misuse

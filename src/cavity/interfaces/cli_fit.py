@@ -50,7 +50,7 @@ from cavity.kernels.formula import parse, text
 from cavity.kernels.stationary import RBF
 from cavity.learning.cost import estimate_cost
 from cavity.learning.infer import NumericalError
-from cavity.learning.optimise import Progress
+from cavity.learning.optimise import Enough, Progress
 from cavity.learning.samplers import blackjax
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.gp import GP
@@ -244,15 +244,19 @@ def fit_model(
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is said in our own way
 
         begun: list[int] = []  # before the first iteration there is no model to keep
+        ended: list[int] = []  # a pass ends once; those that the model needs then do not
 
         def callback(step: Progress) -> None:
             begun.append(step.iteration)
             show(step)
             if interrupted():
-                raise KeyboardInterrupt
+                ended.append(step.iteration)
+                raise Enough
 
         if spool is not None:
-            spool.watch = _interruptible(spool.watch, lambda: bool(begun) and interrupted())
+            spool.watch = _interruptible(
+                spool.watch, lambda: bool(begun) and not ended and interrupted(), ended
+            )
         estimator.fit(train.X, y, callback=callback, checkpoint=kept, **side)
         stopped = interrupted() or estimator.interrupted_
     _check_finite(estimator)
@@ -261,16 +265,15 @@ def fit_model(
 
 
 def _interruptible(
-    watch: Callable[[int], None], interrupted: Callable[[], bool]
+    watch: Callable[[int], None], asked: Callable[[], bool], ended: list[int]
 ) -> Callable[[int], None]:
-    """Ends a pass over a long table after Ctrl-C; passes that come after it are let through."""
-    ended: list[int] = []
+    """Ends a pass over a long table where that is asked for, and notes it."""
 
     def watched(done: int) -> None:
         watch(done)
-        if interrupted() and not ended:
+        if asked():
             ended.append(done)
-            raise KeyboardInterrupt
+            raise Enough
 
     return watched
 

@@ -11,7 +11,13 @@ import numpy as np
 
 from cavity.learning.checkpoints import Search, leaves, refilled
 from cavity.learning.data import Data
-from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed
+from cavity.learning.optimise import (
+    INTERRUPTED,
+    Minimum,
+    Progress,
+    StartFailed,
+    patiently,
+)
 from cavity.learning.stream import Stream
 from cavity.numerics.types import Array
 
@@ -102,8 +108,8 @@ class Adam:
         except KeyboardInterrupt:
             if not self.history:
                 raise
-            return self._minimum(INTERRUPTED, interrupted=True)
-        return self._minimum()
+            return patiently(lambda: self._minimum(INTERRUPTED, interrupted=True))
+        return patiently(self._minimum)
 
     def _state(self) -> dict[str, Any]:
         """What the next steps depend on beside the minibatches, as a tree that can be saved."""

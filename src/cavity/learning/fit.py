@@ -26,7 +26,7 @@ from cavity.learning.infer import (
     infer_from,
     one_blas_thread,
 )
-from cavity.learning.optimise import INTERRUPTED, Minimum, Progress
+from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, patiently
 from cavity.learning.runs import Run, verbs
 from cavity.learning.stream import gathered
 from cavity.models.base import AbstractModel
@@ -163,7 +163,8 @@ def fit(
     run = Run(data, method, densities, max_iterations, tolerance, callback, searches)
     with one_blas_thread():
         learned, minimum, level = run.all(model, stages, level, n_restarts, seed)
-        result = infer_from(learned, data, method, level, run.found, learned=True)
+        last = (learned, data, method, level, run.found)
+        result = patiently(lambda: infer_from(*last, learned=True))
     return _result(result, learned, minimum, stages[-1], densities)
 
 

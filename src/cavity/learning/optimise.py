@@ -3,12 +3,27 @@
 import dataclasses
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 INTERRUPTED = "interrupted; this is the best so far"
 # Iterations over which the mean decrease is judged.
 WINDOW = 10
+
+
+class Enough(KeyboardInterrupt):
+    """Asks a search to end with the best so far; what is not a search is done all the same."""
+
+
+def patiently(work: Callable[[], T]) -> T:
+    """What some work gives that is no search; begun again where `Enough` ended it."""
+    try:
+        return work()
+    except Enough:
+        return work()
 
 
 class StartFailed(RuntimeError):

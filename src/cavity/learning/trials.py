@@ -55,10 +55,13 @@ def fit_best(
             if number == len(starts) and not tried:
                 raise
             continue
+        except KeyboardInterrupt:
+            if not tried:
+                raise
+            return _interrupted(*_best(tried))
         if tried[-1].interrupted:
             break
-    best = min(tried, key=lambda result: result.objective)
-    evaluations = sum(result.n_evaluations for result in tried)
+    best, evaluations = _best(tried)
     if tried[-1].interrupted:
         return _interrupted(best, evaluations)
     try:
@@ -72,6 +75,12 @@ def fit_best(
         n_iterations=best.n_iterations + result.n_iterations,
         n_evaluations=evaluations + result.n_evaluations,
     )
+
+
+def _best(tried: Sequence[FitResult]) -> tuple[FitResult, int]:
+    """The best trial, and the evaluations of all."""
+    best = min(tried, key=lambda result: result.objective)
+    return best, sum(result.n_evaluations for result in tried)
 
 
 def _of_fixed_length(method: Any) -> bool:
