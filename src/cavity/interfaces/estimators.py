@@ -272,11 +272,14 @@ class AbstractEstimator(BaseEstimator):
 
 
 def divided(batches: Batches, divisor: Any) -> Batches:
-    """Batches with their outputs divided."""
+    """Batches in float64, with their outputs divided."""
 
     def scaled() -> Iterator[tuple]:
         for batch in batches:
-            yield batch.X, np.asarray(batch.y, float) / divisor, batch.rows
+            X, y = (np.asarray(a) for a in (batch.X, batch.y))
+            # what are no numbers is refused with its batch
+            X, y = (a.astype(float) if a.dtype.kind in "fiub" else a for a in (X, y))
+            yield X, y / divisor if y.dtype.kind == "f" else y, batch.rows
 
     return Batches(scaled, size=batches.size, buffer=batches.buffer)
 
