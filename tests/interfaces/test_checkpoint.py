@@ -227,6 +227,37 @@ def test_another_fit_is_refused_in_words(done, words):
     assert "to begin anew" in str(refused.value)
 
 
+ROWS = np.linspace(0.0, 9.0, 200)[:, None]
+SIGNS = np.where(np.arange(200) % 3 == 0, 1.0, -1.0)
+SPARSE = cavity.GP(
+    cavity.kernels.RBF(), cavity.likelihoods.Gaussian(), cavity.inducing.Points(ROWS[::50])
+)
+
+
+def fit_batches(folder, *, y=SIGNS, noise=None, resume=True, **options):
+    side = {"noise_variance": np.full(200, 0.1) if noise is None else noise}
+    batches = cavity.Batches([(ROWS, y, side)], **({"size": 64} | options))
+    kept = cavity.Checkpoint(folder, resume=resume)
+    return cavity.fit(SPARSE, batches, checkpoint=kept, max_iterations=2)
+
+
+LATE = {
+    "outputs y not the same": {"y": SIGNS[[*range(150), 151, 150, *range(152, 200)]]},
+    "side data of the rows not the same": {"noise": np.where(np.arange(200) < 150, 0.1, 0.2)},
+    "rows worked on at a time 64 there, 128 now": {"size": 128},
+    "rows among which minibatches are shuffled None there, 20 now": {"buffer": 20},
+}
+
+
+@pytest.mark.parametrize("words", LATE)
+def test_batches_that_differ_further_down_are_another_fit(tmp_path, words):
+    """Also where the columns have the same means and spreads."""
+    fit_batches(tmp_path, resume=False)
+    assert fit_batches(tmp_path).n_iterations == 2
+    with pytest.raises(StorageError, match=words):
+        fit_batches(tmp_path, **LATE[words])
+
+
 def test_rounding_of_starting_values_is_no_other_fit(done):
     start = cavity.GP(cavity.kernels.RBF(1.0 + 1e-14), cavity.likelihoods.Gaussian())
     assert fit(done, model=start, resume=True).n_iterations == 2

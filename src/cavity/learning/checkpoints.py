@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.inference.rows import Rows
 from cavity.learning.data import Data
 from cavity.learning.optimise import Minimum
 from cavity.learning.stream import Stream
@@ -292,24 +293,39 @@ def claim(
             "checkpoint must be a cavity.Checkpoint, such as cavity.Checkpoint('folder'), given "
             f"{store!r}"
         )
-    rows = data.rows  # of a stream the first ones, and what was found out about all
-    found = {"columns": shown(data.tallies)} if isinstance(data, Stream) else {}
     start = [np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(model)]
     store.claim(
         {
             "version of cavity": version("cavity"),
             "number of rows": int(data.length),
-            **found,
-            "inputs X": digest(rows.x),
-            "outputs y": digest((rows.y, rows.presence)),
-            "side data of the rows": digest(rows.side),
-            "power": digest((data.power, rows.power)),
+            **(_of_all(data) if isinstance(data, Stream) else _of_rows(data.rows)),
+            "power": digest((data.power, data.rows.power)),
             "method": shown(method),
             "model": shown(model, arrays=False),
             "starting values of the parameters": np.concatenate([*start, np.zeros(0)]),
             **{name: shown(value) for name, value in settings.items()},
         }
     )
+
+
+def _of_rows(rows: Rows) -> dict[str, str]:
+    return {
+        "inputs X": digest(rows.x),
+        "outputs y": digest((rows.y, rows.presence)),
+        "side data of the rows": digest(rows.side),
+    }
+
+
+def _of_all(stream: Stream) -> dict[str, Any]:
+    """What the first pass found out about all rows, and how they are taken."""
+    side = {name: text for name, text in stream.digests.items() if name not in ("X", "y")}
+    return {
+        "inputs X": stream.digests["X"],
+        "outputs y": stream.digests["y"],
+        "side data of the rows": shown(side),
+        "rows worked on at a time": stream.size,
+        "rows among which minibatches are shuffled": stream.batches.buffer,
+    }
 
 
 def digest(tree: Any) -> str:

@@ -2,7 +2,8 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -36,6 +37,7 @@ class Stream:
         tallies: of the inputs, and of the latent function as the outputs tell it.
         filler: an observed value of each output, (P,), which stands for missing ones.
         shared: whether outputs are missing in whole rows only.
+        digests: what tells inputs, outputs and side data of all rows from others.
     """
 
     batches: Batches
@@ -48,6 +50,7 @@ class Stream:
     tallies: tuple[Tally, Tally]
     filler: np.ndarray
     shared: bool
+    digests: Mapping[str, str]
 
     @functools.cached_property
     def head(self) -> Data:
@@ -176,8 +179,12 @@ def survey(
     """
     largest, length, shared, singles = 0, 0, True, set()
     observed, tallies, filler = np.zeros(0), None, np.zeros(0)
+    hashes: dict[str, Any] = {}
     for rows, single in _checked(batches, missing, likelihood):
         presence = np.broadcast_to(np.asarray(rows.presence), rows.y.shape)
+        observations = np.where(presence > 0.0, rows.y, np.nan)
+        for name, a in ({"X": rows.x, "y": observations} | dict(rows.side)).items():
+            hashes.setdefault(name, hashlib.sha256()).update(np.ascontiguousarray(a).tobytes())
         shared = shared and rows.presence.shape[1] == 1
         if tallies is None:
             observed = np.zeros(rows.y.shape[1])
@@ -207,6 +214,7 @@ def survey(
         tallies=tallies,
         filler=np.nan_to_num(filler),
         shared=shared,
+        digests={name: f"sha256 {found.hexdigest()}" for name, found in hashes.items()},
     )
 
 
