@@ -61,6 +61,16 @@ def test_a_large_table_is_read_in_batches_by_itself(folder, here, monkeypatch):
     assert run("evaluate", "m.cavity", folder / "t.csv", "--json").json["batches"] == 2
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_name_is_no_pattern(folder, here, ending):
+    """`t[1]` is not `t1`, whether or not that is there."""
+    (here / f"t[1].{ending}").write_bytes((folder / f"t.{ending}").read_bytes())
+    (here / f"t1.{ending}").write_text("no table")
+    table = long_tables.long_table(f"t[1].{ending}", 40)
+    assert sum(part.height for _, part in table.parts()) == N
+    assert long_tables.cell_bytes(here / f"t[1].{ending}") > 0
+
+
 def test_what_counts_as_large(folder):
     assert long_tables.rows_at_a_time(folder / "t.csv") is None
     assert long_tables.rows_at_a_time(folder / "t.csv", 7) == 7

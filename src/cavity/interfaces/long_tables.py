@@ -52,8 +52,8 @@ def cell_bytes(path: Path) -> float:
         return float(path.stat().st_size)
     import polars as pl
 
-    scan = pl.scan_parquet(path)
     with _readable(path):
+        scan = _scan(path)
         return 8.0 * len(scan.collect_schema()) * scan.select(pl.len()).collect().item()
     return 0.0
 
@@ -114,10 +114,8 @@ def long_table(path: str | Path, rows: int) -> LongTable:
         ) from None
     except OSError as error:
         raise DataError(f"cannot read {path}: {reason(error)}", kind="io") from None
-    import polars as pl
-
     with _readable(path):
-        return LongTable(path, rows, tuple(pl.scan_parquet(path).collect_schema().names()))
+        return LongTable(path, rows, tuple(_scan(path).collect_schema().names()))
     raise AssertionError
 
 
@@ -133,12 +131,14 @@ def table_parts(path: str | Path, rows: int | None) -> Iterator[tuple[int | None
     yield from long_table(path, rows).parts()
 
 
-def _scan(path: Path, columns: tuple[str, ...]) -> LazyFrame:
+def _scan(path: Path, columns: tuple[str, ...] = ()) -> LazyFrame:
+    """A lazy table; brackets and stars in its name are no pattern."""
     import polars as pl
 
     if ending(path) == ".parquet":
-        return pl.scan_parquet(path)
-    return pl.scan_csv(path, infer_schema=False, with_column_names=lambda _: list(columns))
+        return pl.scan_parquet(path, glob=False)
+    named = {"with_column_names": lambda _: list(columns)}
+    return pl.scan_csv(path, infer_schema=False, glob=False, **named)
 
 
 def _blank_lines(path: Path) -> int:
