@@ -7,6 +7,10 @@ from cavity.interfaces.errors import DataError
 from cavity.numerics.words import counted
 
 
+# New categories that are named.
+NAMED = 5
+
+
 @dataclasses.dataclass(frozen=True)
 class Noticed:
     """What a user should hear about a table; that of its parts adds up.
@@ -14,7 +18,8 @@ class Noticed:
     Attributes:
         rows: of the table.
         kept: those without a missing cell.
-        unseen: by column, the cells whose category was not there in fitting, and these.
+        unseen: by column, the cells whose category was not there in fitting, and the first of
+            these in order, one more than are named.
     """
 
     rows: int = 0
@@ -25,7 +30,8 @@ class Noticed:
         unseen = dict(self.unseen)
         for name, (count, new) in other.unseen.items():
             before = unseen.get(name, (0, frozenset()))
-            unseen[name] = (before[0] + count, before[1] | new)
+            first = sorted(before[1] | new)[: NAMED + 1]
+            unseen[name] = (before[0] + count, frozenset(first))
         return Noticed(self.rows + other.rows, self.kept + other.kept, unseen)
 
     @property
@@ -34,8 +40,8 @@ class Noticed:
         return tuple(self._unseen(name, *found) for name, found in self.unseen.items())
 
     def _unseen(self, name: str, count: int, new: frozenset[str]) -> str:
-        listed = ", ".join(f"'{cell}'" for cell in sorted(new)[:5])
-        listed += ", ..." if len(new) > 5 else ""
+        listed = ", ".join(f"'{cell}'" for cell in sorted(new)[:NAMED])
+        listed += ", ..." if len(new) > NAMED else ""
         hold = "holds" if count == 1 else "hold"
         return (
             f"column '{name}': {count} of {counted(self.rows, 'row')} {hold} categories that were "
