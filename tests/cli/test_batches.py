@@ -250,6 +250,18 @@ def test_what_batches_are_not_for(tables, here, options, said):
     assert done.out == ""
 
 
+def test_a_large_table_is_not_read_for_what_needs_all_rows(folder, here, monkeypatch):
+    monkeypatch.setattr(long_tables, "memory", lambda: 1_000.0)
+    monkeypatch.setattr(long_tables.LongTable, "parts", lambda *_: pytest.fail("was read"))
+    for options, said in (
+        (("--method", "laplace"), "the method 'laplace' needs all rows"),
+        (("--inducing", "full"), "a full GP needs all rows"),
+    ):
+        done = fit(folder / "t.csv", "m.cavity", *options)
+        assert done.code == 1
+        assert said in done.json["error"]["message"]
+
+
 def test_blank_lines_at_the_end_are_no_rows(here):
     (here / "t.csv").write_text("a,b\n1,2\n3,4\n5,6\n\n\n\n")
     parts = list(long_tables.long_table("t.csv", 2).parts())

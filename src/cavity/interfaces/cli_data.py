@@ -135,18 +135,18 @@ def check_in_batches(method: str, inducing: str) -> None:
         raise usage("--batch-rows", "a full GP needs all rows in memory: leave it out")
 
 
-def in_batches(session: Session, request: Any, tables: Tables) -> Any:
-    """The request as it can be done with a table that is read in batches.
-
-    Raises:
-        DataError: where it cannot.
-    """
+def _refuse_whole(request: Any) -> None:
+    """Complains where a table that is read in batches is to be fitted by what needs all rows."""
     if request.method not in ("power_ep", "tied") or request.inducing == "full":
         asked = "a full GP" if request.inducing == "full" else f"the method '{request.method}'"
         raise DataError(
             f"{request.table} is too large for memory and is read in batches, and {asked} needs "
             "all rows at once; leave the option out, or fit some of the rows"
         )
+
+
+def in_batches(session: Session, request: Any, tables: Tables) -> Any:
+    """The request as it can be done with a table that is read in batches."""
     if tables.likelihood == "gaussian" or request.method == "tied":
         return request
     session.warn(
@@ -158,6 +158,7 @@ def in_batches(session: Session, request: Any, tables: Tables) -> Any:
 
 def _read_long(session: Session, request: Any, rows: int) -> Tables:
     """Two passes over the file: what columns hold, and their numbers, kept on disk."""
+    _refuse_whole(request)
     table = long_table(request.table, rows)
     roles = (request.targets, request.ignore, request.noise_column, request.exposure_column)
     check_roles(table.columns, *roles)
