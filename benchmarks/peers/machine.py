@@ -1,10 +1,12 @@
 """What the machine is, and how busy others keep it."""
 
+import contextlib
+import os
 import platform
 import time
 from pathlib import Path
 
-from benchmarks.peers.workers import Worker
+from benchmarks.peers.workers import PeerFailed, Worker
 
 
 def processor() -> str:
@@ -21,7 +23,7 @@ def busy() -> float | None:
     if not path.exists():
         return None
     counts = [int(word) for word in path.read_text().split("\n", 1)[0].split()[1:]]
-    return (sum(counts[:3]) + sum(counts[5:8])) / 100.0
+    return (sum(counts[:3]) + sum(counts[5:8])) / os.sysconf("SC_CLK_TCK")
 
 
 class Watch:
@@ -33,10 +35,14 @@ class Watch:
 
     def __init__(self, workers: list[Worker]):
         self.workers, self.began = workers, time.perf_counter()
+        self.used: dict[str, float] = {}
         self.busy, self.ours = busy(), self._ours()
 
     def _ours(self) -> float:
-        return sum(worker.ask("peak")["cpu"] for worker in self.workers)
+        for worker in self.workers:
+            with contextlib.suppress(PeerFailed):  # of one that ended, what it used before
+                self.used[worker.library] = worker.ask("peak")["cpu"]
+        return sum(self.used.values())
 
     def others(self) -> float | str:
         """Cores; empty where the system does not say."""

@@ -83,12 +83,17 @@ def measure(task: str, N: int, M: int, record: Record, repeats: int) -> None:
             if interpreter(library) is None:
                 print(f"{library} has no environment: make bench-environments", flush=True)
                 continue
-            workers[library] = stack.enter_context(worker(library, record.threads))
+            try:
+                workers[library] = stack.enter_context(worker(library, record.threads))
+            except PeerFailed as failure:
+                print(failure, flush=True)
+                continue
             jobs |= built(workers[library], kind, methods, path)
         watch = Watch(list(workers.values()))
         answers = taking_turns(jobs, repeats)
         others = watch.others()
-        bare = without_jitter(workers["cavity"], found, folder) if task == "sparse" else {}
+        there = task == "sparse" and "cavity vfe" in answers
+        bare = without_jitter(workers["cavity"], found, folder) if there else {}
         for row in rows(answers, workers, bare):
             record.add(key | row | {"repeats": repeats, "others": others})
 

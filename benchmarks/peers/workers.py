@@ -70,7 +70,11 @@ class Worker:
             env=capped(library, threads),
             preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
-        hello = self._answer()
+        try:
+            hello = self._answer()
+        except PeerFailed:
+            self.close()
+            raise
         self.version, self.imported = hello["version"], hello["import_seconds"]
 
     def _answer(self) -> dict[str, Any]:
@@ -84,7 +88,8 @@ class Worker:
     def ask(self, what: str, **options: Any) -> dict[str, Any]:
         """Asks, and waits for the answer."""
         assert self.process.stdin is not None
-        print(json.dumps({"do": what, **options}), file=self.process.stdin, flush=True)
+        with contextlib.suppress(BrokenPipeError):  # the answer tells why
+            print(json.dumps({"do": what, **options}), file=self.process.stdin, flush=True)
         return self._answer()
 
     def close(self) -> None:
