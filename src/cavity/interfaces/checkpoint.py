@@ -103,8 +103,17 @@ class Checkpoint:
 
     def _begun(self) -> bool:
         """Whether the folder holds anything of which it would be a pity."""
-        held = [p for p in self.folder.rglob("*") if p.name not in (MARKER, PROBLEM)]
+        return self._holds("**/*")
+
+    def _holds(self, pattern: str) -> bool:
+        held = [p for p in self.folder.glob(pattern) if p.name not in (MARKER, PROBLEM)]
         return any(p.is_file() and p.stat().st_size > 0 for p in held)
+
+    def _another(self, differs: str) -> StorageError:
+        return StorageError(
+            f"the checkpoint in {self.folder} is that of another fit: {differs}. Repeat what "
+            "began it, or give another folder, or delete this one to begin anew"
+        )
 
     def _taken(self) -> StorageError:
         return StorageError(
@@ -116,8 +125,14 @@ class Checkpoint:
     # ----------------------------------------------------------- what a fit asks of a store
 
     def part(self, name: str) -> "Checkpoint":
-        """A folder within the folder, for a fit that is part of another."""
+        """A folder within the folder, for a fit that is part of another.
+
+        Raises:
+            StorageError: as `open`, and if the folder keeps a fit without parts.
+        """
         self.open()
+        if self._holds("*"):
+            raise self._another("it did not try several starts, this one does")
         return Checkpoint(self.folder / name, resume=self.resume)
 
     def claim(self, problem: Mapping[str, Any]) -> None:
@@ -128,6 +143,8 @@ class Checkpoint:
         """
         self.open()
         known = self.load(PROBLEM)
+        if known is None and self._begun():
+            raise self._another("it tried several starts, this one does not")
         if known is None or not self._begun():
             self.save(PROBLEM, dict(problem))
             return
@@ -136,10 +153,7 @@ class Checkpoint:
         differ = [_difference(name, known.get(name), problem[name]) for name in problem]
         found = [words for words in differ if words]
         if found:
-            raise StorageError(
-                f"the checkpoint in {self.folder} is that of another fit: {'; '.join(found)}. "
-                "Repeat what began it, or give another folder, or delete this one to begin anew"
-            )
+            raise self._another("; ".join(found))
 
     def load(self, name: str) -> Any:
         """The tree that was saved under a name; None if there is none.
