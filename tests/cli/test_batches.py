@@ -1,6 +1,7 @@
 """Tables that are read in batches: the same as read whole, and the same complaints."""
 
 import contextlib
+import errno
 import json
 import signal
 from functools import partial
@@ -248,6 +249,21 @@ def test_what_batches_are_not_for(tables, here, options, said):
     assert done.code == 2
     assert said in " ".join(done.err.split())
     assert done.out == ""
+
+
+def test_a_full_disk_is_told_with_what_to_do(folder, here, monkeypatch):
+    class Full:
+        def write(self, _):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(spool.tempfile, "TemporaryFile", Full)
+    done = fit(folder / "t.csv", "m.cavity", "--batch-rows", 40)
+    assert done.code == 1
+    assert done.json["error"]["kind"] == "io"
+    assert "no space left on device; make room, or name" in done.json["error"]["message"]
 
 
 def test_a_large_table_is_not_read_for_what_needs_all_rows(folder, here, monkeypatch):

@@ -17,6 +17,7 @@ def fit(X, y):
     return gp.fit(np.asarray(X), np.asarray(y), batches=batches)
 
 
+@pytest.mark.filterwarnings("ignore:not converged")
 def test_batches_in_single_precision_are_computed_in_double():
     single, double = fit(X, Y), fit(X.astype(float), Y.astype(float))
     assert single.log_evidence_ == double.log_evidence_

@@ -227,13 +227,14 @@ def test_another_fit_is_refused_in_words(done, words):
     assert "to begin anew" in str(refused.value)
 
 
+@pytest.mark.filterwarnings("ignore:not converged")
 @pytest.mark.parametrize("first", [2, 30])
 def test_a_fit_with_trials_is_another_than_one_without(tmp_path, first):
     """Few iterations make no trials of starts."""
     gp = cavity.GPRegressor(random_state=0, n_inducing=4, max_iterations=first)
     gp.fit(X, Y, checkpoint=cavity.Checkpoint(tmp_path))
     gp.set_params(max_iterations=32 - first)
-    with pytest.raises(StorageError, match="is that of another fit: it .* several starts"):
+    with pytest.raises(StorageError, match=r"is that of another fit: it .* several starts"):
         gp.fit(X, Y, checkpoint=cavity.Checkpoint(tmp_path, resume=True))
 
 

@@ -137,7 +137,7 @@ def _scan(path: Path, columns: tuple[str, ...] = ()) -> LazyFrame:
 
     if ending(path) == ".parquet":
         return pl.scan_parquet(path, glob=False)
-    named = {"with_column_names": lambda _: list(columns)}
+    named: Any = {"with_column_names": lambda _: list(columns)}
     return pl.scan_csv(path, infer_schema=False, glob=False, **named)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from cavity.interfaces.errors import DataError
 from cavity.numerics.words import counted
 
-
 # New categories that are named.
 NAMED = 5
 

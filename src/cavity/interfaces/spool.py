@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from cavity.interfaces.errors import DataError
+from cavity.interfaces.files import reason
 from cavity.interfaces.schema import Encoded
 from cavity.learning.batches import Batch
 from cavity.learning.scales import Tally, tally
@@ -43,19 +45,35 @@ class Spool:
         self._classes: dict[float, np.ndarray] = {}
 
     def add(self, part: Encoded, *, labels: bool) -> None:
-        """Adds rows that were encoded; `labels` if their target is the place of a class."""
+        """Adds rows that were encoded; `labels` if their target is the place of a class.
+
+        Raises:
+            DataError: if there is no room for them.
+        """
         assert part.y is not None
         if not len(part.X):
             return
         side = [part.side[name][:, None] for name in self.sides]
         table = np.ascontiguousarray(np.hstack([part.X, part.y, *side]))
-        self.file.write(table.tobytes())
+        self._write(table)
         self.rows += len(table)
         counted = tally(part.y)
         self.tally = counted if self.tally is None else self.tally + counted
         self._draw(table)
         for label in np.setdiff1d(part.y, [*self._classes]) if labels else ():
             self._classes[float(label)] = table[np.argmax(part.y[:, 0] == label)]
+
+    def _write(self, table: np.ndarray) -> None:
+        try:
+            self.file.write(table.data)
+            self.file.flush()
+        except OSError as error:
+            raise DataError(
+                f"the numbers of a long table are kept in a temporary file in "
+                f"{tempfile.gettempdir()}, and it cannot be written: {reason(error)}; make room, "
+                "or name another folder by the environment variable TMPDIR",
+                kind="io",
+            ) from None
 
     def _draw(self, table: np.ndarray) -> None:
         """Keeps the rows of smallest random keys, in order."""
