@@ -1,6 +1,6 @@
 """All benchmarks, one after another: `make bench`, or python benchmarks/run.py [name ...].
 
-Rows of results that are there already are not measured again; delete a csv to start it anew.
+Long ones do not measure rows again that are there already; delete a csv to start it anew.
 """
 
 import subprocess
@@ -25,6 +25,9 @@ NAMES = (
     "many_classes",
     "uci",
     "checkpoint_cost",
+    "stream",
+    "precision",
+    "recorded_classes",
 )
 
 

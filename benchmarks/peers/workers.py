@@ -68,8 +68,8 @@ class Worker:
             text=True,
             cwd=ROOT,
             env=capped(library, threads),
-            preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
+        os.sched_setaffinity(self.process.pid, cores)  # before it imports what starts threads
         try:
             hello = self._answer()
         except PeerFailed:
@@ -102,6 +102,8 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         self.said.close()
 
 

@@ -163,6 +163,11 @@ class Search:
         """The state that was kept last; None if none was."""
         return None if self.store is None else self.store.load(f"{self.name}-state")
 
+    def forget_state(self) -> None:
+        """Keeps no state for now."""
+        if self.store is not None:
+            self.store.forget(f"{self.name}-state")
+
     def offer(self, state: Callable[[], Any]) -> None:
         """Keeps a state if it is time to."""
         if self.store is not None and time.perf_counter() >= self.due:
@@ -238,6 +243,7 @@ class Recorded:
         (jitter, finite, value), rest = numbers[:3], numbers[3:]
         if rest[: x.size].tobytes() != x.tobytes() or rest.size != 2 * x.size:
             self.journal.unread()
+            self.search.forget_state()  # of the path that is left here
             return None
         self.objective.jitter, self.objective.finite_value = float(jitter), bool(finite)
         return float(value), rest[x.size :]

@@ -202,7 +202,8 @@ def survey(
         )
     asked = batches.size or min(max(largest, LEAST), MOST)
     level = check_power(power, length)
-    assert isinstance(level, float)
+    if not isinstance(level, float):
+        raise ValueError("batches have no power per row: give one power for all")
     return Stream(
         batches=batches,
         missing=missing,
