@@ -27,6 +27,7 @@ NAMES = (
     "checkpoint_cost",
     "stream",
     "precision",
+    "steps",
     "recorded_classes",
 )
 

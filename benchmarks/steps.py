@@ -1,7 +1,7 @@
 """How far inducing inputs should move where logarithms of parameters move by one.
 
 The variational bound of part of a set after 20 to 150 iterations of L-BFGS-B, for several step
-sizes of inducing inputs in spreads of their column; `LOCATION` in learning/scales.py is the default.
+sizes of inducing inputs in spreads of their column (by default `LOCATION` of learning/scales.py).
 
 python -m benchmarks.steps [--rows 3000] [--inducing 100]
 """

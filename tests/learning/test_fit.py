@@ -37,7 +37,7 @@ def model(**changes):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return cavity.fit(model(), X, Y, tolerance=1e-4)
+    return cavity.fit(model(), X, Y)
 
 
 def test_learning_raises_the_evidence_to_a_stationary_point(fitted):
@@ -45,7 +45,8 @@ def test_learning_raises_the_evidence_to_a_stationary_point(fitted):
     assert fitted.log_evidence > start + 10.0
     assert fitted.converged
     assert not fitted.interrupted
-    _, gradient = energy_and_gradient(fitted.model, X, Y)
+    closer = cavity.fit(model(), X, Y, tolerance=1e-4)
+    _, gradient = energy_and_gradient(closer.model, X, Y)
     _, before = energy_and_gradient(model(), X, Y)
     assert np.max(np.abs(gradient)) < 0.05
     assert np.max(np.abs(before)) > 5.0

@@ -20,8 +20,7 @@ from cavity.parameters import Positive, Real, Units, free_parts, units
 # Logarithms of parameters stay this close to where they start: a factor of 6e7 either way.
 REACH = 18.0
 LEAST_VARIANCE = 1e-9
-# Locations move by so many spreads where logarithms move by one: on kin40k the search is half as
-# long again with one, on protein and pol as long.
+# Locations move by so many spreads where logarithms move by one (benchmarks/results/steps.csv).
 LOCATION = 2.0
 
 
