@@ -149,7 +149,7 @@ def _fallen_back(
 ) -> tuple[Sites, SiteReport, bool]:
     """What converges where neither sweeps do nor Newton's method from where they end."""
     if is_exactly(data.power, 0.0) and data.rows.power is None:
-        lower, record = _descended(model, data, method, jitter, zero)
+        lower, record = _swept(model, data, method, jitter, zero, downhill=True)
         # rounding hides the last of the descent from the energy
         near = _solved(model, data, method, jitter, lower)
         again = near.sites
@@ -238,10 +238,16 @@ def _count(skipped: Array) -> int:
 
 
 def _swept(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
+    model: AbstractModel,
+    data: Data,
+    method: AbstractMethod,
+    jitter: Scalar,
+    sites: Sites,
+    *,
+    downhill: bool = False,
 ) -> tuple[Sites, SweepRecord]:
     tolerance = jnp.asarray(_attainable(method.tolerance, data))
-    return _sweeps(model, data, method, jitter, sites, tolerance)
+    return _sweeps(model, data, method, jitter, sites, tolerance, downhill)
 
 
 @_program
@@ -252,8 +258,13 @@ def _sweeps(
     jitter: Scalar,
     sites: Sites,
     tolerance: Scalar,
+    downhill: bool,
 ) -> tuple[Sites, SweepRecord]:
-    found, record = swept(lay_out(model, data, method, jitter), method, sites, tolerance)
+    graph = lay_out(model, data, method, jitter)
+    if downhill:
+        limits = {"tolerance": tolerance, "max_sweeps": method.max_sweeps}
+        return descend(frozen(graph), sites, **limits)
+    found, record = swept(graph, method, sites, tolerance)
     assert record is not None
     return found, record
 
@@ -275,26 +286,6 @@ def swept(
     else:
         found, record = in_batches(frozen(graph), start, batch=method.batch, **limits)
     return frozen(found), record
-
-
-def _descended(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
-) -> tuple[Sites, SweepRecord]:
-    tolerance = jnp.asarray(_attainable(method.tolerance, data))
-    return _descent(model, data, method, jitter, sites, tolerance)
-
-
-@_program
-def _descent(
-    model: AbstractModel,
-    data: Data,
-    method: AbstractMethod,
-    jitter: Scalar,
-    sites: Sites,
-    tolerance: Scalar,
-) -> tuple[Sites, SweepRecord]:
-    graph = frozen(lay_out(model, data, method, jitter))
-    return descend(graph, sites, tolerance=tolerance, max_sweeps=method.max_sweeps)
 
 
 @_program
