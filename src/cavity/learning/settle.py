@@ -63,8 +63,10 @@ def _program(fn: Callable[..., T]) -> Callable[..., T]:
     """Compiles a function of a model, data and a method once for all tolerances."""
     run = compiled(fn)
 
-    def call(model: AbstractModel, data: Data, method: AbstractMethod, *rest: Any) -> T:
-        return run(model, data, method.program(), *rest)
+    def call(
+        model: AbstractModel, data: Data, method: AbstractMethod, *rest: Any, **named: Any
+    ) -> T:
+        return run(model, data, method.program(), *rest, **named)
 
     return call
 
@@ -247,7 +249,7 @@ def _swept(
     downhill: bool = False,
 ) -> tuple[Sites, SweepRecord]:
     tolerance = jnp.asarray(_attainable(method.tolerance, data))
-    return _sweeps(model, data, method, jitter, sites, tolerance, downhill)
+    return _sweeps(model, data, method, jitter, sites, tolerance, downhill=downhill)
 
 
 @_program
@@ -258,6 +260,7 @@ def _sweeps(
     jitter: Scalar,
     sites: Sites,
     tolerance: Scalar,
+    *,
     downhill: bool,
 ) -> tuple[Sites, SweepRecord]:
     graph = lay_out(model, data, method, jitter)
