@@ -178,7 +178,7 @@ class _Pull(eqx.Module):
             )
             W = [] if self.constant else [P @ A for P in self.twice]
             weight = jnp.stack([0.5 * jnp.sum(A * w, axis=0) for w in W], 1) if W else 0.0 * tau
-            found = to_row((A.T @ self.shift.T, weight, self.scale))
+            found = to_row(((self.shift @ A).T, weight, self.scale))
             q_slope, prior_slope, offset_slope, noise_slope = found
             if sides is not None:
                 moved = sum((Q @ A) * t for Q, t in zip(sides, tau.T, strict=True))

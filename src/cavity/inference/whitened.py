@@ -13,7 +13,12 @@ from cavity.inference.graph import (
     Projection,
 )
 from cavity.inference.sites import AbstractSites
-from cavity.numerics.linalg import cholesky, inverse_lower, log_determinant
+from cavity.numerics.linalg import (
+    cholesky_and_inverse,
+    gram_lower,
+    log_determinant,
+    with_slopes,
+)
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 
@@ -102,11 +107,13 @@ class Whitened(AbstractVariable):
 
     def belief(self, messages: Messages) -> WhitenedBelief:
         B = jnp.eye(self.size, dtype=messages.precision.dtype) + messages.precision
-        L = cholesky(B)
-        root = jax.vmap(inverse_lower)(L)
+        L, root = jax.vmap(cholesky_and_inverse)(B)
         half = solve_triangular(L, jnp.swapaxes(messages.shift, -1, -2), lower=True)
         mean = jnp.swapaxes(solve_triangular(L, half, lower=True, trans=1), -1, -2)
         replicas = messages.shift.shape[1]
-        # ½ hᵀB⁻¹h - ½ log|B|
-        log_normaliser = 0.5 * (jnp.sum(half**2) - replicas * jnp.sum(log_determinant(L)))
-        return WhitenedBelief(mean, root, log_normaliser + messages.log_scale)
+        # ½ hᵀB⁻¹h - ½ log|B|: its derivatives are moments
+        value = 0.5 * (jnp.sum(half**2) - replicas * jnp.sum(log_determinant(L)))
+        square = replicas * jax.vmap(gram_lower)(root) + jnp.swapaxes(mean, -1, -2) @ mean
+        slopes = Messages(mean, -0.5 * square, jnp.ones_like(messages.log_scale))
+        value = with_slopes(value + messages.log_scale, slopes, messages)
+        return WhitenedBelief(mean, root, value)

@@ -10,7 +10,7 @@ from cavity.inducing.base import AbstractInducing, Points, covariance
 from cavity.inference.graph import AbstractWhitenedView, Projection
 from cavity.inference.rows import Rows
 from cavity.kernels.base import AbstractKernel
-from cavity.numerics.linalg import cholesky, inverse_lower, jittered
+from cavity.numerics.linalg import cholesky_and_inverse, jittered
 from cavity.numerics.types import Array, Float, Scalar
 
 
@@ -70,6 +70,5 @@ def inducing_view(
     """The view of rows on whitened inducing variables, `jitter` relative to their variance."""
     Kuu = covariance(kernel, inducing, inducing)
     diag = kernel.diag(inducing.Z) if isinstance(inducing, Points) else jnp.diagonal(Kuu)
-    factor = cholesky(jittered(Kuu, jitter, diag))
-    root = inverse_lower(factor)
+    factor, root = cholesky_and_inverse(jittered(Kuu, jitter, diag))
     return InducingView(kernel=kernel, inducing=inducing, mean=mean, factor=factor, root=root)

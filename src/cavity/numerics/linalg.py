@@ -5,6 +5,9 @@ added to the diagonal. A factorisation that fails gives NaN, never an exception;
 the computation sees the NaN and runs it again with more jitter, `escalate` at a time.
 """
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
@@ -53,6 +56,48 @@ def inverse_lower(L: Float[Array, "M M"]) -> Float[Array, "M M"]:
     A, D = inverse_lower(L[:half, :half]), inverse_lower(L[half:, half:])
     zero = jnp.zeros((half, size - half), L.dtype)
     return jnp.block([[A, zero], [-D @ (L[half:, :half] @ A), D]])
+
+
+@jax.custom_jvp
+def cholesky_and_inverse(
+    K: Float[Array, "M M"],
+) -> tuple[Float[Array, "M M"], Float[Array, "M M"]]:
+    r"""The lower Cholesky factor L and its inverse R; derivatives are products, without solves.
+
+    $\dot{\mathbf L} = \mathbf L \boldsymbol\Phi$ and $\dot{\mathbf R} = -\boldsymbol\Phi \mathbf R$
+    with $\boldsymbol\Phi$ the lower triangle, its diagonal halved, of
+    $\mathbf R \dot{\mathbf K} \mathbf R^\top$.
+    """
+    L = cholesky(K)
+    return L, inverse_lower(L)
+
+
+@cholesky_and_inverse.defjvp
+def _cholesky_and_inverse_jvp(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
+    (K,), (moved,) = primals, tangents
+    L, R = cholesky_and_inverse(K)
+    half = jnp.tril(R @ (0.5 * (moved + moved.T)) @ R.T)
+    half = half - 0.5 * jnp.diag(jnp.diagonal(half))
+    return (L, R), (L @ half, -half @ R)
+
+
+@jax.custom_jvp
+def with_slopes(value: Scalar, slopes: Any, at: Any) -> Scalar:
+    """A value whose derivatives are known, where going through its computation costs more.
+
+    Args:
+        value: the value, a function of `at` alone; how it was computed is not differentiated.
+        slopes: its derivatives in `at`, a pytree like it. Second derivatives are theirs.
+        at: what it depends on.
+    """
+    return value
+
+
+@with_slopes.defjvp
+def _with_slopes_jvp(primals: tuple, tangents: tuple) -> tuple[Scalar, Scalar]:
+    value, slopes, _ = primals
+    products = jax.tree.map(lambda slope, moved: jnp.sum(slope * moved), slopes, tangents[2])
+    return value, sum(jax.tree.leaves(products), jnp.zeros_like(value))
 
 
 def gram_lower(R: Float[Array, "M M"]) -> Float[Array, "M M"]:
