@@ -1,6 +1,8 @@
 """The values of a function at the data, in covariance form: the full GP."""
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,13 +19,20 @@ from cavity.inference.graph import (
 )
 from cavity.inference.rows import Rows
 from cavity.inference.sites import AbstractSites
-from cavity.numerics.linalg import cholesky, inverse_lower, log_determinant, safe_sqrt
+from cavity.numerics.linalg import (
+    cholesky_and_inverse,
+    gram_lower,
+    log_determinant,
+    safe_sqrt,
+    with_slopes,
+)
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 # A site is certain of the scale of a value if its precision is above this over the prior's.
 CERTAIN = 1e-6
-# The same, where a variance follows from the site's precision; one row in so many need not do so.
-TELLING, LEAST_KNOWN = 1e-5, 6
+# The same, where a variance follows from the site's precision; one row in so many need not do so,
+# at first, and if they are more.
+TELLING, LEAST_KNOWN = 1e-5, (32, 6)
 
 
 class CorrelatedBelief(AbstractBelief):
@@ -74,22 +83,25 @@ def _variances(
     whole; all rows where there are more of them.
     """
     prior = jnp.diagonal(K)
-    count = max(K.shape[0] // LEAST_KNOWN, 1)
+    counts = [max(K.shape[0] // share, 1) for share in LEAST_KNOWN]
+    known = tau * prior
+    least, index = jax.lax.top_k(-known, max(counts))
 
     def whole() -> Array:
         return prior - jnp.sum((root @ K) ** 2, axis=1)
 
-    known = tau * prior
-    least, index = jax.lax.top_k(-known, count)
-
-    def mostly() -> Array:
+    def but(count: int) -> Array:
+        few = index[:, :count]
         safe = jnp.where(known > TELLING, tau, 1.0)
         var = (1.0 - jnp.sum(root**2, axis=1) / safe) / safe
-        columns = jnp.moveaxis(K[:, index], 1, 0)  # G N count
-        rest = prior[index] - jnp.sum((root @ columns) ** 2, axis=1)
-        return jax.vmap(lambda v, i, r: v.at[i].set(r))(var, index, rest)
+        columns = jnp.moveaxis(K[:, few], 1, 0)  # G N count
+        rest = prior[few] - jnp.sum((root @ columns) ** 2, axis=1)
+        return jax.vmap(lambda v, i, r: v.at[i].set(r))(var, few, rest)
 
-    return jax.lax.cond(jnp.all(least[:, -1] < -TELLING), mostly, whole)
+    # how many of the counts are too few: all rows beyond them must be told by their sites
+    short = sum(jnp.any(least[:, c - 1] >= -TELLING).astype(int) for c in counts)
+    branches = [functools.partial(but, count) for count in counts]
+    return jax.lax.switch(jnp.asarray(short), [*branches, whole])
 
 
 class CorrelatedResponse(AbstractResponse):
@@ -145,25 +157,45 @@ class Correlated(AbstractVariable):
         u = jnp.where(certain, messages.shift / jnp.sqrt(jnp.where(certain, tau, 1.0)), 0.0)
         eye = jnp.eye(K.shape[0], dtype=K.dtype)
         # B = I + T^½ K T^½
-        L = cholesky(eye + s[:, :, None] * K * s[:, None, :])
+        L, root = jax.vmap(cholesky_and_inverse)(eye + s[:, :, None] * K * s[:, None, :])
         half = solve_triangular(L, _by_group(u, groups, replicas), lower=True)  # G N R
         weights = s[:, :, None] * solve_triangular(L, half, lower=True, trans=1)
         # log scale + ½ νᵀ(K⁻¹ + T)⁻¹ν = Σ (log scale + ½ u²) - ½ uᵀB⁻¹u, rows cancelling first
         data = jnp.sum(messages.log_scale + 0.5 * jnp.sum(u**2, axis=1)) - 0.5 * jnp.sum(half**2)
         volume = -0.5 * replicas * jnp.sum(log_determinant(L))
-        root = jax.vmap(inverse_lower)(L) * s[:, None, :]
+        root = root * s[:, None, :]
         left = _by_group(jnp.where(certain, 0.0, messages.shift), groups, replicas)
         lowered = jnp.minimum(tau, 0.0).T if self.mixed else None
         weights, raised, gained = _with_others(K, root, weights, left, lowered)
-        columns = jnp.moveaxis(weights, 0, 1).reshape(K.shape[0], -1)
-        return CorrelatedBelief(
-            weights=columns,
+        belief = CorrelatedBelief(
+            weights=jnp.moveaxis(weights, 0, 1).reshape(K.shape[0], -1),
             root=root,
             precision=jnp.maximum(tau, 0.0).T,
             raised=raised,
             covariance=K,
             log_normaliser=data + volume + gained,
         )
+        value = with_slopes(belief.log_normaliser, *_slopes(belief, messages))
+        return eqx.tree_at(lambda b: b.log_normaliser, belief, value)
+
+
+def _slopes(belief: CorrelatedBelief, messages: Messages) -> tuple[Any, Any]:
+    r"""The derivatives of a log-partition in the prior covariance and the messages, and in what.
+
+    They are $\tfrac12 (\mathbf w \mathbf w^\top - \mathbf R^\top \mathbf R +
+    \mathbf S^\top \mathbf S)$, and moments of the belief.
+    """
+    w, (groups, size) = belief.weights, belief.precision.shape
+    replicas = w.shape[1] // groups
+    explained = jnp.sum(jax.vmap(gram_lower)(belief.root), axis=0)
+    if belief.raised is not None:
+        explained = explained - jnp.sum(jnp.swapaxes(belief.raised, 1, 2) @ belief.raised, axis=0)
+    prior = 0.5 * (w @ w.T - replicas * explained)
+    # what a row sees does not depend on how it is projected
+    mean, var = belief.marginal(Projection(None, jnp.zeros(size, w.dtype), jnp.zeros_like(w)))
+    square = jnp.sum((mean**2 + var).reshape(size, groups, replicas), axis=2)
+    slopes = Messages(mean, -0.5 * square, jnp.ones_like(messages.log_scale))
+    return (prior, slopes), (belief.covariance, messages)
 
 
 def _by_group(x: Float[Array, "N P"], groups: int, replicas: int) -> Float[Array, "G N R"]:
@@ -203,9 +235,9 @@ def _with_others(
     w = safe_sqrt(-tau)
     left = eye - jnp.swapaxes(root, -1, -2) @ (root @ K)  # I - RᵀRK
     cov = K @ left
-    L = cholesky(eye - w[:, :, None] * cov * w[:, None, :])
+    L, inverse = jax.vmap(cholesky_and_inverse)(eye - w[:, :, None] * cov * w[:, None, :])
     # S = L⁻¹ W (I - K RᵀR)
-    raised = jax.vmap(inverse_lower)(L) @ (w[:, :, None] * jnp.swapaxes(left, -1, -2))
+    raised = inverse @ (w[:, :, None] * jnp.swapaxes(left, -1, -2))
     # the exponent νᵀz - ½ zᵀTz about the mean: its value, and its slope
     slope = shift - tau[:, :, None] * mean
     pushed = raised @ (K @ slope)

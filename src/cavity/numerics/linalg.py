@@ -64,7 +64,7 @@ def cholesky_and_inverse(
 ) -> tuple[Float[Array, "M M"], Float[Array, "M M"]]:
     r"""The lower Cholesky factor L and its inverse R; derivatives are products, without solves.
 
-    $\dot{\mathbf L} = \mathbf L \boldsymbol\Phi$ and $\dot{\mathbf R} = -\boldsymbol\Phi \mathbf R$
+    $\dot{\mathbf L} = \mathbf L \boldsymbol\Phi$, $\dot{\mathbf R} = -\boldsymbol\Phi \mathbf R$
     with $\boldsymbol\Phi$ the lower triangle, its diagonal halved, of
     $\mathbf R \dot{\mathbf K} \mathbf R^\top$.
     """
