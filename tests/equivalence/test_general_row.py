@@ -8,11 +8,16 @@ import pytest
 
 import cavity
 from cavity.inference.energy import energy
+from cavity.learning.data import prepare
+from cavity.learning.infer import as_dtype
+from cavity.learning.settle import lay_out
+from cavity.parameters import bijections, from_real, to_real
 from tests.equivalence.gauss_hermite import Probit
 from tests.equivalence.problem import (
     BLOCKS,
     EACH_BLOCK,
     EACH_ROW,
+    JITTER,
     ROWS,
     SWEEPS,
     energy_and_gradient,
@@ -157,6 +162,31 @@ def test_bui_24_frozen_site_gradient_of_a_probit(classified):
         for h in (1e-4, -1e-4)
     ]
     assert_close(gradient @ direction, (ends[0] - ends[1]) / 2e-4, "gradient")
+
+
+@pytest.mark.parametrize("inducing", [True, False], ids=["sparse", "full"])
+def test_marginals_are_stationary_too(classified, inducing):
+    """At a fixed point nothing need be differentiated through the marginals."""
+    model, X, labels, power = classified
+    if not inducing:
+        model = cavity.GP(model.kernel, model.likelihood)
+    method = cavity.PowerEP(tolerance=1e-11, step=0.7)
+    data = prepare(X, labels, power=power)
+    model = as_dtype(model, data)
+    maps, jitter = bijections(model), jnp.asarray(JITTER)
+    real = to_real(model, maps)
+    sites, record = settled(lay_out(model, data, method, jitter), method)
+    assert record.converged
+
+    @eqx.filter_jit
+    def slope(real, settled):
+        def value(real):
+            graph = lay_out(from_real(real, model, maps), data, method, jitter)
+            return energy(graph, sites, settled=settled)
+
+        return jax.grad(value)(real)
+
+    assert_close(slope(real, True), slope(real, False), "fixed_point", scale=1.0)
 
 
 @eqx.filter_jit

@@ -16,6 +16,7 @@ from cavity.kernels import (
     SpectralMixture,
     White,
 )
+from cavity.kernels.stationary import squared_distance
 from tests.oracle import kernels as oracle
 from tests.tolerances import assert_close
 
@@ -142,3 +143,33 @@ def test_a_parameter_that_fits_no_column_is_refused(kernel):
 def test_mixture_of_unequal_parts_is_refused():
     with pytest.raises(ValueError, match=r"shapes \(2,\), \(3, 1\) and \(2, 1\)"):
         SpectralMixture(np.ones(2), np.ones((3, 1)), np.ones((2, 1)))
+
+
+def test_squared_distances_move_as_their_definition():
+    """Tangents, slopes and second derivatives in both inputs and in the lengthscales."""
+
+    def pointwise(X, Z, lengthscale):
+        return jnp.sum(((X[:, None, :] - Z[None, :, :]) / lengthscale) ** 2, axis=2)
+
+    at = jnp.array(X) + 30.0, jnp.array(Z) + 30.0, jnp.array(EACH)
+    weights = jnp.asarray(np.random.default_rng(0).normal(size=(len(X), len(Z))))
+
+    def weighed(function):
+        return lambda *at: jnp.sum(weights * jnp.exp(-0.1 * function(*at)))
+
+    functions = weighed(squared_distance), weighed(pointwise)
+    every = (0, 1, 2)
+    for derivative in (jax.grad, jax.jacfwd, jax.hessian):
+        found, expected = (derivative(f, argnums=every)(*at) for f in functions)
+        jax.tree.map(assert_close, found, expected)
+    # one argument alone, of each in turn: the others do not move
+    for one in every:
+        found, expected = (jax.grad(f, argnums=one)(*at) for f in functions)
+        assert_close(found, expected)
+
+
+def test_squared_distances_of_one_lengthscale_move():
+    f = lambda scale: jnp.sum(squared_distance(jnp.array(X), jnp.array(Z), scale))  # noqa: E731
+    total = f(jnp.array(ONE))
+    assert_close(jax.grad(f)(jnp.array(ONE)), -2.0 * total / ONE)
+    assert_close(jax.grad(f)(jnp.array([ONE])), [-2.0 * total / ONE])

@@ -9,11 +9,13 @@ from jax.scipy.linalg import solve_triangular
 from cavity.numerics.linalg import (
     MOST_JITTER,
     cholesky,
+    cholesky_and_inverse,
     escalate,
     inverse_lower,
     jittered,
     log_determinant,
     safe_sqrt,
+    with_slopes,
 )
 from tests.tolerances import assert_close
 
@@ -74,3 +76,50 @@ def test_safe_sqrt():
     x = jnp.array([0.0, 4.0, -1.0])
     assert_close(safe_sqrt(x), [0.0, 2.0, 0.0])
     assert_close(jax.vmap(jax.grad(safe_sqrt))(x), [0.0, 0.25, 0.0])
+
+
+@pytest.mark.parametrize("condition", [1e2, 1e6, 1e10])
+def test_a_factor_and_its_inverse_move_as_solves_say(condition):
+    """Slopes through products are those of solves, as far as the condition lets either be."""
+    K, _ = with_condition(condition)
+    rng = np.random.default_rng(1)
+    # a direction in which a covariance of this condition can move: of its own shape
+    half = cholesky(K) @ rng.normal(size=K.shape)
+    moved = jnp.asarray(half @ half.T)
+
+    def by_solves(K):
+        L = cholesky(K)
+        return L, solve_triangular(L, jnp.eye(len(K)), lower=True)
+
+    for products, solves in zip(
+        jax.jvp(cholesky_and_inverse, (K,), (moved,)),
+        jax.jvp(by_solves, (K,), (moved,)),
+        strict=True,
+    ):
+        for one, other in zip(products, solves, strict=True):
+            bound = (1e-12 + 1e-16 * condition) * np.max(np.abs(other))
+            assert np.max(np.abs(one - other)) < bound
+    weights = jnp.asarray(rng.normal(size=K.shape))
+    slopes = [
+        jax.grad(lambda K, f=f: jnp.sum(weights * (f(K)[0] + K @ f(K)[1])))(K + jnp.eye(len(K)))
+        for f in (cholesky_and_inverse, by_solves)
+    ]
+    assert_close(*slopes)
+
+
+def test_known_slopes_stand_for_the_computation():
+    """First derivatives are those given, second ones theirs, and nothing else is followed."""
+
+    def known(x):
+        broken = jax.lax.stop_gradient(jnp.sum(jnp.sin(x["a"])) * x["b"])
+        slopes = {"a": jnp.cos(x["a"]) * x["b"], "b": jnp.sum(jnp.sin(x["a"]))}
+        return with_slopes(broken, slopes, x)
+
+    def plain(x):
+        return jnp.sum(jnp.sin(x["a"])) * x["b"]
+
+    x = {"a": jnp.array([0.3, -1.0, 2.0]), "b": jnp.array(1.7)}
+    assert known(x) == plain(x)
+    for derivative in (jax.grad, jax.hessian):
+        found, expected = derivative(known)(x), derivative(plain)(x)
+        jax.tree.map(assert_close, found, expected)

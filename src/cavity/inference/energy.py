@@ -76,12 +76,18 @@ def inbox(
 
 
 def energy(
-    graph: Graph, sites: Sites, held: Held | None = None, *, q: Beliefs | None = None
+    graph: Graph,
+    sites: Sites,
+    held: Held | None = None,
+    *,
+    q: Beliefs | None = None,
+    settled: bool = False,
 ) -> Scalar:
     """The negative log evidence, in nats, summed over the data.
 
-    At a fixed point of the sweeps it is stationary in the sites, so that gradients with respect
-    to the model may hold the sites of site factors constant.
+    At a fixed point of the sweeps it is stationary in the sites and in what is held, so that
+    gradients with respect to the model may hold the sites of site factors constant, and the
+    marginals of the beliefs as well.
 
     Args:
         graph: the model laid out for inference.
@@ -90,6 +96,8 @@ def energy(
             then concave in the sites, and its maximum over them, as a function of what is held,
             has its minima at fixed points (the expectation-consistent form).
         q: the beliefs at these sites, where they are at hand.
+        settled: whether the sites are at a fixed point: nothing is then differentiated through
+            the marginals, which costs more than all the rest.
     """
     q = beliefs(graph, sites) if q is None else q
     log_evidence = sum(belief.log_normaliser for belief in q)
@@ -97,7 +105,8 @@ def energy(
         if isinstance(factor, SiteFactor):
             assert store is not None
             marginals = None if held is None else held[i]
-            log_evidence = log_evidence + _log_scales(factor, store, q, marginals)
+            scales = _log_scales(factor, store, q, marginals, settled=settled)
+            log_evidence = log_evidence + scales
     return -jnp.asarray(log_evidence)
 
 
@@ -258,6 +267,11 @@ def seen(
     return tuple(out)
 
 
+def _still(view: Seen) -> Seen:
+    """A marginal that is constant under differentiation; the projection is not."""
+    return Seen(*jax.lax.stop_gradient((view.mean, view.var)), view.projection)
+
+
 def faces(
     factor: SiteFactor, rows: Rows, sites: tuple[AbstractSites, ...], views: tuple[Seen, ...]
 ) -> tuple[tuple[Latent, ...], Array]:
@@ -272,11 +286,18 @@ def faces(
 
 
 def _log_scales(
-    factor: SiteFactor, store: tuple[AbstractSites, ...], q: Beliefs, held: Any
+    factor: SiteFactor,
+    store: tuple[AbstractSites, ...],
+    q: Beliefs,
+    held: Any,
+    *,
+    settled: bool = False,
 ) -> Float[Array, ""]:
     def part_sum(part: tuple[Rows, tuple[AbstractSites, ...], Any]) -> Array:
         rows, sites, given = part
         views = seen(factor, rows, q, sites, given)
+        if settled:
+            views = tuple(_still(view) for view in views)
         faced, proper = faces(factor, rows, sites, views)
         log_mean = factor.term.log_mean(faced, rows, factor.row_power(rows))
         removed = jnp.zeros((), rows.y.dtype)

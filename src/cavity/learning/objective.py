@@ -161,6 +161,6 @@ def _value_and_grad(
         found = empty_sites(graph) if sites is None else sites
         for _ in range(method.renewals if sites is not None else 0):
             found, _, _ = sweep(graph, found, 1.0)
-        return energy(graph, found) - log_prior(model, densities)
+        return energy(graph, found, settled=method.renewals == 0) - log_prior(model, densities)
 
     return jax.value_and_grad(loss)(origin + move)
