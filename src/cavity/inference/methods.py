@@ -67,8 +67,8 @@ class PowerEP(AbstractMethod):
 
     Factors that are Gaussian in the function are exact and need no sweeps. All others are
     matched by sweeps; where these do not converge by Newton's method, followed from smaller powers
-    or from wider noise if need be, and at last by a double loop with a budget. A result says
-    whether one of them converged: on posteriors of several modes, at powers near 1, none may.
+    or from wider noise if need be, by a descent of the free energy of moments, and at last by a
+    double loop with a budget. A result says whether one of them converged.
 
     Args:
         step: damping step in (0, 1], the share of the way to the matched site; the power itself
@@ -81,7 +81,7 @@ class PowerEP(AbstractMethod):
             sweeps are sequential: every site sees the ones before it, through rank-one updates.
         exact: use the closed form of Gaussian factors; False sweeps for them too.
         fallback: go on where sweeps fail: with Newton's method, from smaller powers or wider noise
-            if need be, and with the double loop.
+            if need be, with a descent of the free energy, and with the double loop.
         interleaved: learning does not wait for sites to converge, but makes so many steps of Adam,
             each after an update of the sites (of `batch` rows, drawn anew, where that is given);
             None for L-BFGS-B with converged sites, which is more accurate and for up to some

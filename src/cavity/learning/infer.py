@@ -316,6 +316,7 @@ def _tied(
 _BY = {
     "damped sweeps": " (damped at first)",
     "double loop": " of the double loop",
+    "free energy": " of a descent of the free energy",
     "line search": " of the line search",
     "Newton's method": " of Newton's method",
 }

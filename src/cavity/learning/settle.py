@@ -15,6 +15,7 @@ from cavity.inference.methods import AbstractMethod, Laplace, ModeSearch, PowerE
 from cavity.inference.newton import Solution, solve
 from cavity.inference.sweep import SweepRecord, descend, parallel, sweep
 from cavity.learning.data import Data
+from cavity.learning.least import least
 from cavity.learning.outer_loop import double_loop, lay_out
 from cavity.learning.path import WIDEST, Path, has_scale, widened
 from cavity.models.base import AbstractModel
@@ -163,6 +164,11 @@ def _fallen_back(
             narrowed, more = _narrowed(model, data, method, jitter, zero)
             done, steps = narrowed is not None, steps + more
             again = again if narrowed is None else narrowed
+        if not done:
+            close = _attainable(CLOSE, data)
+            lowest, more = least(model, data, method.program(), jitter, close)
+            done, name, steps = lowest is not None, "free energy", steps + more
+            again = again if lowest is None else lowest
         if not done:
             again, more = double_loop(model, data, method.program(), jitter, zero, again)
             name, steps = "double loop", steps + more
