@@ -12,7 +12,10 @@ PEERS := $(patsubst benchmarks/environments/%.txt,.bench/%/.made,$(wildcard benc
 PLAIN := --xla_backend_optimization_level=0
 HASTE := $(PLAIN) --xla_cpu_use_fusion_emitters=false
 KNOWN = XLA_FLAGS="$(HASTE)" $(BIN)/python -c "import jax; jax.devices()" >/dev/null 2>&1
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal -q
+# Compiled programs are kept, so that workers and later runs share them.
+KEPT = JAX_COMPILATION_CACHE_DIR="$$(cd "$(VENV)" && pwd)/programs" \
+	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
+PYTEST = $(KEPT) $(BIN)/python -m pytest -n auto --dist worksteal -q
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow lint check format docs bench bench-environments clean

@@ -147,7 +147,7 @@ def environment(tmp_path_factory):
 @pytest.mark.parametrize(
     ("task", "kills", "parts"),
     [
-        ("regression", 20, ("-end", "-journal")),
+        ("regression", 12, ("-end", "-journal")),
         ("classification", 5, ("-end", "-state")),
     ],
 )
