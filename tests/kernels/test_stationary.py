@@ -16,7 +16,7 @@ from cavity.kernels import (
     SpectralMixture,
     White,
 )
-from cavity.kernels.distance import squared_distance
+from cavity.kernels.stationary import squared_distance
 from tests.oracle import kernels as oracle
 from tests.tolerances import assert_close
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.kernels.base import AbstractKernel, Values, check_columns
-from cavity.kernels.distance import squared_distance
+from cavity.kernels.base import AbstractKernel, Values, check_columns, not_negative
+from cavity.numerics.distances import scaled_distance
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive, real
@@ -19,6 +19,25 @@ def _smooth(r2: Array, near: Array, function: Callable[[Array], Array]) -> Array
     """`function(r)`, or next to zero its expansion `near` in r², which has all derivatives."""
     is_near = r2 < 1e-10
     return jnp.where(is_near, near, function(jnp.sqrt(jnp.where(is_near, 1.0, r2))))
+
+
+def squared_distance(
+    X: Float[Array, "N D"], Z: Float[Array, "M D"], lengthscale: Float[Array, "..."]
+) -> Float[Array, "N M"]:
+    r"""Squared scaled distances $\sum_d (x_d - z_d)^2 / \ell_d^2$ by one matrix product.
+
+    Both inputs are centred on the mean of X first: without that, an offset of 1e6 in the
+    inputs costs all but four digits. X is what a model holds, its data or inducing points, so
+    that a distant row among new inputs Z costs the others nothing.
+
+    Raises:
+        ValueError: if the inputs differ in their number of columns, or if the number of
+            lengthscales is neither one nor that number.
+    """
+    check_columns(X, Z, lengthscale=lengthscale)
+    centre = jax.lax.stop_gradient(jnp.mean(X, axis=0))
+    per_column = jnp.broadcast_to(lengthscale, X.shape[1:])
+    return not_negative(scaled_distance(X - centre, Z - centre, per_column))
 
 
 class AbstractStationary(AbstractKernel):

@@ -5,33 +5,17 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from cavity.kernels.base import check_columns, not_negative
 from cavity.numerics.types import Array, Float
 
 
-def squared_distance(
-    X: Float[Array, "N D"], Z: Float[Array, "M D"], lengthscale: Float[Array, "..."]
-) -> Float[Array, "N M"]:
-    r"""Squared scaled distances $\sum_d (x_d - z_d)^2 / \ell_d^2$ by one matrix product.
-
-    Both inputs are centred on the mean of X first: without that, an offset of 1e6 in the
-    inputs costs all but four digits. X is what a model holds, its data or inducing points, so
-    that a distant row among new inputs Z costs the others nothing.
-
-    Raises:
-        ValueError: if the inputs differ in their number of columns, or if the number of
-            lengthscales is neither one nor that number.
-    """
-    check_columns(X, Z, lengthscale=lengthscale)
-    centre = jax.lax.stop_gradient(jnp.mean(X, axis=0))
-    per_column = jnp.broadcast_to(lengthscale, X.shape[1:])
-    return not_negative(_squared_distance(X - centre, Z - centre, per_column))
-
-
 @jax.custom_jvp
-def _squared_distance(
+def scaled_distance(
     X: Float[Array, "N D"], Z: Float[Array, "M D"], lengthscale: Float[Array, " D"]
 ) -> Float[Array, "N M"]:
+    r"""Squared scaled distances, up to rounding, which may make small ones negative.
+
+    Its tangents are one product as well, so that a derivative backwards reads the matrix once.
+    """
     U, V = X / lengthscale, Z / lengthscale
     # |u - v|² = |u|² + |v|² - 2 uᵀv, all of it by the product: sums afterwards read it again
     left = jnp.concatenate([jnp.sum(U**2, axis=1)[:, None], _ones(U), -2.0 * U], axis=1)
@@ -43,8 +27,8 @@ def _ones(X: Float[Array, "N D"]) -> Float[Array, "N 1"]:
     return jnp.ones((X.shape[0], 1), X.dtype)
 
 
-@functools.partial(_squared_distance.defjvp, symbolic_zeros=True)
-def _squared_distance_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+@functools.partial(scaled_distance.defjvp, symbolic_zeros=True)
+def _scaled_distance_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     r"""The tangent as one product of what moves with what does not.
 
     $2 \mathbf u^\top \dot{\mathbf u} - 2 \mathbf v^\top \dot{\mathbf u} -
@@ -65,7 +49,7 @@ def _squared_distance_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array
     if not _still(moved_z):
         dV = moved_z / lengthscale
         tangent = tangent + 2.0 * (jnp.sum(V * dV, axis=1)[None, :] - U @ dV.T)
-    return _squared_distance(X, Z, lengthscale), tangent
+    return scaled_distance(X, Z, lengthscale), tangent
 
 
 def _still(tangent: object) -> bool:
