@@ -1,9 +1,10 @@
 """Eight binary sets, random 90/10 splits fixed by seed: error and negative log probability.
 
 For powers 0, 0.5 and 1, with 10, 50 and 100 inducing points and with the full GP. The number of
-splits is an argument; rows that are there already are not measured again.
+splits is an argument; rows that are there already are not measured again. `--table` prints the
+tables of the documentation.
 
-python -m benchmarks.binary [--splits 10] [--sets australian ...] [--sizes 10 50 100 full]
+python -m benchmarks.binary [--splits 10] [--sets pima ...] [--sizes 10 50 100 full] [--table]
 """
 
 import argparse
@@ -89,35 +90,61 @@ def run(name: str, split: int, inducing: str, power: float) -> dict:
     }
 
 
-def summary() -> None:
-    """How often each power is better than another, pair by pair."""
-    by: dict = {}
+POWERS = ("0", "0.5", "1")
+SIZES = ("10", "50", "100", "full")
+
+
+def by_case() -> dict[tuple[str, str, str], dict[str, tuple[float, float]]]:
+    """Error and log loss by power, for each set, number of inducing points and split."""
+    found: dict = {}
     for row in TABLE.rows():
-        key = (row["set"], row["split"], row["inducing"])
-        by.setdefault(key, {})[row["power"]] = (float(row["error"]), float(row["nlpp"]))
-    for a, b in itertools.combinations(("0", "0.5", "1"), 2):
-        for i, what in enumerate(("error", "nlpp")):
-            pairs = [(f[a][i], f[b][i]) for f in by.values() if a in f and b in f]
+        case = (row["set"], row["inducing"], row["split"])
+        found.setdefault(case, {})[row["power"]] = (float(row["error"]), float(row["nlpp"]))
+    return found
+
+
+def table() -> None:
+    """Means over the splits that have all powers, and how often each power is better."""
+    cases = by_case()
+    print("| set | inducing | splits | error at 0 | 0.5 | 1 | log loss at 0 | 0.5 | 1 |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, size in itertools.product(SETS, SIZES):
+        whole = [
+            [powers[p] for p in POWERS]
+            for (a, b, _), powers in cases.items()
+            if (a, b) == (name, size) and len(powers) == len(POWERS)
+        ]
+        if whole:
+            means = np.mean(whole, axis=0)
+            cells = [f"{x:.3f}" for x in (*means[:, 0], *means[:, 1])]
+            print(f"| {name} | {size} | {len(whole)} | {' | '.join(cells)} |")
+    print("\n| of | powers | first better | second better | pairs |")
+    print("|---|---|---|---|---|")
+    for a, b in itertools.combinations(POWERS, 2):
+        for i, what in enumerate(("error", "log loss")):
+            pairs = [(f[a][i], f[b][i]) for f in cases.values() if a in f and b in f]
             wins = sum(x < y for x, y in pairs), sum(y < x for x, y in pairs)
-            better = f"power {a} better {wins[0]}, power {b} better {wins[1]}"
-            print(f"{what}: {better}, of {len(pairs)}")
+            print(f"| {what} | {a}, {b} | {wins[0]} | {wins[1]} | {len(pairs)} |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--sets", nargs="*", default=list(SETS))
-    parser.add_argument("--sizes", nargs="*", default=["10", "50", "100", "full"])
+    parser.add_argument("--sizes", nargs="*", default=list(SIZES))
+    parser.add_argument("--table", action="store_true", help="only print the tables")
     asked = parser.parse_args()
-    powers = ("0", "0.5", "1")
-    cases: Any = itertools.product(range(asked.splits), asked.sets, asked.sizes, powers)
+    if asked.table:
+        table()
+        return
+    cases: Any = itertools.product(range(asked.splits), asked.sets, asked.sizes, POWERS)
     for split, name, inducing, power in cases:
         if TABLE.has(set=name, split=split, inducing=inducing, power=power):
             continue
         row = run(name, split, inducing, float(power))
         TABLE.add(row)
         print({k: v for k, v in row.items() if k != "converged"}, flush=True)
-    summary()
+    table()
 
 
 if __name__ == "__main__":
