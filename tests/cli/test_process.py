@@ -16,7 +16,8 @@ from tests.cli.conftest import people
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
     """That of the tests, with a cache folder of its own."""
-    return os.environ | {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
+    kept = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    return kept | {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
 
 
 def cavity(*arguments, **options):

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -79,24 +78,25 @@ def _variances(
     r"""The diagonal of $\mathbf K - \mathbf K \mathbf R^\top \mathbf R \mathbf K$.
 
     Where sites say something it is $(1 - [\mathbf R^\top \mathbf R]_{nn} / \tau_n) / \tau_n$,
-    without a product of matrices. The rows that know least, padding among them, are computed
-    whole; all rows where there are more of them.
+    without a product of matrices, and to more digits where they say more than the prior. The rows
+    that know least, padding among them, are computed whole; all rows where there are more of them.
     """
     prior = jnp.diagonal(K)
     counts = [max(K.shape[0] // share, 1) for share in LEAST_KNOWN]
     known = tau * prior
     least, index = jax.lax.top_k(-known, max(counts))
+    safe = jnp.where(known > TELLING, tau, 1.0)
+    told = (1.0 - jnp.sum(root**2, axis=1) / safe) / safe
 
     def whole() -> Array:
-        return prior - jnp.sum((root @ K) ** 2, axis=1)
+        return jnp.where(known > 1.0, told, prior - jnp.sum((root @ K) ** 2, axis=1))
 
     def but(count: int) -> Array:
         few = index[:, :count]
-        safe = jnp.where(known > TELLING, tau, 1.0)
-        var = (1.0 - jnp.sum(root**2, axis=1) / safe) / safe
         columns = jnp.moveaxis(K[:, few], 1, 0)  # G N count
         rest = prior[few] - jnp.sum((root @ columns) ** 2, axis=1)
-        return jax.vmap(lambda v, i, r: v.at[i].set(r))(var, few, rest)
+        both = told, known, few, rest
+        return jax.vmap(lambda t, k, i, r: t.at[i].set(jnp.where(k[i] > 1.0, t[i], r)))(*both)
 
     # how many of the counts are too few: all rows beyond them must be told by their sites
     short = sum(jnp.any(least[:, c - 1] >= -TELLING).astype(int) for c in counts)
@@ -175,15 +175,35 @@ class Correlated(AbstractVariable):
             covariance=K,
             log_normaliser=data + volume + gained,
         )
-        value = with_slopes(belief.log_normaliser, *_slopes(belief, messages))
+        parts = _Parts(K, u, tau, jnp.where(certain, 0.0, messages.shift), messages.log_scale)
+        value = with_slopes(belief.log_normaliser, _slopes(belief, parts), parts.rows_cancelled())
         return eqx.tree_at(lambda b: b.log_normaliser, belief, value)
 
 
-def _slopes(belief: CorrelatedBelief, messages: Messages) -> tuple[Any, Any]:
-    r"""The derivatives of a log-partition in the prior covariance and the messages, and in what.
+class _Parts(eqx.Module):
+    r"""What a log-partition depends on, where sites are certain in terms of $u = \nu / \sqrt\tau$.
 
-    They are $\tfrac12 (\mathbf w \mathbf w^\top - \mathbf R^\top \mathbf R +
-    \mathbf S^\top \mathbf S)$, and moments of the belief.
+    In these its slopes keep their digits at the smallest noise: with weights
+    $w = \nu - \tau m$ what is left of the site and the mean is known without a difference.
+    """
+
+    covariance: Float[Array, "N N"]
+    u: Float[Array, "N P"]
+    precision: Float[Array, "N G"]
+    left: Float[Array, "N P"]  # shifts of sites that are not certain
+    scale: Array
+
+    def rows_cancelled(self) -> "_Parts":
+        """With the parts of the scale that squares of u cancel taken out."""
+        total = jnp.sum(self.scale) + 0.5 * jnp.sum(self.u**2)
+        return eqx.tree_at(lambda p: p.scale, self, total)
+
+
+def _slopes(belief: CorrelatedBelief, parts: _Parts) -> _Parts:
+    r"""The derivatives of a log-partition: moments of the belief.
+
+    In the prior covariance they are $\tfrac12 (\mathbf w \mathbf w^\top -
+    \mathbf R^\top \mathbf R + \mathbf S^\top \mathbf S)$.
     """
     w, (groups, size) = belief.weights, belief.precision.shape
     replicas = w.shape[1] // groups
@@ -193,9 +213,14 @@ def _slopes(belief: CorrelatedBelief, messages: Messages) -> tuple[Any, Any]:
     prior = 0.5 * (w @ w.T - replicas * explained)
     # what a row sees does not depend on how it is projected
     mean, var = belief.marginal(Projection(None, jnp.zeros(size, w.dtype), jnp.zeros_like(w)))
-    square = jnp.sum((mean**2 + var).reshape(size, groups, replicas), axis=2)
-    slopes = Messages(mean, -0.5 * square, jnp.ones_like(messages.log_scale))
-    return (prior, slopes), (belief.covariance, messages)
+    tau = jnp.repeat(parts.precision, replicas, axis=1)
+    certain = tau * jnp.diagonal(parts.covariance)[:, None] > CERTAIN
+    safe = jnp.where(certain, tau, 1.0)
+    root, step = jnp.sqrt(safe), w / safe
+    by_site = jnp.where(certain, (parts.u / root - step) * step, -(mean**2)) - var
+    by_tau = 0.5 * jnp.sum(by_site.reshape(size, groups, replicas), axis=2)
+    by_u = jnp.where(certain, -w / root, 0.0)
+    return _Parts(prior, by_u, by_tau, mean, jnp.ones((), w.dtype))
 
 
 def _by_group(x: Float[Array, "N P"], groups: int, replicas: int) -> Float[Array, "G N R"]:

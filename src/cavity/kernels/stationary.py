@@ -36,8 +36,7 @@ def squared_distance(
     """
     check_columns(X, Z, lengthscale=lengthscale)
     centre = jax.lax.stop_gradient(jnp.mean(X, axis=0))
-    per_column = jnp.broadcast_to(lengthscale, X.shape[1:])
-    return not_negative(scaled_distance(X - centre, Z - centre, per_column))
+    return not_negative(scaled_distance(X - centre, Z - centre, jnp.asarray(lengthscale)))
 
 
 class AbstractStationary(AbstractKernel):
