@@ -135,7 +135,8 @@ def runs_of(code: str, repeats: int, cache: str | None = None) -> list[dict[str,
     if cache is not None:
         places["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         places["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-    environment = os.environ | places
+    plain = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    environment = plain | places
     found = []
     for _ in range(repeats):
         command = [sys.executable, "-c", code]

@@ -2,6 +2,8 @@
 
 import functools
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,9 +12,11 @@ from scipy.special import log_softmax, softmax
 
 import cavity
 from cavity import inducing, kernels, likelihoods
+from cavity.inference.energy import energy
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objective import Objective
+from cavity.learning.settle import lay_out, swept
 from tests.inference.test_classes import (
     LABELS,
     NEW,
@@ -140,6 +144,23 @@ def test_jylanki_49_gradients(case):
         step = 1e-4 * np.eye(fn.size)[i]
         found = (fn(step)[0] - fn(-step)[0]) / 2e-4
         assert slope[i] == pytest.approx(found, rel=1e-4, abs=1e-4 * np.max(np.abs(slope)))
+
+
+def test_averages_over_points_are_differentiated_through_marginals():
+    """Their curvature is not twice their slope in the variance: no stationary energy."""
+    data = prepare(X, LABELS, power=0.5)
+    start, method = as_dtype(model(likelihood=SOFTMAX), data), cavity.PowerEP()
+    graph = lay_out(start, data, method, jnp.asarray(0.0))
+    sites, _ = swept(graph, method)
+
+    def slope(settled):
+        def value(start):
+            return energy(lay_out(start, data, method, jnp.asarray(0.0)), sites, settled=settled)
+
+        return jax.tree.leaves(eqx.filter_grad(value)(start).kernel)
+
+    for one, other in zip(slope(True), slope(False), strict=True):
+        assert_close(one, other)
 
 
 @pytest.mark.slow

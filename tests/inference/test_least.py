@@ -135,3 +135,30 @@ def test_what_it_is_not_for():
     assert least(*prepared(Y=np.stack([Y, Y], axis=1)), 1e-9) == (None, 0)
     exact = prepared(likelihood=Gaussian(0.1))
     assert least(*exact, 1e-9) == (None, 0)
+
+
+def test_a_duplicated_row_is_no_trouble():
+    """The prior covariance is singular then; the descent adds what jitter it needs."""
+    X2, Y2 = np.concatenate([X, X[1:2]]), np.concatenate([Y, Y[1:2]])
+    data = prepare(X2, Y2, power=1.0)
+    kernel = cavity.kernels.RBF(1.0, LENGTHSCALE)
+    model = as_dtype(cavity.GP(kernel, StudentT(SCALE, DF)), data)
+    sites, looks = least(model, data, METHOD, NONE, 1e-6)
+    assert looks > 1
+    assert sites is None or np.all(np.isfinite(sites[0][0].precision))
+
+
+def test_a_one_sided_density_starts_from_less_variance():
+    """Cavities of positive precision leave it no more than a part of the prior's."""
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(np.exp(rng.normal(size=11))).astype(float)
+    fixed = prepared(Y=counts, likelihood=cavity.likelihoods.Poisson(), power=0.7)
+    sites, _ = least(*fixed, 1e-6)
+    assert sites is not None
+    expected = cavity.infer(fixed[0], X, counts, power=0.7)
+    assert expected.converged
+    precision = np.asarray(sites[0][0].precision)[: len(X), 0]
+    posterior = expected.posterior.marginals(X)
+    K = np.asarray(fixed[0].kernel.cross(jnp.asarray(X), jnp.asarray(X))) + JITTER * np.eye(len(X))
+    cov = np.linalg.inv(np.linalg.inv(K) + np.diag(precision))
+    np.testing.assert_allclose(np.diag(cov) - JITTER, posterior.var, rtol=1e-4)

@@ -87,7 +87,7 @@ def energy(
 
     At a fixed point of the sweeps it is stationary in the sites and in what is held, so that
     gradients with respect to the model may hold the sites of site factors constant, and the
-    marginals of the beliefs as well.
+    marginals of the beliefs as well, but of terms that are not `stationary`.
 
     Args:
         graph: the model laid out for inference.
@@ -296,7 +296,7 @@ def _log_scales(
     def part_sum(part: tuple[Rows, tuple[AbstractSites, ...], Any]) -> Array:
         rows, sites, given = part
         views = seen(factor, rows, q, sites, given)
-        if settled:
+        if settled and factor.term.stationary:
             views = tuple(_still(view) for view in views)
         faced, proper = faces(factor, rows, sites, views)
         log_mean = factor.term.log_mean(faced, rows, factor.row_power(rows))

@@ -76,6 +76,11 @@ class AbstractTerm(eqx.Module):
         """The number of functions that one site is on; 0 for a site on each."""
         return 0
 
+    @property
+    def stationary(self) -> bool:
+        """Whether at a fixed point the energy is stationary in the marginals."""
+        return True
+
     @abc.abstractmethod
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
         """What the term adds to the log evidence, per row and output (blocks: per block)."""
@@ -95,6 +100,11 @@ class PowerMean(AbstractTerm):
     r"""$\log M_a$ of a likelihood under the cavity: Power EP."""
 
     likelihood: AbstractLikelihood
+
+    @property
+    def stationary(self) -> bool:
+        # an average over points has a curvature that is not twice its slope in the variance
+        return not self.likelihood.sampled
 
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
         mean, var = _stacked(latents)

@@ -90,8 +90,8 @@ def _seen(factor: SiteFactor, mean: Array, var: Array, push: Array, precision: A
     assert isinstance(factor.term, PowerMean)
     rows, likelihood = factor.rows, factor.term.likelihood
     power, offset = factor.row_power(rows), factor.edges[0].view.project(rows).offset
-    centre, width = mean + offset + push / precision, 1.0 / precision
-    nodes, log_weight = likelihood.measure(centre, width, rows.y, power, rows.columns)
+    centre, spread = mean + offset + push / precision, 1.0 / precision
+    nodes, log_weight = likelihood.measure(centre, spread, rows.y, power, rows.columns)
     value = power * likelihood.log_prob(nodes, rows.y, **rows.columns)
     log_density = jnp.where(factor.row_presence(rows) > 0.0, value, 0.0) + log_weight
     gaussian = 0.5 * (push**2 / precision - jnp.log(precision) + LOG_2PI)

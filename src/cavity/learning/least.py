@@ -7,9 +7,9 @@ the expectation-consistent free energy is a function of moments alone,
 $$G(m, v) = A(m, v) + \tfrac1a \sum_n B_n(m_n, v_n) + \tfrac1{2a} \sum_n \log v_n,$$
 
 with A and B the convex duals of the log normalisers of the Gaussian and of the tilted
-distributions. Where its slope is zero, sites and cavities fit together. It has a least value: it
-grows beyond all bounds wherever moments go to theirs, if the density of the outputs is bounded.
-So a descent always leads somewhere, and no cavity ever is in its way: one that loses its
+distributions. Where its slope is zero, sites and cavities fit together. For densities that are
+bounded and not one-sided, as those with heavy tails, it grows beyond all bounds wherever moments
+go to theirs, so it has a least value, and no cavity is in the way of a descent: one that loses its
 precision goes off to one side and comes back from the other (`inference/tilting.py`).
 """
 
@@ -38,12 +38,15 @@ from cavity.numerics.types import Array, Scalar
 STEPS, LEVEL = 200, 1e-10
 # The radius of trust, in deviations of the convex parts: at first, the largest, the least.
 RADIUS, WIDEST, NARROWEST = 1.0, 20.0, 1e-12
-# The largest change of a log variance in one step; the moments of the start, over the prior's.
-LEAP, START = 3.0, 0.9
+# The largest change of a log variance in one step; variances of the start, over the prior's, one
+# after the other: one-sided densities leave no more than a part of them.
+LEAP, STARTS = 3.0, (0.9, 0.3, 0.1, 0.03)
+# Added to the prior covariance, over its mean variance: duplicated rows make it singular.
+JITTER = 1e-10
 # What Newton's method in the sites is to reach, in deviations, and in how many steps.
 CLOSE, POLISHES = 1e-9, 20
-# Rows up to which the curvature is a matrix.
-ROWS = 400
+# Rows, padding included, up to which it is tried: a look costs their cube, many times.
+ROWS = 128
 # How near moments must be to those asked for; below this share of the value, slopes decide.
 NEAR, ROUNDING = 1e-6, 1e-9
 
@@ -111,13 +114,20 @@ class _Energy:
         self.here = np.flatnonzero(presence > 0.0)
         self.padded, self.power = len(presence), power[self.here]
         self.prior = covariance[np.ix_(self.here, self.here)]
-        inverse = np.linalg.inv(self.prior)
+        lifted = self.prior + JITTER * np.mean(np.diag(self.prior)) * np.eye(len(self.here))
+        inverse = np.linalg.inv(lifted)
         self.inverse = 0.5 * (inverse + inverse.T)
 
     def start(self) -> _Place:
-        var = START * np.diag(self.prior)
-        zero = np.zeros(len(var))
-        return self.at(zero, np.log(var), (0.1 / var, zero, 1.0 / var))
+        """The moments of the prior, with variances as large as they can be."""
+        for share in STARTS:
+            var = share * np.diag(self.prior)
+            zero = np.zeros(len(var))
+            try:
+                return self.at(zero, np.log(var), (0.1 / var, zero, 1.0 / var))
+            except (_Lost, np.linalg.LinAlgError):
+                continue
+        raise _Lost
 
     def at(self, mean: np.ndarray, log_var: np.ndarray, near: tuple) -> _Place:
         """The free energy at given moments; sites and cavities are sought from near ones."""
@@ -211,7 +221,8 @@ def _gaussian(
         if size <= 1e-10 or gain < 0.0:
             break
         site, now = site + size * along, new
-    assert now is not None
+    if now is None or np.max(np.abs(np.diag(now[1]) - var) / var) > NEAR:
+        raise _Lost
     return site, now[1], -now[0]
 
 
@@ -228,7 +239,8 @@ def _step(slope: np.ndarray, curvature: np.ndarray, radius: float) -> tuple[np.n
     if values[0] > 1e-10 and np.linalg.norm(best) <= radius:
         pass
     elif np.linalg.norm(step(low)) < radius:
-        best[0] += np.sqrt(max(radius**2 - best @ best, 0.0))
+        rest = np.sqrt(max(radius**2 - best[1:] @ best[1:], 0.0))
+        best[0] = np.copysign(rest, best[0])
     else:
         high = low + float(np.linalg.norm(along)) / radius
         for _ in range(100):
@@ -247,7 +259,10 @@ def _descended(energy: _Energy, here: _Place) -> _Place:
     while energy.looks < STEPS and here.gap > LEVEL and radius > NARROWEST:
         scales = 1.0 / np.sqrt(np.diag(here.convex))
         scaled = here.convex * scales[:, None] * scales + 1e-10 * np.eye(2 * count)
-        lift = scales[:, None] * np.linalg.inv(np.linalg.cholesky(scaled)).T
+        try:
+            lift = scales[:, None] * np.linalg.inv(np.linalg.cholesky(scaled)).T
+        except np.linalg.LinAlgError:
+            break
         slope = lift.T @ here.slope
         step, expected = _step(slope, lift.T @ here.curvature @ lift, radius)
         change, length = lift @ step, float(np.linalg.norm(step))
@@ -326,12 +341,15 @@ def least(
     fixed = (model, data, method, jitter)
     if not _applies(jax.eval_shape(lambda: lay_out(*fixed))):
         return None, 0
-    energy = _Energy(*fixed)
-    if np.any(energy.power <= 0.0):
-        return None, 0
+    looks = 0
     try:
-        sites = energy.sites(_descended(energy, energy.start()))
+        energy = _Energy(*fixed)
+        if np.any(energy.power <= 0.0):
+            return None, 0
+        start = energy.start()
+        looks = energy.looks
+        sites = energy.sites(_descended(energy, start))
     except (_Lost, np.linalg.LinAlgError):
-        return None, energy.looks
+        return None, looks
     found = _polished(*fixed, sites)
     return found.sites if found.gap < tolerance else None, energy.looks + int(found.steps)

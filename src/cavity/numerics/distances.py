@@ -1,4 +1,4 @@
-"""Squared distances between inputs, with derivatives that read the matrix once."""
+"""Squared distances between inputs, and their derivatives."""
 
 import functools
 
@@ -14,7 +14,8 @@ def scaled_distance(
 ) -> Float[Array, "N M"]:
     r"""Squared scaled distances, up to rounding, which may make small ones negative.
 
-    Its tangent is one product, so that a derivative backwards reads the matrix once.
+    Where X moves and Z does not the tangent is one product: a derivative backwards reads the
+    matrix once.
     """
     U, V = X / lengthscale, Z / lengthscale
     # |u - v|² = |u|² + |v|² - 2 uᵀv; as one product with ones beside u and v it would be quicker,
