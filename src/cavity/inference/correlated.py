@@ -25,7 +25,7 @@ from cavity.numerics.linalg import (
     safe_sqrt,
     with_slopes,
 )
-from cavity.numerics.types import Array, Float, Int, Scalar
+from cavity.numerics.types import Array, Bool, Float, Int, Scalar
 
 # A site is certain of the scale of a value if its precision is above this over the prior's.
 CERTAIN = 1e-6
@@ -161,10 +161,12 @@ class Correlated(AbstractVariable):
         half = solve_triangular(L, _by_group(u, groups, replicas), lower=True)  # G N R
         weights = s[:, :, None] * solve_triangular(L, half, lower=True, trans=1)
         # log scale + ½ νᵀ(K⁻¹ + T)⁻¹ν = Σ (log scale + ½ u²) - ½ uᵀB⁻¹u, rows cancelling first
-        data = jnp.sum(messages.log_scale + 0.5 * jnp.sum(u**2, axis=1)) - 0.5 * jnp.sum(half**2)
+        rows = jnp.sum(messages.log_scale + 0.5 * jnp.sum(u**2, axis=1))
+        data = rows - 0.5 * jnp.sum(half**2)
         volume = -0.5 * replicas * jnp.sum(log_determinant(L))
         root = root * s[:, None, :]
-        left = _by_group(jnp.where(certain, 0.0, messages.shift), groups, replicas)
+        parts = _Parts(K, u, tau, jnp.where(certain, 0.0, messages.shift), rows)
+        left = _by_group(parts.left, groups, replicas)
         lowered = jnp.minimum(tau, 0.0).T if self.mixed else None
         weights, raised, gained = _with_others(K, root, weights, left, lowered)
         belief = CorrelatedBelief(
@@ -175,8 +177,7 @@ class Correlated(AbstractVariable):
             covariance=K,
             log_normaliser=data + volume + gained,
         )
-        parts = _Parts(K, u, tau, jnp.where(certain, 0.0, messages.shift), messages.log_scale)
-        value = with_slopes(belief.log_normaliser, _slopes(belief, parts), parts.rows_cancelled())
+        value = with_slopes(belief.log_normaliser, _slopes(belief, parts, certain), parts)
         return eqx.tree_at(lambda b: b.log_normaliser, belief, value)
 
 
@@ -191,15 +192,10 @@ class _Parts(eqx.Module):
     u: Float[Array, "N P"]
     precision: Float[Array, "N G"]
     left: Float[Array, "N P"]  # shifts of sites that are not certain
-    scale: Array
-
-    def rows_cancelled(self) -> "_Parts":
-        """With the parts of the scale that squares of u cancel taken out."""
-        total = jnp.sum(self.scale) + 0.5 * jnp.sum(self.u**2)
-        return eqx.tree_at(lambda p: p.scale, self, total)
+    rows: Scalar  # log scales of the sites, and half the squares of u that they cancel
 
 
-def _slopes(belief: CorrelatedBelief, parts: _Parts) -> _Parts:
+def _slopes(belief: CorrelatedBelief, parts: _Parts, certain: Bool[Array, "N G"]) -> _Parts:
     r"""The derivatives of a log-partition: moments of the belief.
 
     In the prior covariance they are $\tfrac12 (\mathbf w \mathbf w^\top -
@@ -213,9 +209,8 @@ def _slopes(belief: CorrelatedBelief, parts: _Parts) -> _Parts:
     prior = 0.5 * (w @ w.T - replicas * explained)
     # what a row sees does not depend on how it is projected
     mean, var = belief.marginal(Projection(None, jnp.zeros(size, w.dtype), jnp.zeros_like(w)))
-    tau = jnp.repeat(parts.precision, replicas, axis=1)
-    certain = tau * jnp.diagonal(parts.covariance)[:, None] > CERTAIN
-    safe = jnp.where(certain, tau, 1.0)
+    certain = jnp.repeat(certain, replicas, axis=1)
+    safe = jnp.where(certain, jnp.repeat(parts.precision, replicas, axis=1), 1.0)
     root, step = jnp.sqrt(safe), w / safe
     by_site = jnp.where(certain, (parts.u / root - step) * step, -(mean**2)) - var
     by_tau = 0.5 * jnp.sum(by_site.reshape(size, groups, replicas), axis=2)
