@@ -8,9 +8,9 @@ TESTS ?=
 # Other libraries, for the benchmarks: an environment for each, from a list of exact versions.
 PEERS := $(patsubst benchmarks/environments/%.txt,.bench/%/.made,$(wildcard benchmarks/environments/*.txt))
 # Nearly all the time of `make test` is compiling programs that run once. The second flag halves it,
-# where jaxlib knows it: it stops at flags that it does not know.
+# and every core is busy without the compiler's threads. jaxlib stops at flags it does not know.
 PLAIN := --xla_backend_optimization_level=0
-HASTE := $(PLAIN) --xla_cpu_use_fusion_emitters=false
+HASTE := $(PLAIN) --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
 KNOWN = XLA_FLAGS="$(HASTE)" $(BIN)/python -c "import jax; jax.devices()" >/dev/null 2>&1
 # Compiled programs are kept, so that workers and later runs share them.
 KEPT = JAX_COMPILATION_CACHE_DIR="$$(cd "$(VENV)" && pwd)/programs" \
@@ -38,9 +38,11 @@ test: $(VENV)/.dev
 	@flags="$(PLAIN)"; if $(KNOWN); then flags="$(HASTE)"; fi; \
 	XLA_FLAGS="$${XLA_FLAGS-$$flags}" $(PYTEST) -m "not slow" $(TESTS)
 
+# Run-time shape checks are an eighth of the time, and the other tests make them.
 test-slow: $(VENV)/.dev
 	@flags="$(PLAIN)"; if $(KNOWN); then flags="$(HASTE)"; fi; \
-	XLA_FLAGS="$${XLA_FLAGS-$$flags}" $(PYTEST) -m slow $(TESTS)
+	CAVITY_TYPECHECK="$${CAVITY_TYPECHECK-0}" XLA_FLAGS="$${XLA_FLAGS-$$flags}" \
+		$(PYTEST) -m slow $(TESTS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

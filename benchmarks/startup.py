@@ -77,7 +77,7 @@ X = r.randn(1000, 8)
 y = np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.1 * r.randn(1000)
 found = {}
 for n_inducing, what in ((100, "predict_2000_rows"), (None, "predict_2000_rows_exact")):
-    fitted = cavity.GPRegressor(n_inducing=n_inducing, max_iter=5, random_state=0).fit(X, y)
+    fitted = cavity.GPRegressor(n_inducing=n_inducing, max_iterations=5, random_state=0).fit(X, y)
     new = r.randn(2000, 8)
     seconds = []
     for _ in range(21):

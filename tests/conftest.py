@@ -42,6 +42,10 @@ ROOT = Path(__file__).parent.parent
 MOST_MAPS = 30_000
 TESTS = itertools.count()
 
+# Tracing makes very many short-lived objects; looking through all others for each few hundred of
+# them is a twentieth of the tests' time.
+gc.set_threshold(20_000, 20, 20)
+
 
 @pytest.fixture(autouse=True)
 def precision(request):

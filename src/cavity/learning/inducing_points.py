@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel
-from cavity.numerics.compiled import compiled
+from cavity.numerics.compiled import Bound, compiled
 from cavity.numerics.rows import padded_size
 from cavity.numerics.types import Array
 
@@ -62,8 +62,7 @@ def select_inducing(
     return distinct[np.concatenate([pivots, more])]
 
 
-@compiled
-def _column(kernel: AbstractKernel, X: Any, point: Any) -> Array:
+def _column(kernel: AbstractKernel, X: Array, point: Array) -> Array:
     return kernel.cross(X, point[None])[:, 0]
 
 
@@ -81,6 +80,7 @@ def _pivots(kernel: AbstractKernel, X: np.ndarray, M: int) -> np.ndarray:
     inputs = np.concatenate([X, padding]).astype(jnp.zeros(()).dtype)
     kernel = jax.tree.map(jnp.asarray, kernel)
     left = np.array(_diagonal(kernel, inputs), dtype=float)[: len(X)]  # conditional variances
+    column_of = Bound(_column, kernel, inputs)
     least = EXHAUSTED * np.max(left)
     rows = np.zeros((M, len(X)))
     pivots = np.zeros(M, dtype=int)
@@ -88,8 +88,7 @@ def _pivots(kernel: AbstractKernel, X: np.ndarray, M: int) -> np.ndarray:
         pivot = pivots[m] = int(np.argmax(left))
         if not left[pivot] > least:
             return pivots[:m]
-        column = np.asarray(_column(kernel, inputs, inputs[pivot]), dtype=float)
-        column = column[: len(X)]
+        column = np.asarray(column_of(inputs[pivot]), dtype=float)[: len(X)]
         column = column - rows[:m, pivot] @ rows[:m]
         rows[m] = column / np.sqrt(left[pivot])
         left = left - rows[m] ** 2

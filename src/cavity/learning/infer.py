@@ -11,14 +11,14 @@ import numpy as np
 
 from cavity.inference.energy import Sites, beliefs, empty_sites, energy
 from cavity.inference.factors import ExactFactor, SiteFactor
-from cavity.inference.leave_one_out import leave_one_out
 from cavity.inference.mcmc import MCMC
 from cavity.inference.methods import AbstractMethod, PowerEP, TiedPowerEP
-from cavity.inference.tied import tied_energy, tied_leave_one_out
+from cavity.inference.tied import tied_energy
 from cavity.learning.chains import Chains
 from cavity.learning.checks import check_domains, check_draws, check_shapes
 from cavity.learning.data import Data
 from cavity.learning.draws import Drawn, all_fixed, draw
+from cavity.learning.left_out import LeftOut
 from cavity.learning.optimise import StartFailed
 from cavity.learning.passes import streamed_posterior
 from cavity.learning.settle import EXACT, SiteReport, lay_out, no_sites, settle
@@ -33,7 +33,7 @@ from cavity.numerics.compiled import compiled
 from cavity.numerics.linalg import MOST_JITTER, escalate
 from cavity.numerics.names import named
 from cavity.numerics.summary import table
-from cavity.numerics.types import Array, Scalar
+from cavity.numerics.types import Scalar
 from cavity.numerics.words import counted
 from cavity.parameters import bijections
 from cavity.priors import flat
@@ -60,7 +60,7 @@ class Inference:
             factorised; 0.0 for a full GP that needed none.
         sites: how the sites came about.
         found: the sites themselves; None where every factor is exact; of tied factors the beliefs.
-        left_out: what `leave_one_out` gives.
+        left_out: what `leave_one_out` needs, the data among it; None where it has no answer.
         chains: the draws of `MCMC`, None for other methods.
         streamed: whether the rows came in batches.
     """
@@ -72,7 +72,7 @@ class Inference:
     jitter: float
     sites: SiteReport
     found: Any
-    left_out: np.ndarray | None
+    left_out: LeftOut | None
     chains: Chains | None = dataclasses.field(default=None, kw_only=True)
     streamed: bool = dataclasses.field(default=False, kw_only=True)
 
@@ -83,6 +83,8 @@ class Inference:
         the full GP with Gaussian noise. NaN for missing outputs, and where a site is more certain
         than the posterior, so that the others leave no proper one. Too favourable for local bounds
         and mean field, whose sites are not what a row says.
+
+        One more pass over the rows when first asked for; the result holds on to its data for it.
 
         Raises:
             ValueError: if rows share sites (blocks), for draws, which have no sites, and where
@@ -102,7 +104,7 @@ class Inference:
             )
         if self.left_out is None:
             raise ValueError("rows of a block share a site, so single rows cannot be left out")
-        return self.left_out
+        return self.left_out.densities
 
     def __str__(self) -> str:
         return described(self, table(self.posterior.model))
@@ -271,10 +273,12 @@ def _by_sites(
             found, report, done = None, EXACT, True
         else:
             found, report, done = settle(model, data, method, used, sites, zero=zero)
-        posterior, value, without = _posterior(model, data, method, used, found)
+        posterior, value = _posterior(model, data, method, used, found)
         if np.isfinite(value):
             message = _message(report, done=done)
-            left_out = _observed(without, data)
+            left_out = None
+            if not data.rows.blocked:
+                left_out = LeftOut(model, data, method, used, found)
             return Inference(
                 posterior, -float(value), done, message, level, report, found, left_out
             )
@@ -301,14 +305,16 @@ def _tied(
         report = SiteReport(minimum.iterations, 0.0, 0, by)
         done, message = minimum.converged, minimum.message
     used = jnp.asarray(jitter, data.rows.x.dtype)
-    posterior, value, without = _tied_posterior(model, data.head, method, used, beliefs)
+    posterior, value = _tied_posterior(model, data.head, method, used, beliefs)
+    left_out = None
     if isinstance(data, Stream):
         still = {"maps": all_fixed(bijections(model)), "jitter": jitter, "beliefs": beliefs}
         objective = TiedObjective(model, data, method, **still)
-        value, without = objective(objective.first)[0], None
+        value = objective(objective.first)[0]
+    else:
+        left_out = LeftOut(model, data, method, used, beliefs)
     if not np.isfinite(value):
         return None
-    left_out = None if isinstance(data, Stream) else _observed(without, data)
     return Inference(posterior, -float(value), done, message, jitter, report, beliefs, left_out)
 
 
@@ -337,7 +343,7 @@ def _message(report: SiteReport, *, done: bool) -> str:
 @compiled
 def _posterior(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites | None
-) -> tuple[AbstractPosterior, Scalar, Array | None]:
+) -> tuple[AbstractPosterior, Scalar]:
     graph = lay_out(model, data, method, jitter)
     found = empty_sites(graph) if sites is None else sites
     q = beliefs(graph, found)
@@ -345,13 +351,13 @@ def _posterior(
     edges = (factor.edge,) if isinstance(factor, ExactFactor) else factor.edges
     views = tuple(edge.view for edge in edges)
     posterior = posterior_of(model, views, q, data.rows, single=data.single)
-    return posterior, energy(graph, found, q=q), leave_one_out(graph, found, q)
+    return posterior, energy(graph, found, q=q)
 
 
 @compiled
 def _tied_posterior(
     model: AbstractModel, data: Data, method: TiedPowerEP, jitter: Scalar, beliefs: Beliefs
-) -> tuple[AbstractPosterior, Scalar, Array]:
+) -> tuple[AbstractPosterior, Scalar]:
     graph = lay_out(model, data, method, jitter)
     (factor,) = graph.factors
     assert isinstance(factor, SiteFactor)
@@ -359,16 +365,7 @@ def _tied_posterior(
     q, total = tuple(belief.belief() for belief in beliefs), counts(data)
     posterior = posterior_of(model, views, q, data.rows, single=data.single)
     value = tied_energy(graph, beliefs, total, jnp.ones((), data.rows.y.dtype))
-    return posterior, value, tied_leave_one_out(graph, beliefs, total)
-
-
-def _observed(densities: Array | None, data: Data) -> np.ndarray | None:
-    """Densities of the rows that are not padding, NaN for outputs that are missing."""
-    if densities is None:
-        return None
-    seen = np.broadcast_to(np.asarray(data.rows.presence) > 0.0, densities.shape)
-    values = np.where(seen, np.asarray(densities), np.nan)[: int(data.length)]
-    return values[:, 0] if data.single else values
+    return posterior, value
 
 
 def culprit(model: AbstractModel, data: Data) -> str:
