@@ -25,7 +25,7 @@ class Table:
 
     Args:
         name: file name below `benchmarks/results`.
-        keys: the columns that identify a row.
+        keys: the columns that identify a row; none where every row is another.
     """
 
     def __init__(self, name: str, keys: tuple[str, ...]):
@@ -41,15 +41,25 @@ class Table:
 
     def has(self, **key: Any) -> bool:
         """Whether a row with these values is there."""
-        wanted = {k: str(v) for k, v in key.items()}
-        return any(all(row[k] == v for k, v in wanted.items()) for row in self.rows())
+        return any(_alike(row, key) for row in self.rows())
 
     def add(self, row: dict[str, Any]) -> None:
-        """Appends a row; floats are written with six digits."""
+        """Adds a row, in the place of one that is there; floats are written with six digits."""
+        key = {name: row[name] for name in self.keys}
+        kept = [old for old in self.rows() if not key or not _alike(old, key)]
         row = row | setting()
-        new = not self.path.exists()
-        with self.path.open("a", newline="") as file:
+        with self.path.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(row), lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
+            writer.writeheader()
+            writer.writerows(kept)
+            writer.writerow({k: _cell(v) for k, v in row.items()})
+
+
+def _alike(row: dict[str, str], key: dict[str, Any]) -> bool:
+    """Whether a row of text has these values."""
+    return all(row[k] == str(_cell(v)) for k, v in key.items())
+
+
+def _cell(value: Any) -> Any:
+    """A value as it is written."""
+    return f"{value:.6g}" if isinstance(value, float) else value
