@@ -234,6 +234,14 @@ def test_single_precision(power, blocks):
     np.testing.assert_allclose(var, np.diag(exact[1]), atol=2e-3)
 
 
+@pytest.mark.parametrize("single", ["X", "y"])
+def test_single_precision_only_where_both_are(single):
+    data = {"X": P.X, "y": P.y}
+    data[single] = data[single].astype(np.float32)
+    mean, _ = cavity.infer(P.model, data["X"], data["y"]).posterior.marginals(P.S)
+    assert mean.dtype == np.float64
+
+
 @pytest.mark.x32
 def test_lists_in_32_bit_mode():
     result = cavity.infer(P.model, P.X.tolist(), P.y.tolist())

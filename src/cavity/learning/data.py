@@ -127,7 +127,9 @@ def check_arrays(
     check_magnitude("X", inputs)
     check_magnitude("y", columns)
     side = check_side(rows, inputs.shape[0])
-    arrays: Any = (np.asarray(inputs), columns, presence, side)
+    # single precision only where both are
+    wide = np.promote_types(inputs.dtype, columns.dtype)
+    arrays: Any = (np.asarray(inputs, wide), columns, presence, side)
     return Rows(*arrays), outputs.ndim == 1
 
 
