@@ -32,6 +32,8 @@ CERTAIN = 1e-6
 # The same, where a variance follows from the site's precision; one row in so many need not do so,
 # at first, and if they are more.
 TELLING, LEAST_KNOWN = 1e-5, (32, 6)
+# Rows up to which all are computed whole: less to compile, and the product costs next to nothing.
+FEW = 128
 
 
 class CorrelatedBelief(AbstractBelief):
@@ -82,14 +84,17 @@ def _variances(
     that know least, padding among them, are computed whole; all rows where there are more of them.
     """
     prior = jnp.diagonal(K)
-    counts = [max(K.shape[0] // share, 1) for share in LEAST_KNOWN]
     known = tau * prior
-    least, index = jax.lax.top_k(-known, max(counts))
     safe = jnp.where(known > TELLING, tau, 1.0)
     told = (1.0 - jnp.sum(root**2, axis=1) / safe) / safe
 
     def whole() -> Array:
         return jnp.where(known > 1.0, told, prior - jnp.sum((root @ K) ** 2, axis=1))
+
+    if K.shape[0] <= FEW:
+        return whole()
+    counts = [max(K.shape[0] // share, 1) for share in LEAST_KNOWN]
+    least, index = jax.lax.top_k(-known, max(counts))
 
     def but(count: int) -> Array:
         few = index[:, :count]

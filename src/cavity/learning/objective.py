@@ -13,18 +13,19 @@ from cavity.inference.sweep import sweep
 from cavity.learning.checkpoints import leaves, refilled
 from cavity.learning.data import Data
 from cavity.learning.passes import streamed_value_and_grad
-from cavity.learning.scales import coordinate_bounds, coordinate_scales
+from cavity.learning.scales import (
+    coordinate_bounds,
+    coordinate_scales,
+    coordinates_of,
+    model_at,
+)
 from cavity.learning.settle import NEAR, lay_out, no_sites, settle
 from cavity.learning.stream import Stream
 from cavity.models.base import AbstractModel
-from cavity.numerics.compiled import Bound, compiled
+from cavity.numerics.compiled import Bound
 from cavity.numerics.linalg import escalate
 from cavity.numerics.types import Array, Scalar
-from cavity.parameters import (
-    bijections,
-    from_real,
-    to_real,
-)
+from cavity.parameters import bijections, from_real
 from cavity.priors import flat, log_prior
 
 
@@ -56,7 +57,7 @@ class Objective:
         self.maps = bijections(start) if maps is None else maps
         self.densities = flat(start) if densities is None else densities
         self.method = PowerEP() if method is None else method
-        self.origin = to_real(start, self.maps)
+        self.origin = coordinates_of(start, self.maps)
         scales = data.scales(start.likelihood)
         self.scale = np.asarray(coordinate_scales(start, self.maps, scales), np.float64)
         self.bounds = coordinate_bounds(start, self.maps, scales)
@@ -74,7 +75,7 @@ class Objective:
 
     def model(self, x: np.ndarray) -> AbstractModel:
         """The model at a point."""
-        return from_real(self.real(x), self.start, self.maps)
+        return model_at(self.real(x), self.start, self.maps)
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """Value in nats and gradient; NaN where no jitter makes them finite.
@@ -113,7 +114,8 @@ class Objective:
 
     def real(self, x: np.ndarray) -> Array:
         """The unconstrained parameters at a point."""
-        return self.origin + jnp.asarray(self.scale * x, self.origin.dtype)
+        move = (self.scale * x).astype(self.origin.dtype)
+        return jnp.asarray(np.asarray(self.origin) + move)
 
     def _evaluate(self, x: np.ndarray, level: float) -> tuple[float, np.ndarray, Sites | None]:
         if self.run is None:
@@ -122,7 +124,7 @@ class Objective:
         jitter, sites = np.asarray(level, move.dtype), None
         if self.empty is not None:
             assert isinstance(self.data, Data)
-            model = _model(self.real(x), self.start, self.maps)
+            model = self.model(x)
             # the slow fallbacks are for where learning starts and ends
             quick = self.sites is not self.empty
             start = (model, self.data, self.method, jnp.asarray(jitter), self.sites)
@@ -137,11 +139,6 @@ class Objective:
         assert isinstance(self.data, Stream)
         whole = (self.start, self.maps, self.densities, self.data, self.method)
         return streamed_value_and_grad(self.real(x), *whole, jnp.asarray(level, self.origin.dtype))
-
-
-@compiled
-def _model(real: Array, start: AbstractModel, maps: Any) -> AbstractModel:
-    return from_real(real, start, maps)
 
 
 def _value_and_grad(

@@ -16,10 +16,11 @@ from cavity.learning.infer import NumericalError, culprit
 from cavity.learning.interleaved import Interleaved
 from cavity.learning.objective import Objective
 from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, StartFailed, minimise
+from cavity.learning.scales import coordinates_of, model_at
 from cavity.learning.stream import Stream
 from cavity.learning.tied import TiedObjective, search
 from cavity.models.base import AbstractModel
-from cavity.parameters import Positive, free_parts, from_real, to_real
+from cavity.parameters import Positive, free_parts
 
 # The tolerance is meant for up to this many outputs.
 TOLERANT = 500
@@ -197,10 +198,10 @@ def _interrupted(minimum: Minimum) -> Minimum:
 
 def _perturbed(model: AbstractModel, maps: Any, random: np.random.Generator) -> AbstractModel:
     """The model with every logarithm of a free positive parameter moved by a standard normal."""
-    real = np.asarray(to_real(model, maps))
+    real = np.asarray(coordinates_of(model, maps))
     parts = free_parts(model, maps)
     moves = [
         random.standard_normal(np.size(value)) * isinstance(b, Positive) for value, b in parts
     ]
     moved = real + np.concatenate([*moves, np.zeros(0)])
-    return from_real(jnp.asarray(moved, real.dtype), model, maps)
+    return model_at(jnp.asarray(moved, real.dtype), model, maps)

@@ -15,13 +15,18 @@ import numpy as np
 from cavity.inference.rows import Rows
 from cavity.kernels.base import Active
 from cavity.likelihoods.support import Support
-from cavity.parameters import Positive, Real, Units, free_parts, units
+from cavity.numerics.compiled import compiled
+from cavity.parameters import Positive, Real, Units, free_parts, from_real, to_real, units
 
 # Logarithms of parameters stay this close to where they start: a factor of 6e7 either way.
 REACH = 18.0
 LEAST_VARIANCE = 1e-9
 # Locations move by so many spreads where logarithms move by one (benchmarks/results/steps.csv).
 LOCATION = 2.0
+
+# One program each: their many small steps would be compiled one by one.
+coordinates_of = compiled(to_real)
+model_at = compiled(from_real)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,14 +15,19 @@ from cavity.learning.checkpoints import Search
 from cavity.learning.data import Data, some_rows
 from cavity.learning.optimise import Minimum, Progress, minimise
 from cavity.learning.outer_loop import lay_out
-from cavity.learning.scales import coordinate_bounds, coordinate_scales
+from cavity.learning.scales import (
+    coordinate_bounds,
+    coordinate_scales,
+    coordinates_of,
+    model_at,
+)
 from cavity.learning.stream import Stream
 from cavity.models.base import AbstractModel
 from cavity.numerics.compiled import compiled
 from cavity.numerics.linalg import escalate
 from cavity.numerics.powers import is_exactly
 from cavity.numerics.types import Array, Float, Scalar
-from cavity.parameters import FIXED, bijections, describe, from_real, to_real
+from cavity.parameters import FIXED, bijections, describe, from_real
 from cavity.priors import flat, log_prior
 
 Beliefs = tuple[TiedBelief, ...]
@@ -62,7 +67,7 @@ class TiedObjective:
         self.start, self.data, self.method, self.jitter = start, data, method, jitter
         self.maps = bijections(start) if maps is None else maps
         self.densities = flat(start) if densities is None else densities
-        self.origin = to_real(start, self.maps)
+        self.origin = coordinates_of(start, self.maps)
         scales = data.scales(start.likelihood)
         self.scale = np.asarray(coordinate_scales(start, self.maps, scales), np.float64)
         fresh = prior_beliefs(start, data.head) if beliefs is None else beliefs
@@ -88,7 +93,7 @@ class TiedObjective:
 
     def model(self, x: np.ndarray) -> AbstractModel:
         """The model at a point."""
-        return from_real(self._real(x), self.start, self.maps)
+        return model_at(self._real(x), self.start, self.maps)
 
     def beliefs(self, x: np.ndarray) -> Beliefs:
         """The beliefs at a point."""
