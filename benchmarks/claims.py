@@ -31,7 +31,7 @@ from cavity.inference.energy import empty_sites
 from cavity.inference.sweep import parallel
 from cavity.learning.data import Data, prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.settle import lay_out
+from cavity.learning.outer_loop import lay_out
 from cavity.parameters import FIXED
 
 TABLE = Table("claims.csv", ("claim", "case"))

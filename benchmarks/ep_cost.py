@@ -32,7 +32,7 @@ from cavity.inference.sweep import sweep
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
 from cavity.learning.objective import Objective
-from cavity.learning.settle import lay_out
+from cavity.learning.outer_loop import lay_out
 from cavity.numerics.linalg import inverse_lower
 
 TABLE = Table("ep_cost.csv", ("what", "N", "M", "power"))

@@ -12,7 +12,8 @@ from cavity.inference.energy import beliefs, energy
 from cavity.inference.sweep import parallel, sweep
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.settle import lay_out, swept
+from cavity.learning.outer_loop import lay_out
+from cavity.learning.programs import swept
 from cavity.parameters import bijections, from_real, to_real
 from tests.oracle import dense
 

@@ -10,7 +10,7 @@ import cavity
 from cavity.inference.energy import energy
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.settle import lay_out
+from cavity.learning.outer_loop import lay_out
 from cavity.parameters import bijections, from_real, to_real
 from tests.equivalence.gauss_hermite import Probit
 from tests.equivalence.problem import (

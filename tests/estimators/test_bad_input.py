@@ -187,6 +187,7 @@ def test_inputs_of_predictions(fitted, method):
         (X[0], "Expected 2D array, got 1D array"),
         (X[:0], "minimum of 1"),
         (TEXT.to_numpy(), "could not convert string to float"),
+        (np.full_like(X, 1e160), r"largest entry of X is 1\.0e\+160, too large to compute with"),
     ):
         with pytest.raises(ValueError, match=message):
             method(fitted, inputs)

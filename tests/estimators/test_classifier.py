@@ -222,6 +222,19 @@ def test_what_is_learned_is_numpy_float64_and_jax_stays_as_it_was():
 
 # ------------------------------------------------------------------------------- bad input
 
+
+def test_ordered_classes_are_numbers():
+    """Text would be taken in the order of the alphabet: fair, good, poor."""
+    X = np.linspace(0.0, 1.0, 30)[:, None]
+    model = cavity.GPClassifier(
+        likelihood=cavity.likelihoods.OrdinalProbit([-0.5, 0.5]), max_iterations=0
+    )
+    with pytest.raises(ValueError, match=r"'fair', 'good', 'poor'.*give numbers, the lowest"):
+        model.fit(X, np.repeat(["poor", "fair", "good"], 10))
+    grades = np.repeat([1, 2, 3], 10)
+    assert model.fit(X, grades).classes_.tolist() == [1, 2, 3]
+
+
 X, Y = classes()
 FITS = {
     "one class": (X, np.full(60, "yes"), "one class only, 'yes': classification needs rows of t"),

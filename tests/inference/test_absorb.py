@@ -11,7 +11,7 @@ from cavity.inference import absorb
 from cavity.inference.graph import Projection
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.settle import lay_out
+from cavity.learning.outer_loop import lay_out
 from cavity.parameters import bijections, from_real, to_real
 
 N, M, D = 300, 9, 2

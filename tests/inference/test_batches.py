@@ -12,7 +12,8 @@ from cavity.inference.batches import _one_by_one
 from cavity.inference.energy import beliefs, empty_sites, energy
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.settle import _swept, lay_out, no_sites
+from cavity.learning.outer_loop import lay_out
+from cavity.learning.programs import no_sites, run_sweeps
 from tests.equivalence.problem import laid_out
 from tests.tolerances import assert_close
 
@@ -90,7 +91,7 @@ def test_a_line_search_at_power_zero():
     data = prepare(x, y, power=0.0)
     laid, method = as_dtype(start, data), cavity.PowerEP(max_sweeps=2000)
     zero = no_sites(laid, data, method)
-    sites, record = _swept(laid, data, method, jnp.zeros(()), zero, downhill=True)
+    sites, record = run_sweeps(laid, data, method, jnp.zeros(()), zero, downhill=True)
     graph = lay_out(laid, data, method, jnp.zeros(()))
     found = float(eqx.filter_jit(energy)(graph, sites))
     expected = cavity.infer(start, x, y, power=0.0, method=method)

@@ -16,7 +16,8 @@ from cavity.inference.energy import energy
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objective import Objective
-from cavity.learning.settle import lay_out, swept
+from cavity.learning.outer_loop import lay_out
+from cavity.learning.programs import swept
 from tests.inference.test_classes import (
     LABELS,
     NEW,

@@ -18,7 +18,7 @@ from cavity.inference.graph import Projection
 from cavity.inference.sites import ScalarSites, class_precision
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.settle import lay_out
+from cavity.learning.outer_loop import lay_out
 from tests.oracle import dense, nested_ep
 from tests.tolerances import assert_close
 

@@ -14,8 +14,7 @@ from cavity.inference.double_loop import _newton, coordinates, inner_maximum, ou
 from cavity.inference.energy import beliefs, energy, marginals
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.outer_loop import double_loop
-from cavity.learning.settle import lay_out, no_sites
+from cavity.learning.outer_loop import double_loop, lay_out, no_sites
 from cavity.likelihoods import StudentT
 from tests.tolerances import assert_close
 

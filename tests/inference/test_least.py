@@ -10,7 +10,7 @@ from cavity.inference.tilting import tilting
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.least import _Energy, _gaussian, _step, least
-from cavity.learning.settle import lay_out
+from cavity.learning.outer_loop import lay_out
 from cavity.likelihoods import Gaussian, StudentT
 from tests.tolerances import assert_close
 

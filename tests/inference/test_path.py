@@ -10,8 +10,10 @@ import cavity
 from cavity.inference.newton import bearing, inner
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
+from cavity.learning.outer_loop import lay_out
 from cavity.learning.path import WIDEST, Path, _tangent, has_scale, widened
-from cavity.learning.settle import _followed, _narrowed, _solved, _swept, lay_out, no_sites
+from cavity.learning.programs import no_sites, run_sweeps, solved
+from cavity.learning.settle import _followed, _narrowed
 from cavity.likelihoods import Bernoulli, Gaussian, NegativeBinomial, StudentT
 from tests.tolerances import assert_close
 
@@ -68,7 +70,7 @@ def test_the_path_leads_where_powers_do_not():
 def test_steps_stay_on_the_path():
     """A step with a tangent lands on fixed points of the widened model."""
     problem = prepared()
-    start, record = _swept(widened(problem[0], WIDEST), *problem[1:], no_sites(*problem[:3]))
+    start, record = run_sweeps(widened(problem[0], WIDEST), *problem[1:], no_sites(*problem[:3]))
     assert record.converged
     path = Path(*problem)
     here = path.look(0.0, start)
@@ -76,7 +78,7 @@ def test_steps_stay_on_the_path():
     found, _ = path.stepped(here, tangent, 0.3)
     assert 0.0 < found.share < 1.0
     there = widened(problem[0], WIDEST ** (1.0 - found.share))
-    assert _solved(there, *problem[1:], found.sites).gap < 1e-9
+    assert solved(there, *problem[1:], found.sites).gap < 1e-9
     # and back is back
     negative = jax.tree.map(jnp.negative, tangent.sites)
     back, _ = _tangent(found, tangent._replace(share=-tangent.share, sites=negative))
@@ -92,7 +94,7 @@ def test_the_drift_is_how_the_fixed_point_moves():
 
     def fixed(share):
         wide = widened(problem[0], WIDEST ** (1.0 - share))
-        return _solved(wide, *problem[1:], _swept(wide, *problem[1:], zero)[0]).sites
+        return solved(wide, *problem[1:], run_sweeps(wide, *problem[1:], zero)[0]).sites
 
     h, at = 1e-4, 0.2
     seen = bearing(graph_at, jnp.asarray(at), fixed(at))

@@ -55,6 +55,18 @@ def test_ends_when_little_is_gained():
     assert "fell by less than 10 nats per iteration" in found.message
 
 
+def test_a_jump_is_no_minimum():
+    """Beyond 0.3 the value leaps up, where the slope still points."""
+
+    def stepped(x):
+        return x[0] ** 2 + x[1] ** 2 + 10.0 * (x[0] < 0.3), 2.0 * x
+
+    found = minimise(stepped, np.array([1.0, 1.0]), **OPTIONS)
+    assert not found.converged
+    assert "though it has a slope" in found.message
+    assert found.objective < 0.5
+
+
 def test_ends_at_the_limit():
     found = minimise(banana, np.array([-1.0, 1.0]), **OPTIONS | {"max_iterations": 2})
     assert not found.converged

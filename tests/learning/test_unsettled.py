@@ -44,3 +44,17 @@ def test_learning_stops_where_sites_settle():
     again = cavity.infer(found.model, inputs, outputs, power=1.0)
     np.testing.assert_allclose(again.log_evidence, found.log_evidence, atol=1e-5)
     assert jnp.all(found.posterior.marginals(inputs).var > 0.0)
+
+
+def test_the_posterior_is_that_of_the_best_value():
+    """Laplace's method has two modes here, and the last point tried is in the other one."""
+    random = np.random.default_rng(3)
+    inputs = np.sort(random.uniform(0.0, 6.0, (30, 1)), 0)
+    outputs = np.sin(1.3 * inputs[:, 0]) + 0.1 * random.standard_normal(30)
+    outputs[[4, 15, 22]] += [3.0, -2.0, 4.0]
+    model = cavity.GP(cavity.kernels.RBF(1.0, [1.0]), cavity.likelihoods.StudentT(0.2, 4.0))
+    found = cavity.fit(model, inputs, outputs, method=cavity.Laplace())
+    np.testing.assert_allclose(found.objective, min(found.history), atol=1e-4)
+    # a fold in the mode ends the search on a slope, which is no minimum
+    assert not found.converged
+    assert "it jumps, as where a mode ends" in found.message

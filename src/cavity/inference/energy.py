@@ -110,6 +110,37 @@ def energy(
     return -jnp.asarray(log_evidence)
 
 
+def depth(graph: Graph, sites: Sites) -> Scalar:
+    r"""The negative log of prior times likelihood at the mean, which a mode makes least.
+
+    $\tfrac12 \mathbf m^\top \mathbf K^{-1} \mathbf m$ from the sites, by which
+    $\mathbf K^{-1} \mathbf m = \boldsymbol\nu - \mathbf T \mathbf m$. For methods that see the
+    mean alone, of likelihoods with one latent function.
+
+    Args:
+        graph: the model laid out for inference, of one factor with scalar sites.
+        sites: the sites of its factor.
+
+    References:
+        Jylanki (2013), S48.
+    """
+    q = beliefs(graph, sites)
+    (factor,), (store,) = graph.factors, sites
+    assert isinstance(factor, SiteFactor)
+    assert store is not None
+
+    def part_sum(part: tuple[Rows, tuple[AbstractSites, ...]]) -> Array:
+        rows, own = part
+        views = seen(factor, rows, q, own)
+        faced, _ = faces(factor, rows, own, views)
+        log_mean = factor.term.log_mean(faced, rows, factor.row_power(rows))
+        (site,), (view,) = own, views
+        drawn = 0.5 * view.mean * (site.shift - site.precision * view.mean)
+        return jnp.sum(drawn) - jnp.sum(factor.row_presence(rows) * log_mean)
+
+    return sum_over_rows(part_sum, (factor.rows, factor.row_sites(store)), factor.chunk)
+
+
 def batch_energy(graph: Graph, sites: Sites, index: Int[Array, " B"], scale: Scalar) -> Scalar:
     """The energy from some rows that stand for all, unbiased; beliefs are those of all sites.
 

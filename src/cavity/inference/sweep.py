@@ -1,5 +1,6 @@
 """Schedules: how sites are brought to a fixed point, and the record of it."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,10 +14,12 @@ from cavity.inference.match import update
 from cavity.inference.rows import Rows
 from cavity.numerics.powers import Power
 from cavity.numerics.rows import map_over_rows
-from cavity.numerics.types import Array, Bool, Float, Int
+from cavity.numerics.types import Array, Bool, Float, Int, Scalar
 
 # Sweeps without coming a tenth closer, and the shortest step, after which there is no hope.
 PATIENCE, SHORTEST = 60, 1e-3
+# The shortest step of a descent: the first of Newton's method for a count of a billion is 1e-8.
+LEAST = 1e-12
 # Sweeps are extrapolated where the residual is below this many times the one before.
 CALM = 2.0
 
@@ -148,11 +151,18 @@ def parallel(
 
 
 def descend(
-    graph: Graph, sites: Sites, *, tolerance: float | Array, max_sweeps: int
+    graph: Graph,
+    sites: Sites,
+    *,
+    tolerance: float | Array,
+    max_sweeps: int,
+    value_of: Callable[[Graph, Sites], Scalar] = energy,
 ) -> tuple[Sites, SweepRecord]:
-    """Parallel sweeps, each shortened until the energy falls: for power 0, where it is a bound.
+    """Parallel sweeps, each shortened until a value falls.
 
-    A sweep is then a natural-gradient step, so that a short enough one cannot go uphill.
+    At power 0, where the energy is a bound, a sweep is a natural-gradient step; of methods that
+    see the mean alone it is one of Newton's method for `depth`. A short enough one cannot go
+    uphill.
     """
 
     def unfinished(state: tuple) -> Array:
@@ -170,16 +180,17 @@ def descend(
         def uphill(length: Array) -> Array:
             # a comparison with NaN is false
             rise = 1e-13 * jnp.abs(value)
-            return ~(energy(graph, at(length)) <= value + rise) & (length > SHORTEST**2)
+            return ~(value_of(graph, at(length)) <= value + rise) & (length > LEAST)
 
         one = jnp.ones((), _dtype(sites))
         length = jax.lax.while_loop(uphill, lambda length: 0.5 * length, one)
         new = at(length)
-        stuck = length <= SHORTEST**2
-        return _choose(stuck, now, new), energy(graph, new), residual, skipped, count + 1, stuck
+        stuck = length <= LEAST
+        return _choose(stuck, now, new), value_of(graph, new), residual, skipped, count + 1, stuck
 
     infinite, none = jnp.full((), jnp.inf, _dtype(sites)), jnp.zeros((), bool)
-    first = jnp.where(jnp.isfinite(energy(graph, sites)), energy(graph, sites), jnp.inf)
+    first = value_of(graph, sites)
+    first = jnp.where(jnp.isfinite(first), first, jnp.inf)
     start = (sites, first, infinite, jnp.zeros((), _dtype(sites)), jnp.zeros((), int), none)
     found, _, residual, skipped, count, _ = jax.lax.while_loop(unfinished, once, start)
     return found, SweepRecord(count, residual, skipped, (residual < tolerance) & (skipped == 0))

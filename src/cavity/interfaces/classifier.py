@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from cavity.interfaces.estimators import AbstractEstimator
 from cavity.interfaces.predictions import class_log_probabilities, decided
+from cavity.likelihoods.ordinal import OrdinalProbit
 from cavity.numerics.words import counted
 
 # Classes that a message names one by one.
@@ -134,6 +135,8 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         classes, labels = _sorted(y)
         check_classification_targets(y)
         _check_classes(classes)
+        if isinstance(self.likelihood, OrdinalProbit):
+            _check_order(classes)
         self._check("classification", X, labels, {}, len(classes))
         kept = (callback, checkpoint, len(classes), batches)
         self._learn("classification", X, labels, np.ones(1), {}, *kept)
@@ -272,6 +275,15 @@ def _check_classes(classes: np.ndarray) -> None:
     if len(classes) == 1:
         raise ValueError(
             f"y has one class only, {_named(classes)}: classification needs rows of two classes"
+        )
+
+
+def _check_order(classes: np.ndarray) -> None:
+    """Refuses text where classes are ordered, because its order is the alphabet's."""
+    if any(isinstance(label, str) for label in classes.tolist()):
+        raise ValueError(
+            f"ordered classes have the order of their labels, and text has that of the alphabet "
+            f"({_named(classes)}); give numbers, the lowest class first"
         )
 
 

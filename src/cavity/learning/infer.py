@@ -20,8 +20,10 @@ from cavity.learning.data import Data
 from cavity.learning.draws import Drawn, all_fixed, draw
 from cavity.learning.left_out import LeftOut
 from cavity.learning.optimise import StartFailed
+from cavity.learning.outer_loop import lay_out
 from cavity.learning.passes import streamed_posterior
-from cavity.learning.settle import EXACT, SiteReport, lay_out, no_sites, settle
+from cavity.learning.programs import no_sites
+from cavity.learning.settle import EXACT, SiteReport, settle
 from cavity.learning.stream import Stream, gathered
 from cavity.learning.threads import one_blas_thread
 from cavity.learning.tied import Beliefs, TiedObjective, counts, settle_tied

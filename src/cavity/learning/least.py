@@ -24,12 +24,12 @@ from cavity.inference.correlated import Correlated
 from cavity.inference.energy import Graph, Sites
 from cavity.inference.factors import SiteFactor
 from cavity.inference.methods import AbstractMethod
-from cavity.inference.newton import Solution, solve
 from cavity.inference.sites import ScalarSites
 from cavity.inference.terms import PowerMean, Sight
 from cavity.inference.tilting import Tilting, tilting
 from cavity.learning.data import Data
 from cavity.learning.outer_loop import lay_out
+from cavity.learning.programs import solved
 from cavity.models.base import AbstractModel
 from cavity.numerics.compiled import compiled
 from cavity.numerics.types import Array, Scalar
@@ -43,8 +43,6 @@ RADIUS, WIDEST, NARROWEST = 1.0, 20.0, 1e-12
 LEAP, STARTS = 3.0, (0.9, 0.3, 0.1, 0.03)
 # Added to the prior covariance, over its mean variance: duplicated rows make it singular.
 JITTER = 1e-10
-# What Newton's method in the sites is to reach, in deviations, and in how many steps.
-CLOSE, POLISHES = 1e-9, 20
 # Rows, padding included, up to which it is tried: a look costs their cube, many times.
 ROWS = 128
 # How near moments must be to those asked for; below this share of the value, slopes decide.
@@ -311,14 +309,6 @@ def _applies(graph: Graph) -> bool:
     )
 
 
-@compiled
-def _polished(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
-) -> Solution:
-    graph = lay_out(model, data, method, jitter)
-    return solve(graph, sites, tolerance=CLOSE, max_steps=POLISHES)
-
-
 def least(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, tolerance: float
 ) -> tuple[Sites | None, int]:
@@ -351,5 +341,5 @@ def least(
         sites = energy.sites(_descended(energy, start))
     except (_Lost, np.linalg.LinAlgError):
         return None, looks
-    found = _polished(*fixed, sites)
+    found = solved(*fixed, sites)
     return found.sites if found.gap < tolerance else None, energy.looks + int(found.steps)

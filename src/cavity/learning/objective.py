@@ -12,14 +12,16 @@ from cavity.inference.methods import AbstractMethod, PowerEP
 from cavity.inference.sweep import sweep
 from cavity.learning.checkpoints import leaves, refilled
 from cavity.learning.data import Data
+from cavity.learning.outer_loop import lay_out
 from cavity.learning.passes import streamed_value_and_grad
+from cavity.learning.programs import no_sites
 from cavity.learning.scales import (
     coordinate_bounds,
     coordinate_scales,
     coordinates_of,
     model_at,
 )
-from cavity.learning.settle import NEAR, lay_out, no_sites, settle
+from cavity.learning.settle import NEAR, settle
 from cavity.learning.stream import Stream
 from cavity.models.base import AbstractModel
 from cavity.numerics.compiled import Bound
@@ -32,7 +34,8 @@ from cavity.priors import flat, log_prior
 class Objective:
     """Energy minus log priors, with its gradient, in scaled coordinates around a starting model.
 
-    Keeps the jitter that was last needed and the sites that were last found, to start from them.
+    Keeps the jitter that was last needed and the sites that were last found, to start from them,
+    and those of the least value.
 
     Args:
         start: the model to start from; its coordinates are zero.
@@ -64,6 +67,7 @@ class Objective:
         self.first = np.zeros(self.scale.size)  # where the search begins
         self.empty = no_sites(start, data.head, self.method)
         self.sites = self.empty
+        self.best, self.best_sites = np.inf, self.empty
         self.finite_value = True  # of the last evaluation, whatever its gradient
         fixed = (start, self.maps, self.densities, data, self.method, self.origin)
         self.run = None if isinstance(data, Stream) else Bound(_value_and_grad, *fixed)
@@ -92,6 +96,8 @@ class Objective:
             if self.finite_value and np.all(np.isfinite(gradient)):
                 self.jitter = level
                 self.sites = sites
+                if value < self.best:
+                    self.best, self.best_sites = value, sites
                 return value, gradient * self.scale
             level = escalate(level)
         return np.nan, np.full(self.size, np.nan)
@@ -103,14 +109,24 @@ class Objective:
 
     def state(self) -> dict[str, Any]:
         """What evaluations left behind, as a tree that can be saved."""
-        sites = None if self.sites is self.empty else leaves(self.sites)
-        return {"jitter": self.jitter, "finite_value": self.finite_value, "sites": sites}
+        kept = {"sites": self.sites, "best_sites": self.best_sites}
+        kept = {k: None if v is self.empty else leaves(v) for k, v in kept.items()}
+        numbers = {"jitter": self.jitter, "finite_value": self.finite_value}
+        return numbers | {"best": None if np.isinf(self.best) else self.best} | kept
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Puts back what evaluations left behind."""
         self.jitter, self.finite_value = float(state["jitter"]), bool(state["finite_value"])
-        sites = state["sites"]
-        self.sites = self.empty if sites is None else refilled(self.empty, sites)
+        self.best = np.inf if state["best"] is None else float(state["best"])
+        self.sites, self.best_sites = (
+            self.empty if state[name] is None else refilled(self.empty, state[name])
+            for name in ("sites", "best_sites")
+        )
+
+    def begin_again(self) -> None:
+        """Forgets the sites at hand, for a search at another jitter."""
+        self.sites = self.best_sites = self.empty
+        self.best = np.inf
 
     def real(self, x: np.ndarray) -> Array:
         """The unconstrained parameters at a point."""

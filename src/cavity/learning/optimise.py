@@ -12,6 +12,8 @@ T = TypeVar("T")
 INTERRUPTED = "interrupted; this is the best so far"
 # Iterations over which the mean decrease is judged.
 WINDOW = 10
+# A slope below this has vanished, whatever the tolerance.
+VANISHED = 1e-6
 
 
 class Enough(KeyboardInterrupt):
@@ -126,7 +128,7 @@ class _Search:
         assert self.slope is not None
         free = np.where(self.slope > 0.0, self.x > bounds[:, 0], self.x < bounds[:, 1])
         steepest = np.max(np.abs(np.where(free, self.slope, 0.0)))
-        return bool(steepest < self.tolerance * WINDOW)
+        return bool(steepest < max(self.tolerance * WINDOW, VANISHED))
 
     def minimum(self, message: str, *, converged: bool, interrupted: bool = False) -> Minimum:
         """The best point so far."""
@@ -181,7 +183,7 @@ def minimise(
                 "maxfun": 4 * max_iterations,
                 "maxcor": 20,
                 "ftol": 1e-13,
-                "gtol": 1e-6,
+                "gtol": VANISHED,
             },
         )
     except KeyboardInterrupt:
@@ -193,11 +195,10 @@ def minimise(
     if found.status == 1:
         message = f"stopped at the limit of {max_iterations} iterations: allow more"
         return search.minimum(message, converged=False)
-    if found.status == 0 or search.level(bounds):
-        message = "the gradient vanished, or no step lowers the objective further"
-        return search.minimum(message, converged=True)
+    if search.level(bounds):
+        return search.minimum("the gradient vanished", converged=True)
     message = (
-        "the line search found no lower point: rounding errors hide it, as where the noise is "
-        "near zero"
+        "no step lowers the objective further, though it has a slope: rounding errors hide the "
+        "fall, as where the noise is near zero, or it jumps, as where a mode ends"
     )
     return search.minimum(message, converged=False)

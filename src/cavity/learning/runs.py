@@ -112,7 +112,7 @@ class Run:
                 break
             jitter, before = objective.jitter, minimum
             if isinstance(objective, Objective):
-                objective.sites = objective.empty  # those at hand are of the last point tried
+                objective.begin_again()  # the sites at hand are of the last point tried
             minimum = self._search(objective, before.x)
             changes: dict[str, Any] = {"evaluations": before.evaluations + minimum.evaluations}
             stuck = not minimum.interrupted and minimum.iterations < self.max_iterations
@@ -122,7 +122,9 @@ class Run:
         if isinstance(objective, TiedObjective):
             self.found = objective.beliefs(minimum.x)
         else:
-            self.found = objective.sites
+            # another fixed point than that of the best value would be another posterior
+            moving = self._interleaves(objective)
+            self.found = objective.sites if moving else objective.best_sites
         return objective.model(minimum.x), minimum, objective.jitter
 
     def _objective(

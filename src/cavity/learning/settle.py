@@ -1,42 +1,39 @@
 """Bringing sites to their fixed point: sweeps first, and what converges where they fail."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, TypeVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.batches import in_batches
-from cavity.inference.energy import Graph, Sites, empty_sites, energy
+from cavity.inference.energy import Sites
 from cavity.inference.methods import AbstractMethod, Laplace, ModeSearch, PowerEP
-from cavity.inference.newton import Solution, solve
-from cavity.inference.sweep import SweepRecord, descend, parallel, sweep
+from cavity.inference.sweep import SweepRecord
 from cavity.learning.data import Data
 from cavity.learning.least import least
-from cavity.learning.outer_loop import double_loop, lay_out
+from cavity.learning.outer_loop import double_loop
 from cavity.learning.path import WIDEST, Path, has_scale, widened
+from cavity.learning.programs import (
+    CLOSE,
+    MATCHED,
+    attainable,
+    defined,
+    no_sites,
+    residual_of,
+    run_sweeps,
+    solved,
+)
 from cavity.models.base import AbstractModel
-from cavity.numerics.compiled import compiled
-from cavity.numerics.powers import frozen, is_exactly
+from cavity.numerics.powers import is_exactly
 from cavity.numerics.types import Array, Scalar
 
-T = TypeVar("T")
-
-# No tolerance is below this many rounding units.
-ROUNDING = 100.0
-# The residual, in deviations, at which the double loop and damped sweeps count as converged.
-MATCHED = 1e-6
 # The residual at which sites are near enough: to start from, and to learn by.
 NEAR = 1e-2
 # The steps of damped sweeps, where full ones lead astray.
 SHORT = (0.3, 0.1)
 # Following a fixed point to larger powers: the first step and the least one, as shares of the
-# power asked for; what Newton's method is to reach, in deviations, and in how many steps.
+# power asked for.
 FIRST_LENGTH, LEAST_LENGTH = 0.25, 1e-3
-CLOSE, NEWTON_STEPS = 1e-9, 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,28 +55,6 @@ class SiteReport:
 
 
 EXACT = SiteReport(0, 0.0, 0, "exact")
-
-
-def _program(fn: Callable[..., T]) -> Callable[..., T]:
-    """Compiles a function of a model, data and a method once for all tolerances."""
-    run = compiled(fn)
-
-    def call(
-        model: AbstractModel, data: Data, method: AbstractMethod, *rest: Any, **named: Any
-    ) -> T:
-        return run(model, data, method.program(), *rest, **named)
-
-    return call
-
-
-def no_sites(model: AbstractModel, data: Data, method: AbstractMethod) -> Sites | None:
-    """Sites of precision zero; None where every factor is exact."""
-    shapes = eqx.filter_eval_shape(
-        lambda: empty_sites(lay_out(model, data, method, jnp.zeros(())))
-    )
-    if all(store is None for store in shapes):
-        return None
-    return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
 
 def settle(
@@ -106,39 +81,34 @@ def settle(
     """
     zero = no_sites(model, data, method) if zero is None else zero
     assert zero is not None
-    found, record = _swept(model, data, method, jitter, zero if sites is None else sites)
+    found, record = run_sweeps(model, data, method, jitter, zero if sites is None else sites)
     used = int(record.sweeps)
     coupled = method.couples(model.likelihood)
     if not record.converged and (
         sites is not None or (isinstance(method, Laplace) and not coupled)
     ):
         start, more = _start(model, data, method, jitter, zero)
-        other, again = _swept(model, data, method, jitter, start)
+        other, again = run_sweeps(model, data, method, jitter, start)
         used += more + int(again.sweeps)
         if not _worse(again, record):
             found, record = other, again
     report = SiteReport(used, float(record.residual), _count(record.skipped), _by(method))
     if record.converged:
         return found, report, True
-    if not _defined(model, data, method, jitter, found):
+    if not defined(model, data, method, jitter, found):
         found = zero
     if coupled:
         return _damped(model, data, method, jitter, zero, found, report)
     if not (isinstance(method, PowerEP) and method.fallback) or data.rows.blocked:
-        matched = _attainable(max(method.tolerance, MATCHED), data)
+        matched = attainable(max(method.tolerance, MATCHED), data)
         return found, report, report.residual < matched and report.skipped == 0
-    near = _solved(model, data, method, jitter, found)
-    if float(near.gap) < _attainable(CLOSE, data):
+    near = solved(model, data, method, jitter, found)
+    if float(near.gap) < attainable(CLOSE, data):
         steps = used + int(near.steps)
         return near.sites, SiteReport(steps, float(near.gap), 0, "Newton's method"), True
     if quick:
         return found, report, False
     return _fallen_back(model, data, method, jitter, zero, found, report)
-
-
-def _attainable(tolerance: float, data: Data) -> float:
-    """A tolerance that the precision of the data allows."""
-    return max(tolerance, ROUNDING * float(jnp.finfo(data.rows.y.dtype).eps))
 
 
 def _fallen_back(
@@ -152,9 +122,9 @@ def _fallen_back(
 ) -> tuple[Sites, SiteReport, bool]:
     """What converges where neither sweeps do nor Newton's method from where they end."""
     if is_exactly(data.power, 0.0) and data.rows.power is None:
-        lower, record = _swept(model, data, method, jitter, zero, downhill=True)
+        lower, record = run_sweeps(model, data, method, jitter, zero, downhill=True)
         # rounding hides the last of the descent from the energy
-        near = _solved(model, data, method, jitter, lower)
+        near = solved(model, data, method, jitter, lower)
         again = near.sites
         name, steps = "line search", int(record.sweeps) + int(near.steps)
     else:
@@ -165,18 +135,18 @@ def _fallen_back(
             done, steps = narrowed is not None, steps + more
             again = again if narrowed is None else narrowed
         if not done:
-            close = _attainable(CLOSE, data)
+            close = attainable(CLOSE, data)
             lowest, more = least(model, data, method.program(), jitter, close)
             done, name, steps = lowest is not None, "free energy", steps + more
             again = again if lowest is None else lowest
         if not done:
             again, more = double_loop(model, data, method.program(), jitter, zero, again)
             name, steps = "double loop", steps + more
-    matched = _attainable(max(method.tolerance, MATCHED), data)
-    residual, skipped = _residual(model, data, method, jitter, again)
+    matched = attainable(max(method.tolerance, MATCHED), data)
+    residual, skipped = residual_of(model, data, method, jitter, again)
     done = float(residual) < matched and int(skipped) == 0
     better = report.skipped > 0 or float(residual) < report.residual
-    if not done and not (better and _defined(model, data, method, jitter, again)):
+    if not done and not (better and defined(model, data, method, jitter, again)):
         return found, report, False
     return again, SiteReport(report.sweeps + steps, float(residual), _count(skipped), name), done
 
@@ -196,21 +166,21 @@ def _damped(
     """
     if method.step is not None or not getattr(method, "fallback", True):
         return found, report, False
-    matched = _attainable(max(method.tolerance, MATCHED), data)
+    matched = attainable(max(method.tolerance, MATCHED), data)
     near, used = zero, report.sweeps
     for step in SHORT:
         slow = dataclasses.replace(method, step=step, tolerance=max(NEAR, method.tolerance))  # type: ignore[type-var]
-        near, record = _swept(model, data, slow, jitter, near)
+        near, record = run_sweeps(model, data, slow, jitter, near)
         used += int(record.sweeps)
-        if not _defined(model, data, method, jitter, near):
+        if not defined(model, data, method, jitter, near):
             near = zero
             continue
-        last, record = _swept(model, data, method, jitter, near)
+        last, record = run_sweeps(model, data, method, jitter, near)
         used += int(record.sweeps)
         residual = float(record.residual)
         if residual < matched and record.skipped == 0:
             return last, SiteReport(used, residual, 0, "damped sweeps"), True
-        if residual < report.residual and _defined(model, data, method, jitter, last):
+        if residual < report.residual and defined(model, data, method, jitter, last):
             found, report = last, SiteReport(used, residual, _count(record.skipped), _by(method))
     return found, dataclasses.replace(report, sweeps=used), False
 
@@ -228,7 +198,7 @@ def _start(
     """Where to start anew, and the sweeps that took: for Laplace's method near the mode."""
     if not isinstance(method, Laplace) or method.couples(model.likelihood):
         return zero, 0
-    found, record = _swept(model, data, ModeSearch(), jitter, zero)
+    found, record = run_sweeps(model, data, ModeSearch(), jitter, zero, downhill=True)
     return found, int(record.sweeps)
 
 
@@ -243,79 +213,6 @@ def _by(method: AbstractMethod) -> str:
 
 def _count(skipped: Array) -> int:
     return round(float(skipped)) if np.isfinite(float(skipped)) else 0
-
-
-def _swept(
-    model: AbstractModel,
-    data: Data,
-    method: AbstractMethod,
-    jitter: Scalar,
-    sites: Sites,
-    *,
-    downhill: bool = False,
-) -> tuple[Sites, SweepRecord]:
-    tolerance = jnp.asarray(_attainable(method.tolerance, data))
-    return _sweeps(model, data, method, jitter, sites, tolerance, downhill=downhill)
-
-
-@_program
-def _sweeps(
-    model: AbstractModel,
-    data: Data,
-    method: AbstractMethod,
-    jitter: Scalar,
-    sites: Sites,
-    tolerance: Scalar,
-    *,
-    downhill: bool,
-) -> tuple[Sites, SweepRecord]:
-    graph = lay_out(model, data, method, jitter)
-    if downhill:
-        limits = {"tolerance": tolerance, "max_sweeps": method.max_sweeps}
-        return descend(frozen(graph), sites, **limits)
-    found, record = swept(graph, method, sites, tolerance)
-    assert record is not None
-    return found, record
-
-
-def swept(
-    graph: Graph,
-    method: AbstractMethod,
-    sites: Sites | None = None,
-    tolerance: float | Scalar | None = None,
-) -> tuple[Sites, SweepRecord | None]:
-    """Sites after parallel sweeps, constant under differentiation; no record if all exact."""
-    start = empty_sites(graph) if sites is None else sites
-    if all(store is None for store in start):
-        return start, None
-    tolerance = method.tolerance if tolerance is None else tolerance
-    limits = {"step": method.step, "tolerance": tolerance, "max_sweeps": method.max_sweeps}
-    if method.batch is None:
-        found, record = parallel(frozen(graph), start, **limits)
-    else:
-        found, record = in_batches(frozen(graph), start, batch=method.batch, **limits)
-    return frozen(found), record
-
-
-@_program
-def _residual(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
-) -> tuple[Array, Array]:
-    return sweep(lay_out(model, data, method, jitter), sites, 1.0)[1:]
-
-
-def _defined(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
-) -> bool:
-    """Whether the energy is, which it is not where a belief or a cavity is improper."""
-    return bool(np.isfinite(float(_energy(model, data, method, jitter, sites))))
-
-
-@_program
-def _energy(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
-) -> Scalar:
-    return energy(lay_out(model, data, method, jitter), sites)
 
 
 def _followed(
@@ -333,9 +230,9 @@ def _followed(
     length = FIRST_LENGTH
     while length > LEAST_LENGTH:
         reach = min(share + length, 1.0)
-        found = _solved(model, _at_share(data, reach), method, jitter, sites)
+        found = solved(model, _at_share(data, reach), method, jitter, sites)
         steps += int(found.steps)
-        if float(found.gap) < _attainable(CLOSE, data):
+        if float(found.gap) < attainable(CLOSE, data):
             if reach == 1.0:
                 return found.sites, steps, True
             share, sites, length = reach, found.sites, 2.0 * length
@@ -351,24 +248,16 @@ def _narrowed(
     if not has_scale(model):
         return None, 0
     wide = widened(model, WIDEST)
-    start, record = _swept(wide, data, method, jitter, zero)
+    start, record = run_sweeps(wide, data, method, jitter, zero)
     steps = int(record.sweeps)
     if not record.converged:
         return None, steps
     near, looks = Path(model, data, method.program(), jitter).ahead(start)
     for sites in near or ():
-        found = _solved(model, data, method, jitter, sites)
-        if float(found.gap) < _attainable(CLOSE, data):
+        found = solved(model, data, method, jitter, sites)
+        if float(found.gap) < attainable(CLOSE, data):
             return found.sites, steps + looks
     return None, steps + looks
-
-
-@_program
-def _solved(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
-) -> Solution:
-    graph = lay_out(model, data, method, jitter)
-    return solve(graph, sites, tolerance=_attainable(CLOSE, data), max_steps=NEWTON_STEPS)
 
 
 def _at_share(data: Data, share: float) -> Data:
@@ -389,7 +278,7 @@ def _gentle(
     """
     steps = 0
     for share in (0.5, 0.25, 0.1):
-        sites, record = _swept(model, _at_share(data, share), method, jitter, zero)
+        sites, record = run_sweeps(model, _at_share(data, share), method, jitter, zero)
         steps += int(record.sweeps)
         if float(record.residual) < NEAR and float(record.skipped) == 0:
             return share, sites, steps

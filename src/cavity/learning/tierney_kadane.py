@@ -22,7 +22,8 @@ from cavity.learning.checks import check_domains, check_model, check_shapes
 from cavity.learning.data import Data, prepare
 from cavity.learning.infer import NumericalError, as_dtype, one_blas_thread
 from cavity.learning.outer_loop import lay_out
-from cavity.learning.settle import settle, swept
+from cavity.learning.programs import swept
+from cavity.learning.settle import settle
 from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel
 from cavity.numerics.checks import as_floats, check_columns, check_finite

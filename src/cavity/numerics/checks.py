@@ -57,11 +57,19 @@ def check_finite(name: str, array: Array) -> None:
         raise ValueError(f"{name} has {found}")
 
 
-def check_magnitude(name: str, array: Any) -> None:
-    """Raises ValueError where the largest entry has no square at this precision."""
+def check_magnitude(name: str, array: Any, *, small: bool = True) -> None:
+    """Raises ValueError where the largest entry has no square at this precision.
+
+    Args:
+        name: of the array, for the message.
+        array: the array.
+        small: whether a largest entry so small that its square is zero is refused, too.
+    """
+    if isinstance(array, Tracer):
+        return
     largest = float(np.max(np.abs(np.asarray(array)), initial=0.0))
     limit = float(np.finfo(array.dtype).max) ** (1 / 3)
-    if largest > limit or 0.0 < largest < 1.0 / limit:
+    if largest > limit or (small and 0.0 < largest < 1.0 / limit):
         extreme = "large" if largest > limit else "small"
         raise ValueError(
             f"the largest entry of {name} is {largest:.1e}, too {extreme} to compute with; change "
