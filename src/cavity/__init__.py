@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from cavity.learning.fit import FitResult, fit
     from cavity.learning.improve import ImprovedMarginals, improve_marginals
     from cavity.learning.inducing_points import cluster_blocks, select_inducing
-    from cavity.learning.infer import Inference, NumericalError, infer
+    from cavity.learning.infer import NumericalError, infer
     from cavity.learning.optimise import Progress
+    from cavity.learning.result import Inference
     from cavity.learning.tierney_kadane import tierney_kadane
     from cavity.models.gp import GP
 
@@ -83,7 +84,7 @@ _HOMES = {
     "GPClassifier": "cavity.interfaces.classifier",
     "GPRegressor": "cavity.interfaces.regressor",
     "ImprovedMarginals": "cavity.learning.improve",
-    "Inference": "cavity.learning.infer",
+    "Inference": "cavity.learning.result",
     "Laplace": "cavity.inference.methods",
     "LocalBound": "cavity.inference.methods",
     "MeanField": "cavity.inference.methods",

@@ -1,7 +1,11 @@
 """What each method of a fitted regressor gives, for one output and for several."""
 
+import warnings
+
+import jax
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 
 import cavity
@@ -180,3 +184,45 @@ def test_each_output_may_miss_its_own_rows():
     assert np.all(np.std(error, axis=0) < 0.3 * np.std(Y, axis=0))
     _, std = model.predict_latent(X, return_std=True)
     assert np.mean(std[:20, 0]) > 1.2 * np.mean(std[20:, 0])
+
+
+# ---------------------------------------------------------------------------- leaving one out
+
+
+def test_leaving_one_out_is_in_the_units_of_the_data():
+    """Multiplying an output by a constant takes its logarithm off each density."""
+    X, y = problem()
+    both = np.stack([y, 1e3 * y], axis=1)
+    gp = cavity.GPRegressor(max_iterations=0, mean="zero", random_state=0).fit(X, both)
+    found = gp.leave_one_out(X, both)
+    assert found.shape == both.shape
+    scale, noise = gp.output_scale_, float(gp.likelihood_.variance)
+    with jax.enable_x64(True):
+        K = np.asarray(gp.kernel_.cross(X, X)) + noise * np.eye(len(X))
+    inverse = np.linalg.inv(K)
+    var = 1.0 / np.diag(inverse)
+    for i in range(2):
+        r = inverse @ (both[:, i] / scale[i]) * var
+        expected = -0.5 * (np.log(2 * np.pi * var) + r**2 / var) - np.log(scale[i])
+        np.testing.assert_allclose(found[:, i], expected, rtol=1e-5)
+    with pytest.raises(ValueError, match="y must have shape"):
+        gp.leave_one_out(X, y)
+
+
+def test_rows_of_blocks_are_not_left_out():
+    X, y = problem()
+    gp = cavity.GPRegressor(n_inducing=5, block_size=5, max_iterations=0, random_state=0)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        gp.fit(X, y)
+    with pytest.raises(ValueError, match="block_size=None"):
+        gp.leave_one_out(X, y)
+
+
+def test_labels_are_left_out_by_probability():
+    X, y = problem()
+    labels = np.where(y > np.median(y), "high", "low")
+    gp = cavity.GPClassifier(max_iterations=0, random_state=0).fit(X, labels)
+    found = gp.leave_one_out(X, labels)
+    assert found.shape == y.shape
+    assert np.all(found < 0.0)
+    assert found.mean() < gp.log_predictive_density(X, labels).mean()

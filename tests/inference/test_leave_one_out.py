@@ -49,3 +49,53 @@ def test_missing_outputs_and_blocks():
     assert np.flatnonzero(np.isnan(found)).tolist() == [3]
     with pytest.raises(ValueError, match="block"):
         cavity.infer(model, X, Y, blocks=np.arange(14) // 7).leave_one_out()
+
+
+# --------------------------------------------------------------------------- the sites of rows
+
+POINTS = cavity.inducing.Points(X[:5])
+
+
+def test_bui_07_precisions_of_exact_factors():
+    """bui 7: one over the noise and the row's share of what inducing points leave unexplained."""
+    model = cavity.GP(KERNEL, Gaussian(0.05), POINTS)
+    settings = {"power": 0.5, "jitter": 1e-12}
+    found = cavity.infer(model, X, Y, **settings).site_precisions()
+    Kuf, Kuu = (np.asarray(KERNEL.cross(Z, X[:5])) for Z in (X, X[:5]))
+    left = 1.3 - np.sum(Kuf * np.linalg.solve(Kuu, Kuf.T).T, axis=1)
+    np.testing.assert_allclose(found, 1.0 / (0.05 + 0.5 * left), rtol=1e-5)
+    swept = cavity.infer(model, X, Y, method=cavity.PowerEP(exact=False), **settings)
+    np.testing.assert_allclose(swept.site_precisions(), found, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [cavity.PowerEP(), cavity.Laplace(), cavity.MeanField(), cavity.TiedPowerEP()],
+    ids=lambda method: type(method).__name__,
+)
+def test_an_outlier_has_next_to_no_precision(method):
+    y = Y + 8.0 * (np.arange(14) == 6)
+    model = cavity.GP(KERNEL, cavity.likelihoods.StudentT(0.2, 3.0), POINTS)
+    found = cavity.infer(model, X, y, power=1.0, method=method).site_precisions()
+    assert found.shape == (14,)
+    assert np.flatnonzero(found < 0.1 * np.median(found)).tolist() == [6]
+
+
+def test_precisions_of_several_outputs_and_functions():
+    y = np.stack([Y, np.where(np.arange(14) == 3, np.nan, Y)], axis=1)
+    model = cavity.GP(KERNEL, Gaussian(0.05))
+    found = cavity.infer(model, X, y, missing="skip").site_precisions()
+    np.testing.assert_allclose(found, np.where(np.isnan(y), np.nan, 20.0), rtol=1e-12)
+    model = cavity.GP((KERNEL, KERNEL), cavity.likelihoods.HeteroscedasticGaussian())
+    found = cavity.infer(model, X, Y, power=0.0).site_precisions()
+    assert found.shape == (14, 2)
+    assert np.all(found > 0.0)
+
+
+def test_precisions_of_classes():
+    labels = np.digitize(Y, [-0.5, 0.5]).astype(float)
+    model = cavity.GP(KERNEL, cavity.likelihoods.MultinomialProbit(3))
+    with pytest.raises(ValueError, match="coupled=False"):
+        cavity.infer(model, X, labels).site_precisions()
+    apart = cavity.infer(model, X, labels, method=cavity.PowerEP(coupled=False))
+    assert apart.site_precisions().shape == (14, 3)

@@ -83,7 +83,7 @@ def test_outlying_rows(written):  # noqa: F811
     assert names == ["fit", "calibration", "predicted_against_observed", "residuals"]
     assert "Outlying rows" in page.text
     assert "2 of 40 rows lie further from the predicted mean than √df" in page.text
-    rows = page.text.split("tail probability weight")[1].split()
+    rows = page.text.split("tail probability weight site precision")[1].split()
     assert rows[0] == "21"  # counted from 1, the strangest first
     assert "the standard normal deviate that has the same predicted probability" in page.text
 

@@ -1,4 +1,4 @@
-r"""Leave-one-out predictive densities, from the cavities.
+r"""Leave-one-out predictive densities, from the cavities, and the sites that make them.
 
 Taking the whole of a row's site out of the posterior leaves what the other rows say, so that
 $\log \mathbb E_{q / t_n}[p(y_n \mid f_n)]$ approximates $\log p(y_n \mid \mathbf y_{-n})$. For the
@@ -18,7 +18,7 @@ from cavity.inference.sites import (
     ScalarSites,
     class_precision,
 )
-from cavity.inference.terms import Latent, latent
+from cavity.inference.terms import Contrasted, Latent, latent
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.rows import map_over_rows
 from cavity.numerics.types import Array, Float
@@ -52,6 +52,29 @@ def leave_one_out(graph: Graph, sites: Sites, q: Beliefs) -> Float[Array, "N P"]
 
     assert isinstance(factor, SiteFactor)
     return map_over_rows(part, (factor.rows, factor.row_sites(store)), factor.chunk)
+
+
+def site_precisions(graph: Graph, sites: Sites) -> tuple[Float[Array, "N P"], ...] | None:
+    """The precision of every row's site on each latent function, for a graph of one factor.
+
+    None where rows have no scalar sites on functions: in blocks, and of dependent classes.
+    """
+    (factor,), (store,) = graph.factors, sites
+    if factor.rows.blocked:
+        return None
+    if isinstance(factor, ExactFactor):
+
+        def exact(rows: Rows) -> Array:
+            shift, precision, _ = factor.sites(rows, factor.edge.view.project(rows))
+            return jnp.broadcast_to(precision, shift.shape)
+
+        return (map_over_rows(exact, factor.rows, factor.chunk),)
+    assert isinstance(factor, SiteFactor)
+    assert store is not None
+    own = factor.row_sites(store)
+    if isinstance(factor.term, Contrasted) or not all(isinstance(s, ScalarSites) for s in own):
+        return None
+    return tuple(site.precision for site in own)
 
 
 def _whole(site: AbstractSites, projection: Projection) -> AbstractSites:

@@ -25,6 +25,7 @@ from cavity.inference.terms import Latent, latent
 from cavity.inference.whitened import WhitenedBelief
 from cavity.numerics.linalg import cholesky, log_determinant
 from cavity.numerics.powers import Power, log_determinant_ratio
+from cavity.numerics.quadrature import Tilted
 from cavity.numerics.rows import map_over_rows, sum_over_rows
 from cavity.numerics.types import Array, Float, Scalar
 
@@ -139,17 +140,41 @@ def tied_leave_one_out(
 
     def part(rows: Rows) -> Array:
         faced = _faced(factor, rows, marginals)
-        tilted = factor.term.derivatives(faced, rows, 0.0)
         without, proper = [], jnp.ones((), bool)
-        for seen, found in zip(faced, tilted, strict=True):
-            none = ScalarSites(jnp.zeros_like(seen.mean), jnp.zeros_like(seen.mean))
-            site = none.matched(seen.mean, seen.var, found.slope, found.curvature, 0.0)
+        for seen, site in zip(faced, _own_sites(factor, rows, faced), strict=True):
             mean, var, ok = site.cavity(seen.mean, seen.var, 1.0)
             without.append(Latent(mean, var, seen.residual))
             proper = proper & ok
         return jnp.where(proper, factor.term.log_density(tuple(without), rows), jnp.nan)
 
     return map_over_rows(part, factor.rows, factor.chunk)
+
+
+def tied_site_precisions(
+    graph: Graph, beliefs: tuple[TiedBelief, ...], total: Float[Array, " P"]
+) -> tuple[Float[Array, "N P"], ...]:
+    """For each latent function the precision of the site that matches each row at the belief."""
+    (factor,) = graph.factors
+    assert isinstance(factor, SiteFactor)
+    marginals = tuple(cavity(q, 0.0, total) for q in beliefs)
+
+    def part(rows: Rows) -> tuple[Array, ...]:
+        own = _own_sites(factor, rows, _faced(factor, rows, marginals))
+        return tuple(site.precision for site in own)
+
+    return map_over_rows(part, factor.rows, factor.chunk)
+
+
+def _own_sites(
+    factor: SiteFactor, rows: Rows, faced: tuple[Latent, ...]
+) -> tuple[ScalarSites, ...]:
+    """The sites that match rows at the belief that they face, at power 0."""
+
+    def matched(seen: Latent, found: Tilted) -> ScalarSites:
+        none = ScalarSites(jnp.zeros_like(seen.mean), jnp.zeros_like(seen.mean))
+        return none.matched(seen.mean, seen.var, found.slope, found.curvature, 0.0)
+
+    return tuple(map(matched, faced, factor.term.derivatives(faced, rows, 0.0)))
 
 
 def natural_step(

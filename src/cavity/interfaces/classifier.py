@@ -223,6 +223,27 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         labels = self._labels(y, found)
         return found[np.arange(len(found)), labels]
 
+    def leave_one_out(self, X, y):
+        """Log probability of each row's label given the other rows, in nats.
+
+        Inference is done once more on these rows, with the fitted parameters: none are learned
+        again. Given the rows of the fit, it says what a refit without each would say of it.
+
+        Args:
+            X: inputs, (n, D).
+            y: labels, (n,), of the classes of the fit.
+
+        Returns:
+            (n,), NaN where the others leave no proper posterior.
+
+        Raises:
+            ValueError: for unusable data, labels that were not there in fitting, and for fits by
+                draws.
+        """
+        X = self._inputs(X)
+        labels = self._labels(y, X)
+        return self._left_out(X, labels[:, None].astype(float), {})[:, 0]
+
     def score(self, X, y, sample_weight=None):
         """The share of rows whose likeliest class is theirs.
 

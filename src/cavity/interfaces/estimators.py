@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity.inference.mcmc import MCMC
+from cavity.interfaces.again import infer_again, left_out_densities
 from cavity.interfaces.build import (
     AUTO_INDUCING,
     Settings,
@@ -258,6 +259,30 @@ class AbstractEstimator(BaseEstimator):
         """The predictive distribution of y, given side data of the rows."""
         self._check_predictable(side)
         return predict_outputs(self.posterior_, self.output_scale_, X, side)
+
+    def _left_out(self, X, y, side: dict[str, np.ndarray]) -> np.ndarray:
+        """Log densities of outputs (n, P) given all others of these rows, (n, P).
+
+        Raises:
+            ValueError: for draws and blocks, which leave out no single rows.
+        """
+        if self.chains_ is not None:
+            raise ValueError(
+                "the method 'mcmc' draws, and draws have no sites to leave out; fit with another "
+                "method"
+            )
+        if self._other("block_size") is not None:
+            raise ValueError(
+                "rows of a block share a site, so single rows cannot be left out; fit with "
+                "block_size=None"
+            )
+        self._check_predictable(side)
+        again: Any = {"power": self.power, "jitter": self.jitter}
+        again |= {"method": build_method(self.method), "missing": self._other("missing")}
+        result = infer_again(self.posterior_, self.output_scale_, X, y, side, **again)
+        if not result.converged:
+            warnings.warn(f"not converged: {result.message}", ConvergenceWarning, stacklevel=3)
+        return left_out_densities(result, self.output_scale_)
 
     def _check_predictable(self, side: dict[str, np.ndarray]) -> None:
         """Refuses side data that nobody reads, and asks for those that came with the fit."""

@@ -12,6 +12,8 @@ from cavity.numerics.words import counted
 MOST_ROWS = 12
 # Two-sided tail probabilities below this are worth a row of the page.
 STRANGE = 0.01
+# Sites with a smaller share of the median precision have next to no say.
+LITTLE = 0.1
 
 
 class OutlierRow(NamedTuple):
@@ -26,6 +28,8 @@ class OutlierRow(NamedTuple):
         tail: the probability of a value at least as far out, to either side.
         weight: how strongly such a row pulls the function, next to one that fits perfectly; None
             where the likelihood never lets go.
+        precision: that of its site over the median of all rows; None where inference was not
+            done on the table.
     """
 
     row: int
@@ -35,6 +39,7 @@ class OutlierRow(NamedTuple):
     high: float
     tail: float
     weight: float | None
+    precision: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,6 +50,11 @@ class Outliers:
     text: str
 
 
+def heavy_tailed(likelihood: Any) -> bool:
+    """Whether a likelihood bears outliers."""
+    return isinstance(likelihood, StudentT | Laplace)
+
+
 def outliers(
     likelihood: Any,
     scale: float,
@@ -52,12 +62,15 @@ def outliers(
     mean: np.ndarray,
     table: Tabulated,
     rows: Any,
+    *,
+    precisions: np.ndarray | None = None,
 ) -> Outliers | None:
     """What a robust likelihood makes of each row; None for any other likelihood.
 
-    A file of a model has no sites, so this goes by predictions: a Student-t density is no longer
-    log-concave where a row is further from the function than the square root of the degrees of
-    freedom times its scale, and there the site of a row has a negative precision.
+    Shown are rows that the predictions did not expect, and rows whose sites have little say. A
+    Student-t density is no longer log-concave where a row is further from the function than the
+    square root of the degrees of freedom times its scale; there the site of a row has a negative
+    precision.
 
     Args:
         likelihood: of the outputs divided by `scale`.
@@ -66,8 +79,9 @@ def outliers(
         mean: predictive means, (N,).
         table: predictive distributions.
         rows: numbers of the rows in the table, (N,).
+        precisions: of the sites of inference on these rows, over their median, (N,).
     """
-    if not isinstance(likelihood, StudentT | Laplace):
+    if not heavy_tailed(likelihood):
         return None
     below = table.cdf(observed)
     tail = 2.0 * np.minimum(below, 1.0 - below)
@@ -89,8 +103,11 @@ def outliers(
             "Under Laplace noise no row pulls the function harder than any other, however far out "
             "it is. "
         )
-    order = np.argsort(tail, kind="stable")[:MOST_ROWS]
-    shown = [int(i) for i in order if tail[i] < STRANGE]
+    strange = tail < STRANGE
+    if precisions is not None:
+        strange |= precisions < LITTLE
+    order = np.argsort(tail, kind="stable")
+    shown = [int(i) for i in order if strange[i]][:MOST_ROWS]
     found = [
         OutlierRow(
             row=int(rows[i]),
@@ -100,14 +117,28 @@ def outliers(
             high=float(high[i]),
             tail=float(tail[i]),
             weight=None if weight is None else float(weight[i]),
+            precision=None if precisions is None else float(precisions[i]),
         )
         for i in shown
     ]
-    expected = f"with {counted(count, 'row')} chance alone brings about {STRANGE * count:.2g}"
-    beyond = int(np.sum(tail < STRANGE))
-    text += f"{counted(beyond, 'row')} have a tail probability below {STRANGE:g}; {expected}."
-    if not found:
-        text += " So there is no row to show."
-    elif len(found) < beyond:
-        text += f" The {len(found)} strangest are shown."
+    text += _tally(tail, precisions, shown=len(found), strange=int(np.sum(strange)))
     return Outliers(found, text)
+
+
+def _tally(tail: np.ndarray, precisions: np.ndarray | None, *, shown: int, strange: int) -> str:
+    """How many rows are strange, and how many chance brings about."""
+    count, beyond = len(tail), int(np.sum(tail < STRANGE))
+    expected = f"with {counted(count, 'row')} chance alone brings about {STRANGE * count:.2g}"
+    text = f"{_have(beyond)} a tail probability below {STRANGE:g}; {expected}."
+    if precisions is not None:
+        little = int(np.sum(precisions < LITTLE))
+        text += f" {_have(little)} a site precision below {LITTLE:g} of the median."
+    if not shown:
+        text += " So there is no row to show."
+    elif shown < strange:
+        text += f" The {shown} strangest are shown."
+    return text
+
+
+def _have(rows: int) -> str:
+    return f"{counted(rows, 'row')} {'has' if rows == 1 else 'have'}"

@@ -254,6 +254,31 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
             raise ValueError(f"y must have shape {shape}, as in fit, given {y.shape}")
         return out.log_density(y.reshape(out.mean.shape)).sum(axis=1)
 
+    def leave_one_out(self, X, y, noise_variance=None, exposure=None):
+        """Log predictive density of each output given the others of these rows, in nats.
+
+        Inference is done once more on these rows, with the fitted parameters: none are learned
+        again. Given the rows of the fit, it says what a refit without each would say of it.
+
+        Args:
+            X: inputs, (n, D).
+            y: outputs, as in fit.
+            noise_variance: known noise variance of each row, where the fit had them.
+            exposure: exposure of each row, where the fit had them.
+
+        Returns:
+            (n,) or (n, P), as y; NaN for missing outputs, and where no proper posterior is left.
+
+        Raises:
+            ValueError: for unusable data, and for fits by draws or with blocks.
+        """
+        X, side = self._inputs(X), given(noise_variance=noise_variance, exposure=exposure)
+        y, count = np.asarray(y, dtype=np.float64), self._function.outputs
+        shape = (len(X),) if self._function.single else (len(X), count)
+        if y.shape != shape:
+            raise ValueError(f"y must have shape {shape}, as in fit, given {y.shape}")
+        return self._left_out(X, y.reshape(len(X), count), side).reshape(shape)
+
     def sample_y(self, X, n_samples=1, random_state=0, noise_variance=None, exposure=None):
         """Joint samples of outputs y at the rows of X, noise included.
 

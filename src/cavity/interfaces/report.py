@@ -17,28 +17,18 @@ from cavity.interfaces.figures import BANDS, Outcome, Picture, Shown
 from cavity.interfaces.files import reason, whole_file, why_not_writable
 from cavity.interfaces.fitted import Fitted
 from cavity.interfaces.kernel_parts import parameter_rows, relevances
-from cavity.interfaces.outliers import Outliers, outliers
+from cavity.interfaces.outliers import Outliers, heavy_tailed, outliers
 from cavity.interfaces.predictions import predict_chances
-from cavity.interfaces.schema import Column, Encoded
-from cavity.interfaces.slices import Slice, blocks, slices
+from cavity.interfaces.schema import Encoded
+from cavity.interfaces.single_rows import LeftOutRows, SingleRows, left_out_rows, single_rows
+from cavity.interfaces.slices import Slice, slices
+from cavity.interfaces.summaries import column_rows
 from cavity.learning.metrics import average_metrics
 from cavity.learning.tabulated import Tabulated
 from cavity.likelihoods.gaussian import Gaussian
 
 MOST_SLICES = 8
 FEW_ROWS = 10  # below, histograms and coverage say nothing
-
-
-class ColumnRow(NamedTuple):
-    """A column of the table in the summary of the data."""
-
-    name: str
-    role: str
-    kind: str
-    low: float | None
-    mean: float | None
-    high: float | None
-    note: str = ""
 
 
 class Section(NamedTuple):
@@ -49,6 +39,7 @@ class Section(NamedTuple):
     pictures: list[Picture]
     notes: list[str]
     outliers: Outliers | None = None
+    left_out: LeftOutRows | None = None
 
 
 def write_report(path: str | Path, fitted: Fitted, encoded: Encoded) -> list[str]:
@@ -108,7 +99,7 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
         record=page.fitted.record,
         fitted=page.fitted,
         encoded=page.encoded,
-        columns=page.columns(),
+        columns=column_rows(page.fitted.schema, page.encoded),
         parameters=parameter_rows(
             posterior.model,
             page.fitted.record["parameters"],
@@ -166,25 +157,6 @@ class Page:
             f"A point at 1 is a row that is {classes[-1]}, at 0 one that is {classes[0]}.",
         )
 
-    # -------------------------------------------------------------------------- the data
-
-    def columns(self) -> list[ColumnRow]:
-        """The summary of every column that the model reads."""
-        schema, X, y = self.fitted.schema, self.encoded.X, self.encoded.y
-        where = blocks(schema)
-        rows = [
-            _summary(column, "input", X[:, block])
-            for column, block in zip(schema.inputs, where, strict=True)
-        ]
-        if y is not None:
-            targets = enumerate(schema.targets)
-            rows += [_summary(column, "target", y[:, i : i + 1]) for i, column in targets]
-        sides = {"noise_variance": schema.noise_column, "exposure": schema.exposure_column}
-        for side, values in self.encoded.side.items():
-            column = Column(str(sides[side]), "numeric")
-            rows.append(_summary(column, side.replace("_", " "), values[:, None]))
-        return rows
-
     # ----------------------------------------------------------------------- the targets
 
     def sections(self) -> list[Section]:
@@ -192,27 +164,76 @@ class Page:
         curves, notes = self.curves()
         each, sections = self.metrics(), []
         for i, (target, pictures) in enumerate(zip(self.fitted.targets, curves, strict=True)):
-            quality, more, strange = self.quality(i) if each else ([], [], None)
+            quality, more = self.quality(i) if each else ([], [])
             place = 1 if pictures and pictures[0].name == "fit" else 0
             pictures[place:place] = quality
             notes = notes + more if not sections else notes
-            sections.append(Section(target, each.get(target, {}), pictures, notes, strange))
+            section = Section(target, each.get(target, {}), pictures, notes)
+            if each:
+                left_out = self.left_out(i)
+                section = section._replace(outliers=self.outliers(i), left_out=left_out)
+            sections.append(section)
         return sections
 
-    def quality(self, i: int) -> tuple[list[Picture], list[str], Outliers | None]:
-        """Pictures of how good the predictions of a target are, notes, and its outliers."""
+    def quality(self, i: int) -> tuple[list[Picture], list[str]]:
+        """Pictures of how good the predictions of a target are, and notes."""
         assert self.encoded.y is not None
         if self.fitted.classes:
-            found = self.fitted.log_probabilities(self.encoded.X)
             labels = self.encoded.y[:, i].astype(int)
-            return *_class_quality(ClassOutcome(labels, found, self.fitted.classes)), None
-        outcome = self.outcomes[i]
-        strange = None
-        if outcome.table is not None:
-            likelihood, scale = self.fitted.posterior.model.likelihood, self.fitted.output_scale
-            what = (outcome.observed, outcome.mean, outcome.table, outcome.rows)
-            strange = outliers(likelihood, float(scale[i]), *what)
-        return *_quality(outcome), strange
+            outcome = ClassOutcome(labels, self.log_probabilities, self.fitted.classes)
+            found, notes = _class_quality(outcome)
+        else:
+            found, notes = _quality(self.outcomes[i])
+        single = self.single_rows
+        return found, [*notes, single] if isinstance(single, str) else notes
+
+    def outliers(self, i: int) -> Outliers | None:
+        """The outlying rows of a target, where the likelihood has heavy tails."""
+        likelihood, scale = self.fitted.posterior.model.likelihood, self.fitted.output_scale
+        if not heavy_tailed(likelihood):
+            return None
+        outcome, single = self.outcomes[i], self.single_rows
+        assert outcome.table is not None
+        precisions = None
+        if not isinstance(single, str) and single.precisions is not None:
+            precisions = single.precisions[:, i]
+        what = (outcome.observed, outcome.mean, outcome.table, outcome.rows)
+        return outliers(likelihood, float(scale[i]), *what, precisions=precisions)
+
+    def left_out(self, i: int) -> LeftOutRows | None:
+        """The rows of a target given each other, beside their predictions."""
+        single, y = self.single_rows, self.encoded.y
+        if isinstance(single, str):
+            return None
+        assert y is not None
+        rows = np.flatnonzero(self.encoded.kept) + 1
+        said: dict[str, str] = {"caution": single.caution}
+        observed: Sequence[Any] = y[:, i].tolist()
+        if self.fitted.classes:
+            places = y[:, i].astype(int)
+            predicted = self.log_probabilities[np.arange(len(y)), places]
+            observed = [self.fitted.classes[place] for place in places]
+            said["noun"] = "probability"
+        else:
+            predicted = self.log_densities[:, i]
+        return left_out_rows(single.densities[:, i], predicted, observed, rows, **said)
+
+    @functools.cached_property
+    def single_rows(self) -> SingleRows | str:
+        """What the rows say of each other, or why that is not shown."""
+        return single_rows(self.fitted, self.encoded)
+
+    @functools.cached_property
+    def log_probabilities(self) -> np.ndarray:
+        """Of the classes of the rows, (N, C)."""
+        return self.fitted.log_probabilities(self.encoded.X)
+
+    @functools.cached_property
+    def log_densities(self) -> np.ndarray:
+        """Of the targets of a regression under the predictions, (N, P)."""
+        assert self.encoded.y is not None
+        out = self.fitted.predictive(self.encoded.X, self.encoded.side)
+        return out.log_density(self.encoded.y)
 
     def metrics(self) -> dict[str, dict[str, float]]:
         """The metrics of each target by name, none where the table has no targets."""
@@ -324,30 +345,6 @@ class Page:
             )
             for i, target in enumerate(self.fitted.targets)
         ]
-
-
-def _summary(column: Column, role: str, values: np.ndarray) -> ColumnRow:
-    """One column of the table, from its columns in X or y."""
-    if column.kind == "categorical" and role == "input":
-        share = values.mean(axis=0)
-        top = np.argsort(-share, kind="stable")[:4]
-        listed = ", ".join(f"{column.categories[i]} {100 * share[i]:.0f} %" for i in top)
-        count = len(column.categories)
-        note = f"{count} categories: {listed}" + (", …" if count > len(top) else "")
-        return ColumnRow(column.name, role, column.kind, None, None, None, note)
-    x = values[:, 0]
-    if role == "target" and column.categories:
-        listed = (
-            f"{name} {100 * np.mean(x == i):.0f} %" for i, name in enumerate(column.categories)
-        )
-        note = f"{len(column.categories)} classes: {', '.join(listed)}"
-        return ColumnRow(column.name, role, column.kind, None, None, None, note)
-    if column.kind == "boolean":
-        note = f"true in {100 * x.mean():.0f} %"
-        return ColumnRow(column.name, role, column.kind, None, None, None, note)
-    note = "constant" if len(x) > 1 and np.all(x == x[0]) else ""
-    low, mean, high = float(x.min()), float(x.mean()), float(x.max())
-    return ColumnRow(column.name, role, column.kind, low, mean, high, note)
 
 
 def _quality(outcome: Outcome) -> tuple[list[Picture], list[str]]:

@@ -16,17 +16,16 @@ from cavity.learning.checks import (
 from cavity.learning.data import Data
 from cavity.learning.draws import all_fixed, draw, weak_priors
 from cavity.learning.infer import (
-    Inference,
     NumericalError,
     as_dtype,
     culprit,
-    described,
     first_jitter,
     from_draws,
     infer_from,
     one_blas_thread,
 )
 from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, patiently
+from cavity.learning.result import Inference, described
 from cavity.learning.runs import Run, verbs
 from cavity.learning.stream import gathered
 from cavity.models.base import AbstractModel

@@ -14,7 +14,6 @@ from cavity.inference.factors import ExactFactor, SiteFactor
 from cavity.inference.mcmc import MCMC
 from cavity.inference.methods import AbstractMethod, PowerEP, TiedPowerEP
 from cavity.inference.tied import tied_energy
-from cavity.learning.chains import Chains
 from cavity.learning.checks import check_domains, check_draws, check_shapes
 from cavity.learning.data import Data
 from cavity.learning.draws import Drawn, all_fixed, draw
@@ -23,6 +22,7 @@ from cavity.learning.optimise import StartFailed
 from cavity.learning.outer_loop import lay_out
 from cavity.learning.passes import streamed_posterior
 from cavity.learning.programs import no_sites
+from cavity.learning.result import Inference
 from cavity.learning.settle import EXACT, SiteReport, settle
 from cavity.learning.stream import Stream, gathered
 from cavity.learning.threads import one_blas_thread
@@ -34,7 +34,6 @@ from cavity.models.posteriors import posterior_of
 from cavity.numerics.compiled import compiled
 from cavity.numerics.linalg import MOST_JITTER, escalate
 from cavity.numerics.names import named
-from cavity.numerics.summary import table
 from cavity.numerics.types import Scalar
 from cavity.numerics.words import counted
 from cavity.parameters import bijections
@@ -46,78 +45,6 @@ BY_DRAWS = SiteReport(0, 0.0, 0, "mcmc")
 
 class NumericalError(RuntimeError):
     """A computation that stayed undefined after every remedy; the message names a culprit."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Inference:
-    """The result of inference at fixed parameters.
-
-    Attributes:
-        posterior: the posterior process.
-        log_evidence: approximate log marginal likelihood, nats, summed over the data; None for
-            draws that were not asked for it.
-        converged: whether the sites reached their tolerance.
-        message: why it ended, in a sentence.
-        jitter: share of the mean prior variance that was added to the covariance that had to be
-            factorised; 0.0 for a full GP that needed none.
-        sites: how the sites came about.
-        found: the sites themselves; None where every factor is exact; of tied factors the beliefs.
-        left_out: what `leave_one_out` needs, the data among it; None where it has no answer.
-        chains: the draws of `MCMC`, None for other methods.
-        streamed: whether the rows came in batches.
-    """
-
-    posterior: AbstractPosterior
-    log_evidence: Any  # a float, or None
-    converged: bool
-    message: str
-    jitter: float
-    sites: SiteReport
-    found: Any
-    left_out: LeftOut | None
-    chains: Chains | None = dataclasses.field(default=None, kw_only=True)
-    streamed: bool = dataclasses.field(default=False, kw_only=True)
-
-    def leave_one_out(self) -> np.ndarray:
-        r"""Log predictive density of every output given all others, (N,) or (N, P), in nats.
-
-        From the cavities, at the parameters of this result: none are learned again. Exact for
-        the full GP with Gaussian noise. NaN for missing outputs, and where a site is more certain
-        than the posterior, so that the others leave no proper one. Too favourable for local bounds
-        and mean field, whose sites are not what a row says.
-
-        One more pass over the rows when first asked for; the result holds on to its data for it.
-
-        Raises:
-            ValueError: if rows share sites (blocks), for draws, which have no sites, and where
-                the rows came in batches.
-
-        References:
-            Jylanki (2013), S24.
-        """
-        if self.chains is not None:
-            raise ValueError(
-                "leaving out single rows needs sites, and draws have none: use PowerEP()"
-            )
-        if self.streamed:
-            raise ValueError(
-                "leave-one-out looks at every row again, and batches are not kept: give some "
-                "rows as X and y to cavity.infer with the fitted model"
-            )
-        if self.left_out is None:
-            raise ValueError("rows of a block share a site, so single rows cannot be left out")
-        return self.left_out.densities
-
-    def __str__(self) -> str:
-        return described(self, table(self.posterior.model))
-
-
-def described(result: Inference, parameters: str) -> str:
-    """A result in a line, above the table of its parameters."""
-    status = "converged" if result.converged else "not converged"
-    value = result.log_evidence
-    known = "no log evidence" if value is None else f"log evidence {value:.4f} nats"
-    return f"{known}, {status}: {result.message}\n{parameters}"
 
 
 def infer(

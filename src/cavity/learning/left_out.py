@@ -1,4 +1,4 @@
-"""Leave-one-out densities of a result, found when they are asked for."""
+"""What a result says of single rows, found when it is asked for."""
 
 import dataclasses
 import functools
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from cavity.inference.energy import beliefs, empty_sites
-from cavity.inference.leave_one_out import leave_one_out
+from cavity.inference.leave_one_out import leave_one_out, site_precisions
 from cavity.inference.methods import AbstractMethod, TiedPowerEP
-from cavity.inference.tied import tied_leave_one_out
+from cavity.inference.tied import tied_leave_one_out, tied_site_precisions
 from cavity.learning.data import Data
 from cavity.learning.outer_loop import lay_out
 from cavity.learning.threads import one_blas_thread
@@ -42,9 +42,27 @@ class LeftOut:
         """Of the rows that are not padding, NaN for outputs that are missing."""
         with one_blas_thread():
             densities = _densities(self.model, self.data, self.method, self.jitter, self.found)
-        seen = np.broadcast_to(np.asarray(self.data.rows.presence) > 0.0, densities.shape)
-        values = np.where(seen, np.asarray(densities), np.nan)[: int(self.data.length)]
+        values = self._of_rows(densities)
         return values[:, 0] if self.data.single else values
+
+    @functools.cached_property
+    def precisions(self) -> np.ndarray | None:
+        """Of the sites of the rows that are not padding, NaN for outputs that are missing.
+
+        A column for each latent function where there are several; None where sites are not
+        scalar.
+        """
+        with one_blas_thread():
+            found = _precisions(self.model, self.data, self.method, self.jitter, self.found)
+        if found is None:
+            return None
+        values = np.concatenate([self._of_rows(each) for each in found], axis=1)
+        return values[:, 0] if self.data.single and len(found) == 1 else values
+
+    def _of_rows(self, values: Array) -> np.ndarray:
+        """Without padding, and NaN for outputs that are missing."""
+        seen = np.broadcast_to(np.asarray(self.data.rows.presence) > 0.0, values.shape)
+        return np.where(seen, np.asarray(values), np.nan)[: int(self.data.length)]
 
 
 @compiled
@@ -58,3 +76,13 @@ def _densities(
     densities = leave_one_out(graph, sites, beliefs(graph, sites))
     assert densities is not None  # rows of blocks are refused before
     return densities
+
+
+@compiled
+def _precisions(
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, found: Any
+) -> tuple[Array, ...] | None:
+    graph = lay_out(model, data, method, jitter)
+    if isinstance(method, TiedPowerEP):
+        return tied_site_precisions(graph, found, counts(data))
+    return site_precisions(graph, empty_sites(graph) if found is None else found)

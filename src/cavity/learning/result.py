@@ -1,0 +1,117 @@
+"""What inference gives."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from cavity.learning.chains import Chains
+from cavity.learning.left_out import LeftOut
+from cavity.learning.settle import SiteReport
+from cavity.models.posterior import AbstractPosterior
+from cavity.numerics.summary import table
+
+
+@dataclasses.dataclass(frozen=True)
+class Inference:
+    """The result of inference at fixed parameters.
+
+    Attributes:
+        posterior: the posterior process.
+        log_evidence: approximate log marginal likelihood, nats, summed over the data; None for
+            draws that were not asked for it.
+        converged: whether the sites reached their tolerance.
+        message: why it ended, in a sentence.
+        jitter: share of the mean prior variance that was added to the covariance that had to be
+            factorised; 0.0 for a full GP that needed none.
+        sites: how the sites came about.
+        found: the sites themselves; None where every factor is exact; of tied factors the beliefs.
+        left_out: what `leave_one_out` and `site_precisions` need, the data among it; None where
+            they have no answer.
+        chains: the draws of `MCMC`, None for other methods.
+        streamed: whether the rows came in batches.
+    """
+
+    posterior: AbstractPosterior
+    log_evidence: Any  # a float, or None
+    converged: bool
+    message: str
+    jitter: float
+    sites: SiteReport
+    found: Any
+    left_out: LeftOut | None
+    chains: Chains | None = dataclasses.field(default=None, kw_only=True)
+    streamed: bool = dataclasses.field(default=False, kw_only=True)
+
+    def leave_one_out(self) -> np.ndarray:
+        r"""Log predictive density of every output given all others, (N,) or (N, P), in nats.
+
+        From the cavities, at the parameters of this result: none are learned again. Exact for
+        the full GP with Gaussian noise. NaN for missing outputs, and where a site is more certain
+        than the posterior, so that the others leave no proper one. Too favourable for local bounds
+        and mean field, whose sites are not what a row says.
+
+        One more pass over the rows when first asked for; the result holds on to its data for it.
+
+        Raises:
+            ValueError: if rows share sites (blocks), for draws, which have no sites, and where
+                the rows came in batches.
+
+        References:
+            Jylanki (2013), S24.
+        """
+        return self._rows().densities
+
+    def site_precisions(self) -> np.ndarray:
+        r"""The precision of every row's site: how much say the row has about its function.
+
+        A site is the Gaussian factor $\exp(\nu f - \tfrac12 \tau f^2)$ that stands for the row in
+        the posterior, in inverse squared units of y where y is the function plus noise. With
+        $\tau$ near zero the row has next to no say; a negative one widens the posterior, as
+        outliers do under noise with heavy tails. With Gaussian noise it is one over the noise
+        variance and the row's share of what inducing variables leave unexplained. Of a tied site
+        it is what matches the row at the posterior.
+
+        Returns:
+            (N,) or (N, P) as y has it; with several latent functions (N, L), one column for each.
+            NaN for missing outputs.
+
+        Raises:
+            ValueError: if rows share sites (blocks), for draws, which have none, where the rows
+                came in batches, and for classes that stay dependent.
+        """
+        found = self._rows().precisions
+        if found is None:
+            raise ValueError(
+                "the sites of dependent classes are not on one function each, so they have no "
+                "precisions; with PowerEP(coupled=False) they have"
+            )
+        return found
+
+    def _rows(self) -> LeftOut:
+        """What single rows are asked of.
+
+        Raises:
+            ValueError: where rows cannot be told apart, or are not there.
+        """
+        if self.chains is not None:
+            raise ValueError("single rows need sites, and draws have none: use PowerEP()")
+        if self.streamed:
+            raise ValueError(
+                "this looks at every row again, and batches are not kept: give some rows as X "
+                "and y to cavity.infer with the fitted model"
+            )
+        if self.left_out is None:
+            raise ValueError("rows of a block share a site, so single rows cannot be left out")
+        return self.left_out
+
+    def __str__(self) -> str:
+        return described(self, table(self.posterior.model))
+
+
+def described(result: Inference, parameters: str) -> str:
+    """A result in a line, above the table of its parameters."""
+    status = "converged" if result.converged else "not converged"
+    value = result.log_evidence
+    known = "no log evidence" if value is None else f"log evidence {value:.4f} nats"
+    return f"{known}, {status}: {result.message}\n{parameters}"
