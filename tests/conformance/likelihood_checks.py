@@ -146,7 +146,7 @@ def check_limit_at_zero(likelihood):
 
 
 def check_power_one(likelihood):
-    """Closed forms at power 1, where there are some, are what quadrature finds."""
+    """Closed forms at power 1, where there are some, are what quadrature finds (bui 21)."""
     args = cases(likelihood)
     pair = tilted(likelihood, *args, 1.0), tilted(likelihood, *args, jnp.asarray(1.0))
     for closed, found in zip(*pair, strict=True):
@@ -162,7 +162,7 @@ def check_value_alone(likelihood):
 
 
 def check_slopes(likelihood):
-    """Slope and curvature are the derivatives of the value in the mean."""
+    """Slope and curvature are the derivatives of the value in the mean (bui 21)."""
     mean, var, y = cases(likelihood)
     for power in (jnp.asarray(0.0), jnp.asarray(0.3), jnp.asarray(1.0)):
         step = 0.05 * jnp.sqrt(var)

@@ -5,12 +5,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import cavity
 from cavity.inference.energy import energy
+from cavity.inference.sites import ScalarSites
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.outer_loop import lay_out
+from cavity.numerics.rows import padded_size
 from cavity.parameters import bijections, from_real, to_real
 from tests.equivalence.gauss_hermite import Probit
 from tests.equivalence.problem import (
@@ -21,11 +24,13 @@ from tests.equivalence.problem import (
     ROWS,
     SWEEPS,
     energy_and_gradient,
+    energy_at,
     known_noise,
     laid_out,
     problem,
     settled,
 )
+from tests.oracle import dense
 from tests.tolerances import assert_close
 
 RNG = np.random.default_rng(11)
@@ -209,6 +214,94 @@ def test_bui_24_25_sites_of_a_probit(classified):
     precision = store.precision[:ROWS, 0]
     assert np.all(precision > 0.0)
     assert np.all(1.0 / precision >= np.broadcast_to(power, ROWS) * residual)
+
+
+def uncollapsed(p, labels, tau, nu):
+    """The variational bound of a probit at the q(u) of scalar sites, by its definition (S14)."""
+    Kuu = p.Kuu + p.options["jitter"] * np.eye(len(p.Kuu))
+    W = dense.weights(p.Kuf, p.Kuu, p.options["jitter"])
+    V = np.linalg.inv(np.linalg.inv(Kuu) + (W.T * tau) @ W)
+    m = V @ W.T @ nu
+    mean, var = W @ m, np.diag(p.D) + np.sum(W @ V * W, axis=1)
+    z = np.linspace(-9.0, 9.0, 3001)
+    f = mean[:, None] + np.sqrt(var)[:, None] * z
+    expected = stats.norm.logcdf(labels[:, None] * f / 0.7) @ stats.norm.pdf(z) * (z[1] - z[0])
+    return expected.sum() - dense.gaussian_kl(m, V, Kuu)
+
+
+def test_bui_22_power_zero_is_the_variational_bound():
+    """bui 22: at any sites, and where they have converged; small powers tend to it."""
+    p = problem()
+    labels = np.where(p.y > 0.0, 1.0, -1.0)
+    model = cavity.GP(p.model.kernel, Probit(0.7), p.model.inducing)
+    rng = np.random.default_rng(6)
+    tau, nu = rng.uniform(0.2, 1.0, ROWS), rng.normal(size=ROWS)
+    method = cavity.PowerEP(tolerance=1e-11, step=0.7)
+
+    def gaps(tau, nu):
+        """How far the energy at these sites is from the bound, by power."""
+        bound, pad = uncollapsed(p, labels, tau, nu), [(0, padded_size(ROWS) - ROWS), (0, 0)]
+        parts = (jnp.asarray(np.pad(a[:, None], pad)) for a in (nu, tau))
+        sites = ((ScalarSites(*parts),),)
+        graphs = [laid_out(model, p.X, labels, method, power=a)[0] for a in (0.0, 1e-6, 1e-3)]
+        return bound, [-float(energy_at(graph, sites)) - bound for graph in graphs]
+
+    bound, away = gaps(tau, nu)
+    assert abs(away[0]) < 1e-7 * abs(bound)
+    assert 0.0 < away[1] < 2e-3 * away[2]
+    found = cavity.infer(model, p.X, labels, power=0.0, method=method)
+    ((store,),) = found.found
+    best, away = gaps(*(np.asarray(a)[:ROWS, 0] for a in (store.precision, store.shift)))
+    assert_close(found.log_evidence, best, "quadrature")
+    assert 0.0 < away[1] < 2e-3 * away[2]
+    assert best > bound
+    near = cavity.infer(model, p.X, labels, power=1e-4, method=method).log_evidence
+    assert near == pytest.approx(best, abs=1e-2)
+
+
+def standard_ep(K, labels, sweeps=200):
+    """Sequential EP for probit classification, Rasmussen and Williams (2006), algorithm 3.5."""
+    tau, nu = np.zeros(len(labels)), np.zeros(len(labels))
+    log_z, cavities = np.zeros(len(labels)), np.zeros((2, len(labels)))
+    for _ in range(sweeps):
+        for n, y in enumerate(labels):
+            S = np.linalg.solve(np.eye(len(K)) + K * tau, K)
+            left, h = 1.0 / S[n, n] - tau[n], (S @ nu)[n] / S[n, n] - nu[n]
+            m, v = h / left, 1.0 / left
+            z = y * m / np.sqrt(0.49 + v)
+            ratio = np.exp(stats.norm.logpdf(z) - stats.norm.logcdf(z))
+            moved = m + y * v * ratio / np.sqrt(0.49 + v)
+            spread = v - v**2 * ratio * (z + ratio) / (0.49 + v)
+            tau[n], nu[n] = 1.0 / spread - left, moved / spread - h
+            log_z[n], cavities[:, n] = stats.norm.logcdf(z), (m, v)
+    m, v = cavities
+    # each site's scale makes its Gaussian's evidence under the cavity that of the datum
+    pseudo = nu / tau
+    scales = log_z - stats.norm.logpdf(pseudo, m, np.sqrt(v + 1.0 / tau))
+    evidence = dense.gaussian_log_density(pseudo, np.zeros(len(K)), K + np.diag(1.0 / tau))
+    return evidence + scales.sum(), pseudo, 1.0 / tau
+
+
+@pytest.mark.parametrize("place", ["sparse", "inputs", "full"])
+def test_bui_23_power_one_is_ep_of_fitc(place):
+    """bui 23: EP in the FITC model; standard EP where Z = X, as without inducing points."""
+    p = problem()
+    p = p.but(Z={"sparse": p.Z, "inputs": p.X, "full": None}[place], jitter=1e-10)
+    labels = np.where(p.y > 0.0, 1.0, -1.0)
+    model = cavity.GP(p.model.kernel, Probit(0.7), p.model.inducing)
+    method = cavity.PowerEP(tolerance=1e-11, step=0.7)
+    found = cavity.infer(model, p.X, labels, power=1.0, method=method, jitter=p.jitter)
+    K, Ksf = p.Kff, p.k(p.S, p.X)
+    if place == "sparse":
+        Q = dense.nystrom(p.Kuf, p.Kuu, p.options["jitter"])
+        K = Q + np.diag(np.diag(K - Q))
+        Ksf = p.k(p.S, p.Z) @ np.linalg.solve(p.Kuu, p.Kuf)
+    evidence, pseudo, noise = standard_ep(K, labels)
+    assert_close(found.log_evidence, evidence, "fixed_point")
+    mean, cov = dense.exact_posterior(K, Ksf, p.k(p.S, p.S), pseudo, noise)
+    joint = found.posterior.joint(p.S)
+    assert_close(joint.mean, mean, "fixed_point", scale=1.0)
+    assert_close(joint.cov, cov, "fixed_point", scale=1.0)
 
 
 def test_turner_18_probit_evidence_rises_with_the_power():

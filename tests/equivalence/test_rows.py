@@ -144,6 +144,29 @@ def test_presence_picks_rows(method):
         assert_close(a, b, "factorised", scale=1.0)
 
 
+@pytest.mark.parametrize("method", [cavity.PowerEP(), SWEEPS], ids=["exact", "swept"])
+def test_jylanki_14_order_and_splitting_of_rows(method):
+    """jylanki 14: sites in another order, or a site t as t^s and t^(1-s) with power 1 each.
+
+    A power s of Gaussian noise is noise of variance 1/s times as large, and a constant.
+    """
+    p = problem(known=known_noise()).but(Z=None)
+    order = np.random.default_rng(4).permutation(ROWS)
+    share = np.random.default_rng(5).uniform(0.2, 0.8, ROWS)
+    twice = np.concatenate([order, order])
+    shares = np.concatenate([share, 1.0 - share])
+    noise = p.known[twice] / shares
+    changed = p.but(X=p.X[order], y=p.y[order], known=p.known[order])
+    split = p.but(X=p.X[twice], y=p.y[twice], known=noise)
+    # log N(r; 0, σ²)^s - log N(r; 0, σ²/s)
+    constants = 0.5 * np.log(2 * np.pi * noise) - 0.5 * shares * np.log(2 * np.pi * noise * shares)
+    for other, constant in ((changed, 0.0), (split, np.sum(constants))):
+        found = other.infer(1.0, method=method)
+        assert_close(found.log_evidence + constant, p.exact(), "factorised")
+        for a, b in zip(found.posterior.joint(p.S), p.exact_posterior(), strict=True):
+            assert_close(a, b, "factorised", scale=1.0)
+
+
 def test_two_factors_may_share_precisions_differently():
     """One has outputs with holes, whose precisions differ; the other shares them."""
     p = problem()

@@ -118,6 +118,52 @@ def test_a_block_cavity_with_two_negative_eigenvalues_is_not_proper():
         assert bool(site.cavity(mean, var, power)[2][0, 0]) == proper
 
 
+@pytest.mark.parametrize("power", [0.3, 1.0])
+def test_jylanki_13_cavities_add_up(labelled, power):
+    """jylanki 13: rows of one input see one value, and their cavities, in natural parameters,
+    add up to N - a times the belief, and a times its prior, which no cavity lacks.
+    """
+    p, labels = labelled
+    X, y = np.repeat(p.X[:1], 6, axis=0), labels[:6]
+    model = cavity.GP(p.model.kernel, Probit(0.7), p.model.inducing)
+    graph, _ = laid_out(model, X, y, power=power)
+    sites = empty_sites(graph)
+    for _ in range(2):
+        sites, _, _ = sweep_once(graph, sites, 0.7)
+    ((store,),), (factor,) = sites, graph.factors
+    (prior,), (view,) = (
+        eqx.filter_jit(seen)(factor, factor.rows, beliefs_at(graph, s))
+        for s in (empty_sites(graph), sites)
+    )
+    mean, var, proper = (a[:6, 0] for a in store.cavity(view.mean, view.var, power))
+    assert np.all(proper)
+    assert np.ptp(store.precision[:6, 0]) > 0.0
+    cavities = np.array([np.sum(mean / var), np.sum(1.0 / var)])
+    q, p0 = (np.array([v.mean[0, 0], 1.0]) / v.var[0, 0] for v in (view, prior))
+    assert_close(cavities, (6.0 - power) * q + power * p0, "factorised")
+
+
+class Louder(Probit):
+    """A likelihood times a number that depends on the output."""
+
+    def log_prob(self, f, y):
+        return Probit.log_prob(self, f, y) + 0.3 + 0.2 * y
+
+
+@pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
+def test_jylanki_16_factors_of_densities_are_factors_of_the_evidence(labelled, power):
+    """jylanki 16: constants in log densities add up in log Z, and change nothing else."""
+    p, labels = labelled
+    found = [
+        cavity.infer(cavity.GP(p.model.kernel, kind(0.7)), p.X, labels, power=power)
+        for kind in (Probit, Louder)
+    ]
+    gap = np.sum(0.3 + 0.2 * labels)
+    assert_close(found[1].log_evidence - found[0].log_evidence, gap, "factorised")
+    for a, b in zip(*(f.posterior.marginals(p.S) for f in found), strict=True):
+        assert_close(a, b, "fixed_point")
+
+
 def test_bui_26_tied_sites_of_equal_rows_are_private_sites():
     """bui 26: with all rows alike, tied and private sites reach the same fixed point."""
     p = problem()

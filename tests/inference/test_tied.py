@@ -111,7 +111,8 @@ def test_gradient(power):
         assert slope[i] == pytest.approx(found, rel=1e-5, abs=1e-6)
 
 
-def test_minibatches_are_unbiased():
+def test_bui_27_minibatches_are_unbiased():
+    """bui 27: over a partition, energies and slopes average to those of all rows."""
     fn = objective(0.7)
     x, _, _ = somewhere(fn)
     whole = fn(x)

@@ -1,5 +1,6 @@
 """Laws of Gaussians in natural parameters, at parameters chosen by hypothesis."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given, settings
@@ -86,6 +87,35 @@ def test_moments_are_derivatives_of_the_log_partition(seed):
     assert_close(cov @ p.precision, np.eye(M), "factorised")
     d = random_diagonal(seed)
     assert_close(d.moments()[0], np.asarray(d.shift) / np.asarray(d.precision))
+
+
+@few
+@given(seeds)
+def test_jylanki_07_slopes_of_the_log_partition_are_moments(seed):
+    """jylanki 7: dPhi/dh = E[v] and dPhi/dP = -E[v v'] / 2, not -P⁻¹ / 2 alone."""
+    p = random_dense(seed)
+    slope = jax.grad(lambda g: g.log_partition())(p)
+    cov = np.linalg.inv(np.asarray(p.precision))
+    mean = cov @ np.asarray(p.shift[0])
+    assert_close(slope.shift[0], mean, "factorised", scale=10.0)
+    both = np.asarray(slope.precision)
+    expected = -0.5 * (cov + np.outer(mean, mean))
+    assert_close(0.5 * (both + both.T), expected, "factorised", scale=10.0)
+
+
+@few
+@given(seeds)
+def test_jylanki_07_curvature_of_the_log_partition_is_a_covariance(seed):
+    """jylanki 7: that of v and -v²/2, so it is positive definite."""
+    d = random_diagonal(seed, size=1)
+    place = jnp.concatenate([d.shift, d.precision])
+    H = jax.hessian(lambda x: Diagonal(x[:1], x[1:]).log_partition())(place)
+    v = 1.0 / float(d.precision[0])
+    m = v * float(d.shift[0])
+    expected = np.array([[v, -m * v], [-m * v, 0.5 * v**2 + m**2 * v]])
+    assert_close(H, expected, "factorised")
+    scale = np.sqrt(np.diag(H))
+    assert np.linalg.eigvalsh(H / np.outer(scale, scale))[0] > 0.0
 
 
 @few

@@ -8,6 +8,7 @@ from scipy import stats
 
 import cavity
 from cavity import inducing, kernels, likelihoods, means
+from cavity.inference.sites import ScalarSites
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objective import Objective
@@ -70,6 +71,32 @@ def test_power_zero_is_the_expected_log_density():
     near = jax.jit(lambda a: NOISY.tilted(MEAN, VAR, OUT, a))(1e-7)
     for a, b in zip(exact, near, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3)
+
+
+def test_jylanki_11_small_powers_tend_to_variational_message_passing():
+    """jylanki 11: f given its noise level is conjugate, so that its message is in closed form.
+
+    Sites of f have precision E[e^-g] and shift y E[e^-g]; at power a they differ by O(a).
+    """
+    narrow = 0.2 * VAR[1]
+    level = np.exp(0.5 * narrow - MEAN[1])
+    expected = np.stack([np.asarray(OUT) * level, level])
+    before = ScalarSites(0.3 * jnp.ones((1, 4)), 0.2 / VAR[:1])
+
+    @jax.jit
+    def sites(power):
+        mean, var, _ = before.cavity(MEAN[:1], VAR[:1], power)
+        means, variances = jnp.stack([mean[0], MEAN[1]]), jnp.stack([var[0], narrow])
+        found = NOISY.tilted(means, variances, OUT, power)
+        site = before.matched(mean, var, found.slope[:1], found.curvature[:1], power)
+        return jnp.concatenate([site.shift, site.precision])
+
+    gaps = [np.asarray(sites(power)) - expected for power in (0.05, 5e-4, 5e-5, 0.0)]
+    scale = np.abs(expected)
+    assert np.max(np.abs(gaps[0]) / scale) < 1.0
+    assert np.max(np.abs(gaps[2]) / scale) < 2e-3
+    np.testing.assert_allclose(gaps[2] / scale, 0.1 * gaps[1] / scale, rtol=0.05, atol=1e-6)
+    np.testing.assert_allclose(gaps[3] / scale, 0.0, atol=1e-12)
 
 
 def test_powers_that_are_zero_in_some_rows():

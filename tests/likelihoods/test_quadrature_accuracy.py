@@ -15,6 +15,7 @@ from cavity import likelihoods
 from cavity.likelihoods import AbstractLikelihood, Support
 from cavity.numerics import quadrature
 from tests.oracle.integrals import power_mean
+from tests.tolerances import assert_close
 
 POWERS = [0.0, 0.01, 0.5, 1.0]
 WIDTHS = np.array([1e-3, 0.03, 0.3, 1.0, 4.0, 30.0, 1e3])
@@ -217,9 +218,38 @@ def errors(name, power):
 @pytest.mark.parametrize("power", POWERS)
 @pytest.mark.parametrize("name", CASES)
 def test_against_brute_force(name, power):
+    """jylanki 9, bui 21: m + a v G and v + a v² H are the tilted moments, in closed form too."""
     error, rows = errors(name, power)
     worst = rows[np.argmax(error, axis=1)]
     assert np.all(np.max(error, axis=1) < [1e-7, 1e-6, 1e-6]), (np.max(error, axis=1), worst)
+
+
+@pytest.mark.parametrize("power", [0.4, 1.0])
+@pytest.mark.parametrize("name", ["probit", "logit", "student_t4", "laplace"])
+def test_jylanki_08_moments_are_slopes_in_natural_parameters(name, power):
+    """jylanki 8: E[f] and -E[f²] / 2, tilted less the cavity's, are the slopes of log Z."""
+    likelihood, cases = CASES[name]
+    ((y, (log_prob, features)),) = cases.items()
+    means, sds = (np.ravel(a) for a in np.meshgrid([-2.0, 0.3, 3.0], [0.2, 0.8, 3.0]))
+    shift, precision = jnp.asarray(means / sds**2), jnp.asarray(1.0 / sds**2)
+
+    @jax.jit
+    def slopes(shift, precision):
+        def log_z(shift, precision):
+            cavity = shift / precision, 1.0 / precision
+            return power * jnp.sum(likelihood.log_power_mean(*cavity, jnp.full(9, y), power))
+
+        return jax.grad(log_z, (0, 1))(shift, precision)
+
+    each = np.array(
+        [power_mean(log_prob, features, *at, power) for at in zip(means, sds, strict=True)]
+    )
+    mean = means + power * sds * each[:, 1]
+    var = sds**2 * (1.0 + power * each[:, 2])
+    by_shift, by_precision = slopes(shift, precision)
+    assert_close(by_shift + means, mean, "fixed_point")
+    square = by_precision - 0.5 * (sds**2 + means**2)
+    assert_close(square, -0.5 * (var + mean**2), "fixed_point")
 
 
 SMOOTH = [

@@ -9,13 +9,26 @@ from jax.scipy.special import betainc, gammaln
 from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
 from cavity.likelihoods.predictive import AbstractPredictive, MixturePredictive, Side
 from cavity.likelihoods.support import Support
+from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.powers import Power
 from cavity.numerics.quadrature import Landmark
 from cavity.numerics.types import Array, Float, PRNGKeyArray, Scalar
 from cavity.parameters import positive
 
+# Above so many degrees of freedom a difference of log gamma functions comes from its series.
+SERIES = 30.0
 # Residuals are this many scales from zero at least, where variances given them are drawn.
 LEAST = 1e-10
+
+
+def _log_height(nu: Array) -> Array:
+    """The log density at zero of Student-t noise of scale 1, to its digits for any df."""
+    small = nu < SERIES
+    few, many = jnp.where(small, nu, SERIES), jnp.where(small, SERIES, nu)
+    direct = gammaln(0.5 * (few + 1.0)) - gammaln(0.5 * few) - 0.5 * jnp.log(few * jnp.pi)
+    s = 1.0 / many**2
+    series = -(0.25 - s * (1.0 / 24.0 - s * (0.05 - s * (17.0 / 112.0)))) / many - 0.5 * LOG_2PI
+    return jnp.where(small, direct, series)
 
 
 class StudentT(AbstractLikelihood):
@@ -49,7 +62,7 @@ class StudentT(AbstractLikelihood):
         self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
     ) -> Float[Array, "..."]:
         nu, z = self.df, (y - f) / self.scale
-        height = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * jnp.log(nu * jnp.pi)
+        height = _log_height(nu)
         return height - jnp.log(self.scale) - 0.5 * (nu + 1.0) * jnp.log1p(z**2 / nu)
 
     def landmarks(
