@@ -14,7 +14,8 @@ from cavity.inference.double_loop import _newton, coordinates, inner_maximum, ou
 from cavity.inference.energy import beliefs, energy, marginals
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.outer_loop import double_loop, lay_out, no_sites
+from cavity.learning.outer_loop import double_loop, lay_out
+from cavity.learning.programs import no_sites
 from cavity.likelihoods import StudentT
 from tests.equivalence.problem import sweep_once
 from tests.oracle import dense

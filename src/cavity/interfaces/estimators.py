@@ -38,6 +38,7 @@ from cavity.learning.stream import survey
 from cavity.learning.trials import fit_best
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
+from cavity.numerics.checks import check_magnitude
 from cavity.numerics.linalg import MOST_JITTER
 
 
@@ -240,7 +241,9 @@ class AbstractEstimator(BaseEstimator):
 
     def _inputs(self, X) -> Any:
         check_is_fitted(self, "posterior_")
-        return validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        found: Any = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        check_magnitude("X", found, small=False)
+        return found
 
     def _marginals(self, X) -> tuple[Any, Any]:
         """Means and standard deviations of f."""

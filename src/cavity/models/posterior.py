@@ -19,7 +19,6 @@ from cavity.numerics.checks import (
     as_floats,
     check_columns,
     check_finite,
-    check_magnitude,
     check_side,
     check_side_names,
 )
@@ -178,7 +177,6 @@ class AbstractPosterior(eqx.Module):
         X = as_floats("X", X)
         check_columns("X", X, self.n_inputs)
         check_finite("X", X)
-        check_magnitude("X", X, small=False)
         return X
 
     def _shape(self, x: Float[Array, "n P"]) -> Any:
