@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, validate_data
 
@@ -250,8 +251,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         out = self._outputs(self._inputs(X), side)
         y = check_array(y, dtype="float64", ensure_2d=False, input_name="y")
         shape = self._single(out.mean).shape
-        if y.shape != shape:
-            raise ValueError(f"y must have shape {shape}, as in fit, given {y.shape}")
+        _check_shape(y, shape)
         return out.log_density(y.reshape(out.mean.shape)).sum(axis=1)
 
     def leave_one_out(self, X, y, noise_variance=None, exposure=None):
@@ -275,8 +275,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         X, side = self._inputs(X), given(noise_variance=noise_variance, exposure=exposure)
         y, count = np.asarray(y, dtype=np.float64), self._function.outputs
         shape = (len(X),) if self._function.single else (len(X), count)
-        if y.shape != shape:
-            raise ValueError(f"y must have shape {shape}, as in fit, given {y.shape}")
+        _check_shape(y, shape)
         return self._left_out(X, y.reshape(len(X), count), side).reshape(shape)
 
     def sample_y(self, X, n_samples=1, random_state=0, noise_variance=None, exposure=None):
@@ -338,8 +337,6 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         Raises:
             ValueError: for unusable inputs.
         """
-        from sklearn.metrics import r2_score  # a fifth of the time to import the estimator
-
         return r2_score(y, self.predict(X, exposure=exposure), sample_weight=sample_weight)
 
     # ------------------------------------------------------------------------- inside
@@ -389,3 +386,9 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
     def _single(self, values):
         """Values (n, P, ...) without the axis of the outputs where y was a vector."""
         return values[:, 0] if self._function.single else values
+
+
+def _check_shape(y: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Refuses outputs of another shape than in fit."""
+    if y.shape != shape:
+        raise ValueError(f"y must have shape {shape}, as in fit, given {y.shape}")

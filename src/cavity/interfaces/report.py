@@ -206,7 +206,6 @@ class Page:
         if isinstance(single, str):
             return None
         assert y is not None
-        rows = np.flatnonzero(self.encoded.kept) + 1
         said: dict[str, str] = {"caution": single.caution}
         observed: Sequence[Any] = y[:, i].tolist()
         if self.fitted.classes:
@@ -216,7 +215,8 @@ class Page:
             said["noun"] = "probability"
         else:
             predicted = self.log_densities[:, i]
-        return left_out_rows(single.densities[:, i], predicted, observed, rows, **said)
+        what = (single.densities[:, i], predicted, observed, self.encoded.numbers)
+        return left_out_rows(*what, **said)
 
     @functools.cached_property
     def single_rows(self) -> SingleRows | str:
@@ -232,8 +232,12 @@ class Page:
     def log_densities(self) -> np.ndarray:
         """Of the targets of a regression under the predictions, (N, P)."""
         assert self.encoded.y is not None
-        out = self.fitted.predictive(self.encoded.X, self.encoded.side)
-        return out.log_density(self.encoded.y)
+        return self.predictions.log_density(self.encoded.y)
+
+    @functools.cached_property
+    def predictions(self) -> Any:
+        """Of the targets of a regression at the rows."""
+        return self.fitted.predictive(self.encoded.X, self.encoded.side)
 
     def metrics(self) -> dict[str, dict[str, float]]:
         """The metrics of each target by name, none where the table has no targets."""
@@ -247,10 +251,8 @@ class Page:
     @functools.cached_property
     def outcomes(self) -> list[Outcome]:
         """What came of each target of a regression."""
-        X, y = self.encoded.X, self.encoded.y
+        y, out, rows = self.encoded.y, self.predictions, self.encoded.numbers
         assert y is not None
-        out = self.fitted.predictive(X, self.encoded.side)
-        rows = np.flatnonzero(self.encoded.kept) + 1
         several = range(len(self.fitted.targets))
         if self.normal:
             quantiles = out.quantiles(BANDS)

@@ -238,13 +238,18 @@ class Encoded:
         return {name: values for name, values in both.items() if values is not None}
 
     @property
+    def numbers(self) -> np.ndarray:
+        """Of the rows in the table, from 1 on."""
+        return self.first + np.flatnonzero(self.kept) + 1
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a user should hear about, in words."""
         return self.noticed.warnings
 
     def table_row(self, i: int) -> int:
         """The number, from 1 on, that one of the N rows has in the table."""
-        return self.first + int(np.flatnonzero(self.kept)[i]) + 1
+        return int(self.numbers[i])
 
 
 def encode(

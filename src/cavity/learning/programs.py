@@ -93,9 +93,9 @@ def _sweeps(
     assert record is not None
     if pointwise:
         # Newton's method may leap to where an exponential overflows, and rest there
-        above = depth(graph, sites)
-        down = depth(graph, found) <= above + MATCHED * (1.0 + jnp.abs(above))
-        known = (record.converged & down, jnp.where(down, record.residual, jnp.inf))
+        above = depth(graph, sites)  # NaN for sites without a proper belief, above all else
+        up = depth(graph, found) > above + MATCHED * (1.0 + jnp.abs(above))
+        known = (record.converged & ~up, jnp.where(up, jnp.inf, record.residual))
         record = eqx.tree_at(lambda r: (r.converged, r.residual), record, known)
     return found, record
 

@@ -39,7 +39,7 @@ class Inference:
     jitter: float
     sites: SiteReport
     found: Any
-    left_out: LeftOut | None
+    left_out: LeftOut | None = dataclasses.field(repr=False)
     chains: Chains | None = dataclasses.field(default=None, kw_only=True)
     streamed: bool = dataclasses.field(default=False, kw_only=True)
 
