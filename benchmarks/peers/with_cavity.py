@@ -34,12 +34,8 @@ def evaluation(p: Problem, method: str) -> Callable[[], float]:
     model: Any = as_dtype(_model(p, full=method == "exact"), data)
     objective = Objective(model, data, jitter=0.0 if method == "exact" else _jitter(p))
     start = np.zeros(objective.size)
-
-    def call() -> float:
-        with one_blas_thread():
-            return -objective(start)[0]
-
-    return call
+    one_blas_thread().__enter__()  # as inside a fit; the process has nothing else to do
+    return lambda: -objective(start)[0]
 
 
 def step(p: Problem) -> Callable[[], float]:
@@ -49,10 +45,10 @@ def step(p: Problem) -> Callable[[], float]:
     objective = TiedObjective(model, data, method, jitter=_jitter(p))
     batches, steps = iter(p["batches"]), len(p["batches"])
     adam = Adam(objective, objective.first, steps, float(p["rate"]), method.batch, 0, None)
+    one_blas_thread().__enter__()
 
     def call() -> float:
-        with one_blas_thread():
-            adam._step(next(batches))
+        adam._step(next(batches))
         return -adam.history[-1]
 
     return call

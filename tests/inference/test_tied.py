@@ -111,12 +111,16 @@ def test_gradient(power):
         assert slope[i] == pytest.approx(found, rel=1e-5, abs=1e-6)
 
 
-def test_bui_27_minibatches_are_unbiased():
+@pytest.mark.parametrize("given", ["rows", "numbers of rows"])
+@pytest.mark.parametrize("power", [0.0, 0.7])
+def test_bui_27_minibatches_are_unbiased(power, given):
     """bui 27: over a partition, energies and slopes average to those of all rows."""
-    fn = objective(0.7)
+    fn = objective(power)
     x, _, _ = somewhere(fn)
     whole = fn(x)
-    parts = [fn.on_rows(x, some_rows(fn.data, rows), 4.0) for rows in np.split(np.arange(N), 4)]
+    numbers = np.split(np.arange(N), 4)
+    batches = [some_rows(fn.data, rows) for rows in numbers] if given == "rows" else numbers
+    parts = [fn.on_rows(x, batch, 4.0) for batch in batches]
     assert_close(np.mean([p[0] for p in parts]), whole[0], "factorised")
     assert_close(np.mean([p[1] for p in parts], axis=0), whole[1], "factorised")
 

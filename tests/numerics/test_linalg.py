@@ -11,9 +11,11 @@ from cavity.numerics.linalg import (
     cholesky,
     cholesky_and_inverse,
     escalate,
+    gram_weighted,
     inverse_lower,
     jittered,
     log_determinant,
+    product_lower,
     safe_sqrt,
     with_slopes,
 )
@@ -40,6 +42,18 @@ def test_products_with_the_inverse_are_solves(condition):
     # what it is used for: the variance explained, Σ A²
     explained, expected = (np.sum(np.asarray(a) ** 2, axis=0) for a in (products, solves))
     np.testing.assert_allclose(explained, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [3, 300, 515])
+def test_products_that_leave_out_what_is_known(size):
+    """Triangular factors and symmetric results, in strips and halves and whole."""
+    rng = np.random.default_rng(0)
+    R, B = np.tril(rng.normal(size=(size, size))), rng.normal(size=(size, 40))
+    weights = rng.normal(size=40)
+    scale = np.abs(R @ B).max()
+    np.testing.assert_allclose(product_lower(jnp.asarray(R), B), R @ B, atol=1e-13 * scale)
+    found = np.asarray(gram_weighted(jnp.asarray(B), jnp.asarray(weights)))
+    np.testing.assert_allclose(found, B @ np.diag(weights) @ B.T, atol=1e-12)
 
 
 def test_log_determinant():

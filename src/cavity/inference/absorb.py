@@ -16,6 +16,7 @@ precisions do not depend on q, and $\bar{\mathbf q}$ is in proportion to them: b
 left.
 """
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -31,14 +32,14 @@ from cavity.inference.graph import (
 )
 from cavity.inference.rows import Rows
 from cavity.inference.whitened import Whitened
+from cavity.numerics.linalg import gram_weighted, product_lower
 from cavity.numerics.powers import Power, is_exactly
-from cavity.numerics.rows import split
+from cavity.numerics.rows import cached_size, split
 from cavity.numerics.types import Array, Float, Scalar
 
-# Rows worked on at a time, where the table can be cut so: their matrices stay in the cache.
-ROWS = (1024, 512, 256, 128)
-# Values of the loadings up to which they are kept for the backward pass.
-KEPT = 1 << 26
+# Values of the loadings that are kept for the backward pass: a gigabyte. Those of further rows are
+# computed anew.
+KEPT = 1 << 27
 
 
 def absorbable(variable: AbstractVariable, factor: ExactFactor) -> bool:
@@ -63,41 +64,55 @@ def absorb(factor: ExactFactor) -> Messages:
 
 @eqx.filter_custom_vjp
 def _absorbed(own: tuple[Any, Any], rows: Rows, power: Power) -> Messages:
-    return _forward(own, rows, power, keep=False)[0]
+    return _forward(own, rows, power, kept=0)[0]
 
 
 @_absorbed.def_fwd
 def _absorbed_forward(
     perturbed: Any, own: tuple[Any, Any], rows: Rows, power: Power
 ) -> tuple[Messages, Any]:
-    keep = own[0].root.shape[0] * rows.y.shape[0] <= KEPT
-    total, loadings = _forward(own, rows, power, keep=keep)
+    total, loadings = _forward(own, rows, power, kept=KEPT)
     return total, (total, loadings)
 
 
 def _forward(
-    own: tuple[Any, Any], rows: Rows, power: Power, *, keep: bool
+    own: tuple[Any, Any], rows: Rows, power: Power, *, kept: int
 ) -> tuple[Messages, Array | None]:
-    """The messages, and the loadings of all chunks if they are to be kept."""
+    """The messages, and the loadings of the first chunks, `kept` values at the most."""
     view, noise = own
     variable = Whitened(view.root.shape[0])
 
-    def part(rows: Rows) -> tuple[Messages, Array | None]:
+    def part(rows: Rows) -> tuple[Messages, Array]:
         K, prior, offset = view.covariances(rows)
-        A = view.root @ K
+        A = product_lower(view.root, K)
         residual = jnp.maximum(prior - jnp.sum(A**2, axis=0), 0.0)
         projection = Projection(A, residual, offset)
         sites = exact_sites(rows, projection, noise, power)
-        return variable.scatter(*sites, projection), A if keep else None
+        return variable.scatter(*sites, projection), A
 
-    def step(total: Messages, rows: Rows) -> tuple[Messages, Array | None]:
-        messages, loadings = part(rows)
-        return jax.tree.map(jnp.add, total, messages), loadings
+    def step(total: Messages, rows: Rows, *, keep: bool) -> tuple[Messages, Array | None]:
+        messages, A = part(rows)
+        return jax.tree.map(jnp.add, total, messages), A if keep else None
 
-    parts = split(rows, _chunk(rows.y.shape[0]))
-    shape = eqx.filter_eval_shape(part, jax.tree.map(lambda x: x[0], parts))[0]
-    zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shape)
-    return jax.lax.scan(step, zero, parts)
+    chunk = cached_size(rows.y.shape[0])
+    first, rest = _cut(split(rows, chunk), kept // (view.root.shape[0] * chunk))
+    like = first if rest is None else rest
+    shape = eqx.filter_eval_shape(part, jax.tree.map(lambda x: x[0], like))[0]
+    total, loadings = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shape), None
+    if first is not None:
+        total, loadings = jax.lax.scan(functools.partial(step, keep=True), total, first)
+    if rest is not None:
+        total, _ = jax.lax.scan(functools.partial(step, keep=False), total, rest)
+    return total, loadings
+
+
+def _cut(parts: Any, count: int) -> tuple[Any, Any]:
+    """The first so many chunks and the others; None for those that there are none of."""
+    length = jax.tree.leaves(parts)[0].shape[0]
+    if count >= length:
+        return parts, None
+    rest = jax.tree.map(lambda x: x[count:], parts)
+    return jax.tree.map(lambda x: x[:count], parts) if count else None, rest
 
 
 @_absorbed.def_bwd
@@ -171,7 +186,7 @@ class _Pull(eqx.Module):
         def step(sums: Any, part: tuple[Rows, Array | None]) -> tuple[Any, None]:
             chunk, A = part
             (K, prior, offset), back = jax.vjp(lambda v: self._seen(v, chunk), self.view[0])
-            A = root @ K if A is None else A
+            A = product_lower(root, K) if A is None else A
             q = jnp.sum(A**2, axis=0)
             (shift, tau, _), to_row = jax.vjp(
                 lambda *row: self._sites(chunk, *row), q, prior, offset, self.noise[0]
@@ -187,14 +202,18 @@ class _Pull(eqx.Module):
                 moved = sum(w * t for w, t in zip(W, tau.T, strict=True))
                 twice = 2.0 * q_slope
                 moved = root.T @ (moved + self.shift.T @ shift.T + twice * A)
-                gram = (A * twice) @ A.T
+                gram = gram_weighted(A, twice)
             (view_slope,) = back((moved, prior_slope, offset_slope))
             return jax.tree.map(jnp.add, sums, ((view_slope, noise_slope), gram)), None
 
         zero = jax.tree.map(jnp.zeros_like, (self.view[0], self.noise[0]))
         none = jnp.zeros(() if self.constant else root.shape, root.dtype)
-        parts = (split(rows, _chunk(rows.y.shape[0])), loadings)
-        return jax.lax.scan(step, (zero, none), parts)[0]
+        count = 0 if loadings is None else loadings.shape[0]
+        first, rest = _cut(split(rows, cached_size(rows.y.shape[0])), count)
+        sums: Any = (zero, none)
+        for parts in ((first, loadings), (rest, None)):
+            sums = sums if parts[0] is None else jax.lax.scan(step, sums, parts)[0]
+        return sums
 
     def through_noise(self, rows: Rows, precision: Float[Array, "G M M"]) -> Any:
         """The derivative in the noise variance by way of the precisions, at power 0."""
@@ -216,8 +235,3 @@ class _Pull(eqx.Module):
         noise = eqx.combine(noise, self.noise[1])
         shift, precision, scale = exact_sites(rows, projection, noise, self.power)
         return shift, precision, jnp.sum(scale)
-
-
-def _chunk(count: int) -> int:
-    """Rows worked on at a time."""
-    return next((size for size in ROWS if count % size == 0), count)

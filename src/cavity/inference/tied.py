@@ -23,8 +23,8 @@ from cavity.inference.rows import Rows
 from cavity.inference.sites import ScalarSites
 from cavity.inference.terms import Latent, latent
 from cavity.inference.whitened import WhitenedBelief
-from cavity.numerics.linalg import cholesky, log_determinant
-from cavity.numerics.powers import Power, log_determinant_ratio
+from cavity.numerics.linalg import cholesky, cholesky_and_inverse, log_determinant
+from cavity.numerics.powers import Power, is_exactly, log_determinant_ratio
 from cavity.numerics.quadrature import Tilted
 from cavity.numerics.rows import map_over_rows, sum_over_rows
 from cavity.numerics.types import Array, Float, Scalar
@@ -83,20 +83,23 @@ def cavity(q: TiedBelief, power: Power, total: Float[Array, " P"]) -> TiedCavity
     """
 
     def one(m: Array, S: Array, n: Array) -> tuple[Array, Array, Array]:
+        if is_exactly(power, 0.0):
+            # nothing is taken out; what is gained less what is removed is -KL(q || p)
+            spread = 0.5 * (m @ m + jnp.sum(S**2) - m.size)
+            return m, S.T, log_determinant(S) / 2.0 - spread
         share = power / n
         SS = S.T @ S
         eye = jnp.eye(m.shape[0], dtype=m.dtype)
         K = eye + share * (SS - eye)
-        L = cholesky(K)
+        _, R = cholesky_and_inverse(K)
         b = solve_triangular(S, m, lower=True)
-        half = solve_triangular(L, S.T, lower=True)
-        solved = solve_triangular(L, solve_triangular(L, b, lower=True), lower=True, trans=1)
+        solved = R.T @ (R @ b)
         # log Φ(q) - log Φ(p) = ½ |b|² + log |S|
         gained = 0.5 * b @ b + log_determinant(S) / 2.0
         # N D_a = -½ bᵀ((1 - ε) I + SᵀS) K⁻¹ b - N log|K| / 2a
         removed = -0.5 * b @ ((1.0 - share) * solved + SS @ solved)
         removed = removed - 0.5 * n * log_determinant_ratio(power, (SS - eye) / n)
-        return (1.0 - share) * (S @ solved), half, gained + removed
+        return (1.0 - share) * (S @ solved), R @ S.T, gained + removed
 
     mean, root, log_scale = jax.vmap(one)(q.mean, q.root, total)
     return TiedCavity(mean, root, jnp.sum(log_scale))

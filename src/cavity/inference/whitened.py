@@ -16,6 +16,7 @@ from cavity.inference.sites import AbstractSites
 from cavity.numerics.linalg import (
     cholesky_and_inverse,
     gram_lower,
+    gram_weighted,
     log_determinant,
     with_slopes,
 )
@@ -92,7 +93,7 @@ class Whitened(AbstractVariable):
         assert A is not None
         if A.ndim == 2:
             # Σ τ a aᵀ
-            P = jnp.stack([(A * t) @ A.T for t in precision.T])
+            P = jnp.stack([gram_weighted(A, t) for t in precision.T])
             h = (A @ shift).T
         else:
             flat = A.reshape(A.shape[0], -1)

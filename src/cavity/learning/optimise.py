@@ -12,6 +12,9 @@ T = TypeVar("T")
 INTERRUPTED = "interrupted; this is the best so far"
 # Iterations over which the mean decrease is judged.
 WINDOW = 10
+# Steps that L-BFGS remembers. Inducing inputs make hundreds of coordinates, and more memory takes
+# fewer iterations there: kin40k with 200 of them gets 12 nats further in 100 with 50 than with 20.
+MEMORY = 50
 # A slope below this has vanished, whatever the tolerance.
 VANISHED = 1e-6
 
@@ -181,7 +184,7 @@ def minimise(
             options={
                 "maxiter": max_iterations,
                 "maxfun": 4 * max_iterations,
-                "maxcor": 20,
+                "maxcor": MEMORY,
                 "ftol": 1e-13,
                 "gtol": VANISHED,
             },

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +24,7 @@ from cavity.learning.scales import (
 )
 from cavity.learning.stream import Stream
 from cavity.models.base import AbstractModel
-from cavity.numerics.compiled import compiled
+from cavity.numerics.compiled import Bound, compiled
 from cavity.numerics.linalg import escalate
 from cavity.numerics.powers import is_exactly
 from cavity.numerics.types import Array, Float, Scalar
@@ -75,6 +76,10 @@ class TiedObjective:
         self.first = np.concatenate([np.zeros(self.scale.size), np.asarray(flat_beliefs)])
         free = np.full((flat_beliefs.size, 2), [-np.inf, np.inf])
         self.bounds = np.concatenate([coordinate_bounds(start, self.maps, scales), free])
+        place = _Place(start, self.maps, self.origin, jnp.asarray(self.scale), fresh)
+        self.fixed = (place, self.densities, method, counts(data))
+        whole = None if isinstance(data, Stream) else data
+        self.bound = {name: Bound(fn, *self.fixed, whole) for name, fn in _PROGRAMS.items()}
         self.finite_value = True
         self.carries = False  # beliefs are coordinates
 
@@ -108,10 +113,8 @@ class TiedObjective:
         """Value in nats and gradient, from all rows; NaN where no jitter makes them finite."""
         return self.on_rows(x, self.data, 1.0)
 
-    def on_rows(
-        self, x: np.ndarray, part: Data | Stream, scale: float
-    ) -> tuple[float, np.ndarray]:
-        """Value and gradient from some rows that stand for all."""
+    def on_rows(self, x: np.ndarray, part: Any, scale: float) -> tuple[float, np.ndarray]:
+        """Value and gradient from some rows that stand for all: data, or numbers of rows."""
         level: float | None = self.jitter
         while level is not None:
             parts = self._value_and_grad(x, part, scale, level)
@@ -123,17 +126,20 @@ class TiedObjective:
         return np.nan, np.full(self.size, np.nan)
 
     def _value_and_grad(
-        self, x: np.ndarray, part: Data | Stream, scale: float, level: float
+        self, x: np.ndarray, part: Any, scale: float, level: float
     ) -> tuple[float, np.ndarray]:
         if isinstance(part, Stream):
             return self._averaged(x, part, level)
-        dtype = self.origin.dtype
-        fixed = (self.start, self.maps, self.densities, part, self.method)
-        numbers = (jnp.asarray(level, dtype), counts(self.data), jnp.asarray(scale, dtype))
-        place = (self._real(x), self.beliefs(x))
-        value, (slope, moves) = _value_and_grad(place, *fixed, *numbers)
-        parts = (np.asarray(slope, np.float64) * self.scale, np.asarray(ravel_pytree(moves)[0]))
-        return float(value), np.concatenate(parts)
+        value, slope = self._run(_VALUE, x, part, scale, level)
+        return float(value), np.array(slope, np.float64)
+
+    def _run(self, name: str, x: np.ndarray, part: Any, *numbers: float) -> Any:
+        """What a program gives at a point for all rows, data of their own, or numbers of rows."""
+        typed = [np.asarray(number, self.origin.dtype) for number in numbers]
+        if isinstance(part, Data) and part is not self.data:
+            of_part: Any = _OF_PART[name]
+            return of_part(*self.fixed, part, jnp.asarray(x), None, *map(jnp.asarray, typed))
+        return self.bound[name](x, None if part is self.data else part, *typed)
 
     def _averaged(self, x: np.ndarray, stream: Stream, level: float) -> tuple[float, np.ndarray]:
         """Value and gradient from all rows: the mean of the unbiased ones of its blocks."""
@@ -148,25 +154,19 @@ class TiedObjective:
 
     def step(self, x: np.ndarray, rows: Any) -> tuple[np.ndarray, float, np.ndarray]:
         """The point, after a natural step if asked for; value and slope of a minibatch there."""
-        data = self.data
-        part = some_rows(data, jnp.asarray(rows)) if isinstance(data, Data) else rows
-        scale = float(data.length) / part.rows.x.shape[0]
+        length = rows.rows.x.shape[0] if isinstance(rows, Data) else len(rows)
+        scale = float(self.data.length) / length
         if self.method.natural is None:
-            return x, *self.on_rows(x, part, scale)
-        x = self.natural(x, part, scale, self.method.natural)
-        value, slope = self.on_rows(x, part, scale)
+            return x, *self.on_rows(x, rows, scale)
+        x = self.natural(x, rows, scale, self.method.natural)
+        value, slope = self.on_rows(x, rows, scale)
         slope[self.scale.size :] = 0.0
         return x, value, slope
 
-    def natural(self, x: np.ndarray, part: Data, scale: float, step: float) -> np.ndarray:
+    def natural(self, x: np.ndarray, part: Any, scale: float, step: float) -> np.ndarray:
         """The point after a natural-gradient step of the beliefs."""
-        dtype = self.origin.dtype
-        numbers = (jnp.asarray(self.jitter, dtype), counts(self.data), jnp.asarray(scale, dtype))
-        fixed = (self.start, self.maps, part, self.method)
-        found = _natural(
-            self._real(x), self.beliefs(x), *fixed, *numbers, jnp.asarray(step, dtype)
-        )
-        return self.place(found, x)
+        found = self._run(_MOVE, x, part, scale, self.jitter, step)
+        return np.concatenate([x[: self.scale.size], np.asarray(found, np.float64)])
 
     def _real(self, x: np.ndarray) -> Array:
         moved = self.scale * x[: self.scale.size]
@@ -188,42 +188,66 @@ def counts(data: Data | Stream) -> Float[Array, " P"]:
     return jnp.maximum(jnp.sum(presence, axis=0), 1.0)
 
 
-@compiled
+class _Place(eqx.Module):
+    """What a point stands for."""
+
+    start: Any
+    maps: Any
+    origin: Array
+    scale: Array
+    beliefs: Beliefs
+
+    def __call__(self, x: Array) -> tuple[AbstractModel, Beliefs]:
+        """The model and the beliefs at a point."""
+        moved, rest = jnp.split(x, [self.scale.size])
+        real = self.origin + (self.scale * moved).astype(self.origin.dtype)
+        beliefs = ravel_pytree(self.beliefs)[1](rest.astype(self.origin.dtype))
+        return from_real(real, self.start, self.maps), beliefs
+
+
 def _value_and_grad(
-    place: tuple[Array, Beliefs],
-    start: AbstractModel,
-    maps: Any,
+    place: _Place,
     densities: Any,
-    data: Data,
     method: TiedPowerEP,
-    jitter: Scalar,
     total: Array,
+    data: Data,
+    x: Array,
+    index: Array | None,
     scale: Scalar,
-) -> tuple[Scalar, tuple[Array, Beliefs]]:
-    def loss(place: tuple[Array, Beliefs]) -> Scalar:
-        real, beliefs = place
-        model = from_real(real, start, maps)
-        graph = lay_out(model, data, method, jitter)
+    jitter: Scalar,
+) -> tuple[Scalar, Array]:
+    part = data if index is None else some_rows(data, index)
+
+    def loss(x: Array) -> Scalar:
+        model, beliefs = place(x)
+        graph = lay_out(model, part, method, jitter)
         return tied_energy(graph, beliefs, total, scale) - log_prior(model, densities)
 
-    return jax.value_and_grad(loss)(place)
+    return jax.value_and_grad(loss)(x)
 
 
-@compiled
 def _natural(
-    real: Array,
-    beliefs: Beliefs,
-    start: AbstractModel,
-    maps: Any,
-    data: Data,
+    place: _Place,
+    densities: Any,
     method: TiedPowerEP,
-    jitter: Scalar,
     total: Array,
+    data: Data,
+    x: Array,
+    index: Array | None,
     scale: Scalar,
+    jitter: Scalar,
     step: Scalar,
-) -> Beliefs:
-    graph = lay_out(from_real(real, start, maps), data, method, jitter)
-    return natural_step(graph, beliefs, total, scale, step)
+) -> Array:
+    part = data if index is None else some_rows(data, index)
+    model, beliefs = place(x)
+    graph = lay_out(model, part, method, jitter)
+    return ravel_pytree(natural_step(graph, beliefs, total, scale, step))[0]
+
+
+_VALUE, _MOVE = "value and slope", "natural step"
+_PROGRAMS = {_VALUE: _value_and_grad, _MOVE: _natural}
+# for rows that are not among the data of the objective
+_OF_PART = {name: compiled(fn) for name, fn in _PROGRAMS.items()}
 
 
 def settle_tied(

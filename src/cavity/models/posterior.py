@@ -23,8 +23,8 @@ from cavity.numerics.checks import (
     check_side_names,
 )
 from cavity.numerics.compiled import compiled
-from cavity.numerics.linalg import jittered
-from cavity.numerics.rows import padded_size
+from cavity.numerics.linalg import jittered, product_lower
+from cavity.numerics.rows import cached_size, map_over_rows, padded_size
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 
 # Values of one N x M matrix held at a time by predictions.
@@ -209,7 +209,7 @@ def _first(x: Any, rows: int) -> Any:
 
 @compiled
 def _moments(posterior: AbstractPosterior, X: Array) -> tuple[Array, Array]:
-    return posterior.moments(X)
+    return map_over_rows(posterior.moments, X, cached_size(X.shape[0]))
 
 
 @compiled
@@ -287,7 +287,8 @@ class FullPosterior(AbstractPosterior):
         kernel, mean_function = self._parts
         cross = kernel.cross(self.inputs, X)
         mean = cross.T @ self.weights + OutputMean(mean_function, self.outputs)(X)
-        var = kernel.diag(X)[:, None] - jnp.sum((self.root @ cross) ** 2, axis=1).T
+        half = jax.vmap(product_lower, (0, None))(self.root, cross)
+        var = kernel.diag(X)[:, None] - jnp.sum(half**2, axis=1).T
         if self.raised is not None:
             var = var + jnp.sum((self.raised @ cross) ** 2, axis=1).T
         var = jnp.maximum(var, 0.0)

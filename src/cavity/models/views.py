@@ -10,7 +10,7 @@ from cavity.inducing.base import AbstractInducing, Points, covariance
 from cavity.inference.graph import AbstractWhitenedView, Projection
 from cavity.inference.rows import Rows
 from cavity.kernels.base import AbstractKernel
-from cavity.numerics.linalg import cholesky_and_inverse, jittered
+from cavity.numerics.linalg import cholesky_and_inverse, jittered, product_lower
 from cavity.numerics.types import Array, Float, Scalar
 
 
@@ -49,7 +49,7 @@ class InducingView(AbstractWhitenedView):
 
     def project(self, rows: Rows) -> Projection:
         cross, variance, offset = self.covariances(rows)
-        A = self.root @ cross
+        A = product_lower(self.root, cross)
         if not rows.blocked:
             residual = jnp.maximum(variance - jnp.sum(A**2, axis=0), 0.0)
             return Projection(A, residual, offset)

@@ -5,6 +5,7 @@ added to the diagonal. A factorisation that fails gives NaN, never an exception;
 the computation sees the NaN and runs it again with more jitter, `escalate` at a time.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -98,6 +99,31 @@ def _with_slopes_jvp(primals: tuple, tangents: tuple) -> tuple[Scalar, Scalar]:
     value, slopes, _ = primals
     products = jax.tree.map(lambda slope, moved: jnp.sum(slope * moved), slopes, tangents[2])
     return value, sum(jax.tree.leaves(products), jnp.zeros_like(value))
+
+
+def gram_weighted(A: Float[Array, "M n"], weights: Float[Array, " n"]) -> Float[Array, "M M"]:
+    """A diag(weights) Aᵀ, of which one triangle is computed."""
+    size = A.shape[0]
+    if size <= WHOLE_INVERSE:
+        return (A * weights) @ A.T
+    half = size // 2
+    across = (A[half:] * weights) @ A[:half].T
+    first, last = gram_weighted(A[:half], weights), gram_weighted(A[half:], weights)
+    return jnp.block([[first, across.T], [across, last]])
+
+
+# Triangles up to this size are multiplied by as if they were full.
+WHOLE_PRODUCT, STRIPS = 512, 4
+
+
+def product_lower(R: Float[Array, "M M"], B: Float[Array, "M n"]) -> Float[Array, "M n"]:
+    """R B of a lower triangular matrix, without most of what its zeros would cost."""
+    size = R.shape[0]
+    if size <= WHOLE_PRODUCT:
+        return R @ B
+    ends = [size * i // STRIPS for i in range(STRIPS + 1)]
+    strips = [R[start:end, :end] @ B[:end] for start, end in pairwise(ends)]
+    return jnp.concatenate(strips)
 
 
 def gram_lower(R: Float[Array, "M M"]) -> Float[Array, "M M"]:

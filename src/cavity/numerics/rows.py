@@ -10,6 +10,8 @@ CHUNK = 2048
 WHOLE = 8192
 # Small tables are padded to this: compiling once costs more than all that is computed in vain.
 SMALLEST = 64
+# Rows at a time whose matrices stay in the processor's cache.
+CACHED = (1024, 512, 256, 128)
 
 
 def repeating_size(n: int) -> int:
@@ -38,6 +40,11 @@ def chunk_size(n: int, row_size: int = 1) -> int:
     if n * row_size <= WHOLE:
         return n
     return max(1 << (max(CHUNK // row_size, 1).bit_length() - 1), 1)
+
+
+def cached_size(n: int) -> int:
+    """Rows worked on at a time so that they stay in the cache, where the table can be cut so."""
+    return next((size for size in CACHED if n % size == 0), n)
 
 
 def split(rows: Any, chunk: int) -> Any:
