@@ -102,6 +102,23 @@ def test_nearly_equal_inducing_points(power):
     np.testing.assert_allclose(slope, by_ad, rtol=0, atol=1e-5 * np.abs(by_ad).max())
 
 
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_rows_that_are_inducing_points(power):
+    """What rounding leaves of their variance, on either side of zero, has no derivative of its own."""
+    own = {"points": X, "jitter": 1e-10}
+    value, slope = slopes(by_hand, Y, power, **own)
+    expected, by_ad = slopes(plain, Y, power, **own)
+    np.testing.assert_allclose(value, expected, rtol=1e-6)
+    np.testing.assert_allclose(slope, by_ad, rtol=0, atol=1e-4 * np.abs(by_ad).max())
+
+
+def test_single_precision_in_a_session_of_double():
+    start, rows = model(), [a.astype(np.float32) for a in (X, Y)]
+    for power in (0.0, 0.5):
+        found = cavity.fit(start, *rows, power=power, max_iterations=2)
+        assert found.posterior.marginals(rows[0]).mean.dtype == np.float32
+
+
 def test_what_is_fixed_is_not_differentiated():
     """Where only the noise is learned, there is no derivative in anything else."""
     data = prepare(X, Y, power=0.5)

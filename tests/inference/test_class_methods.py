@@ -125,8 +125,18 @@ GRADIENTS = {
     "Laplace": (model(likelihood=SOFTMAX), TIGHT_LAPLACE, 1.0),
     "Laplace, private": (model(private=True, likelihood=SOFTMAX), TIGHT_LAPLACE, 1.0),
     "factorised": (model(FEW), cavity.PowerEP(tolerance=1e-11, coupled=False), 1.0),
+    # averages over points: not stationary in the sites
+    "softmax": (model(likelihood=SOFTMAX), TIGHT_EP, 0.5),
+    "softmax, bound": (model(FEW, likelihood=SOFTMAX), TIGHT_EP, 0.0),
+    "factorised, averages": (model(), cavity.PowerEP(tolerance=1e-11, coupled=False), 0.5),
 }
-SLOW = {"sparse, bound", "factorised", "Laplace, private"}
+SLOW = {
+    "sparse, bound",
+    "factorised",
+    "Laplace, private",
+    "softmax, bound",
+    "factorised, averages",
+}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +158,10 @@ def test_jylanki_49_gradients(case):
 
 
 def test_averages_over_points_are_differentiated_through_marginals():
-    """Their curvature is not twice their slope in the variance: no stationary energy."""
+    """Their curvature is not twice their slope in the variance: no stationary energy.
+
+    What the sites themselves do is in `test_jylanki_49_gradients`.
+    """
     data = prepare(X, LABELS, power=0.5)
     start, method = as_dtype(model(likelihood=SOFTMAX), data), cavity.PowerEP()
     graph = lay_out(start, data, method, jnp.asarray(0.0))

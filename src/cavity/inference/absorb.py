@@ -85,7 +85,7 @@ def _forward(
     def part(rows: Rows) -> tuple[Messages, Array]:
         K, prior, offset = view.covariances(rows)
         A = product_lower(view.root, K)
-        residual = jnp.maximum(prior - jnp.sum(A**2, axis=0), 0.0)
+        residual = _left(prior, jnp.sum(A**2, axis=0), rows, power)
         projection = Projection(A, residual, offset)
         sites = exact_sites(rows, projection, noise, power)
         return variable.scatter(*sites, projection), A
@@ -133,7 +133,7 @@ def _absorbed_backward(
     flat = slope.shift.reshape(-1, view.root.shape[0])
     heard = total.shift.reshape(flat.shape)
     variance = eqx.filter_eval_shape(lambda r: noise(**r.columns), rows)
-    constant = is_exactly(power, 0.0) and rows.power is None and variance.ndim < 2
+    constant = _linear(rows, power) and variance.ndim < 2
     pull = _Pull(parts[0], parts[1], power, twice, flat, slope.log_scale, constant)
     (view_slope, noise_slope), own_gram = pull.over(rows, loadings, view.root)
     gram = jnp.sum(twice @ total.precision, axis=0) + flat.T @ heard
@@ -197,7 +197,8 @@ class _Pull(eqx.Module):
             q_slope, prior_slope, offset_slope, noise_slope = found
             if sides is not None:
                 moved = sum((Q @ A) * t for Q, t in zip(sides, tau.T, strict=True))
-                moved, gram = moved + (root.T @ self.shift.T) @ shift.T, jnp.zeros(())
+                moved = moved + (root.T @ self.shift.T) @ shift.T
+                gram = jnp.zeros((), root.dtype)
             else:
                 moved = sum(w * t for w, t in zip(W, tau.T, strict=True))
                 twice = 2.0 * q_slope
@@ -231,7 +232,22 @@ class _Pull(eqx.Module):
     def _sites(
         self, rows: Rows, q: Array, prior: Array, offset: Array, noise: Any
     ) -> tuple[Array, Array, Scalar]:
-        projection = Projection(None, jnp.maximum(prior - q, 0.0), offset)
+        projection = Projection(None, _left(prior, q, rows, self.power), offset)
         noise = eqx.combine(noise, self.noise[1])
         shift, precision, scale = exact_sites(rows, projection, noise, self.power)
         return shift, precision, jnp.sum(scale)
+
+
+def _linear(rows: Rows, power: Power) -> bool:
+    """Whether sites depend on the variance that is left in proportion: at power 0."""
+    return is_exactly(power, 0.0) and rows.power is None
+
+
+def _left(prior: Array, explained: Array, rows: Rows, power: Power) -> Array:
+    """The variance that is left, which rounding may put below zero.
+
+    At power 0 it stays there: the derivative of what is cut off would not be that of the sums
+    over rows that the backward pass takes.
+    """
+    left = prior - explained
+    return left if _linear(rows, power) else jnp.maximum(left, 0.0)

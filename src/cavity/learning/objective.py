@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.energy import Sites, empty_sites, energy
+from cavity.inference.implicit import by_way_of_sites, stationary
 from cavity.inference.methods import AbstractMethod, PowerEP
 from cavity.inference.sweep import sweep
 from cavity.learning.checkpoints import leaves, refilled
@@ -174,6 +175,9 @@ def _value_and_grad(
         found = empty_sites(graph) if sites is None else sites
         for _ in range(method.renewals if sites is not None else 0):
             found, _, _ = sweep(graph, found, 1.0)
-        return energy(graph, found, settled=method.renewals == 0) - log_prior(model, densities)
+        value = energy(graph, found, settled=method.renewals == 0) - log_prior(model, densities)
+        if sites is not None and method.renewals == 0 and not stationary(graph):
+            value = value + by_way_of_sites(graph, found)
+        return value
 
     return jax.value_and_grad(loss)(origin + move)

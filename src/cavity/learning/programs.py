@@ -46,7 +46,7 @@ def _program(fn: Callable[..., T]) -> Callable[..., T]:
 def no_sites(model: AbstractModel, data: Data, method: AbstractMethod) -> Sites | None:
     """Sites of precision zero; None where every factor is exact."""
     shapes = eqx.filter_eval_shape(
-        lambda: empty_sites(lay_out(model, data, method, jnp.zeros(())))
+        lambda: empty_sites(lay_out(model, data, method, jnp.zeros((), data.rows.y.dtype)))
     )
     if all(store is None for store in shapes):
         return None

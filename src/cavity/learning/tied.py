@@ -69,6 +69,7 @@ class TiedObjective:
         self.maps = bijections(start) if maps is None else maps
         self.densities = flat(start) if densities is None else densities
         self.origin = coordinates_of(start, self.maps)
+        self.dtype = data.rows.y.dtype
         scales = data.scales(start.likelihood)
         self.scale = np.asarray(coordinate_scales(start, self.maps, scales), np.float64)
         fresh = prior_beliefs(start, data.head) if beliefs is None else beliefs
@@ -102,7 +103,7 @@ class TiedObjective:
 
     def beliefs(self, x: np.ndarray) -> Beliefs:
         """The beliefs at a point."""
-        return self.unravel(jnp.asarray(x[self.scale.size :], self.origin.dtype))
+        return self.unravel(jnp.asarray(x[self.scale.size :], self.dtype))
 
     def place(self, beliefs: Beliefs, x: np.ndarray) -> np.ndarray:
         """The point with other beliefs."""
@@ -135,7 +136,7 @@ class TiedObjective:
 
     def _run(self, name: str, x: np.ndarray, part: Any, *numbers: float) -> Any:
         """What a program gives at a point for all rows, data of their own, or numbers of rows."""
-        typed = [np.asarray(number, self.origin.dtype) for number in numbers]
+        typed = [np.asarray(number, self.dtype) for number in numbers]
         if isinstance(part, Data) and part is not self.data:
             of_part: Any = _OF_PART[name]
             return of_part(*self.fixed, part, jnp.asarray(x), None, *map(jnp.asarray, typed))
@@ -201,7 +202,8 @@ class _Place(eqx.Module):
         """The model and the beliefs at a point."""
         moved, rest = jnp.split(x, [self.scale.size])
         real = self.origin + (self.scale * moved).astype(self.origin.dtype)
-        beliefs = ravel_pytree(self.beliefs)[1](rest.astype(self.origin.dtype))
+        flat_beliefs, unravel = ravel_pytree(self.beliefs)
+        beliefs = unravel(rest.astype(flat_beliefs.dtype))
         return from_real(real, self.start, self.maps), beliefs
 
 

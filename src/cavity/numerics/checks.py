@@ -67,13 +67,15 @@ def check_magnitude(name: str, array: Any, *, small: bool = True) -> None:
     """
     if isinstance(array, Tracer):
         return
-    largest = float(np.max(np.abs(np.asarray(array)), initial=0.0))
+    size = np.abs(np.asarray(array))
+    largest = float(np.max(size, initial=0.0))
     limit = float(np.finfo(array.dtype).max) ** (1 / 3)
     if largest > limit or (small and 0.0 < largest < 1.0 / limit):
         extreme = "large" if largest > limit else "small"
+        place = ", ".join(map(str, np.argwhere(size == largest)[0]))
         raise ValueError(
-            f"the largest entry of {name} is {largest:.1e}, too {extreme} to compute with; change "
-            "its units (for example, divide by the standard deviation)"
+            f"the largest entry of {name} is {largest:.1e}, too {extreme} to compute with (at index "
+            f"[{place}]); change its units (for example, divide by the standard deviation)"
         )
 
 
