@@ -224,7 +224,7 @@ USAGE = {
     FIT + "--method local_bound --likelihood poisson": "does not suit the likelihood 'poisson'",
     FIT + "--method laplace --likelihood laplace": "does not suit the likelihood 'laplace'",
     FIT + "--method local_bound --task classification": "likelihood 'bernoulli', only:",
-    FIT + "--method laplace --likelihood heteroscedastic": "only: bernoulli, beta",
+    FIT + "--method laplace --likelihood heteroscedastic": "only: beta, exponential",
     FIT + "--method tied --inducing full": "'tied' needs inducing points",
     FIT + "--mean median": "constant",
     FIT + "--power 1.5": "between 0 and 1",

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from tests.cli.conftest import people, run
-from tests.cli.test_fit import KEYS, METRICS
+from tests.cli.test_fit import KEYS, METRICS, interrupt_at
 
 FIT = "fit t.csv --target weight --out m.cavity --method mcmc"
 
@@ -79,6 +79,27 @@ def test_refusals(here, command, message):
     done = run(command)
     assert done.code == 2
     assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("iteration", "said"),
+    [
+        (6, "too few draws to keep; each chain has 0 after its warm-up, 50 are needed"),
+        pytest.param(96, "m.cavity holds the draws so far", marks=pytest.mark.slow),
+    ],
+    ids=["too few", "enough"],
+)
+def test_interrupted_draws(here, monkeypatch, capfd, iteration, said):
+    """Too few are not kept, and nothing says that they are."""
+    people().select("height", "weight").write_csv("t.csv")
+    interrupt_at(monkeypatch, iteration)
+    done = run(f"{FIT} --draws 80")
+    assert done.code == 130
+    assert said in done.err
+    assert (here / "m.cavity").exists() == ("holds" in said)
+    at_once = capfd.readouterr().err
+    assert "keeping the draws so far, if they are enough" in at_once
+    assert "best model" not in done.err + at_once
 
 
 def test_without_the_extra(here, monkeypatch):

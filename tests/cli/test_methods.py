@@ -80,6 +80,16 @@ def test_a_method_that_suits_not_what_the_table_asks_for(table):
     assert "logit" in text
 
 
+@pytest.mark.parametrize("asked", [(), ("--likelihood", "probit")])
+def test_a_method_that_suits_not_so_many_classes(here, asked):
+    pl.DataFrame({"x": range(9), "kind": ["a", "b", "c"] * 3}).write_csv("t.csv")
+    done = fit("--method", "laplace", *asked, target="kind")
+    assert done.code == 2
+    text = " ".join(done.err.replace("│", " ").split())
+    assert "the likelihood 'multinomial_probit' of 3 classes, only: softmax; give" in text
+    assert "--likelihood softmax, or leave --method out" in text
+
+
 @pytest.fixture
 def noisy(here):
     """A table with noise that grows along one of its inputs."""

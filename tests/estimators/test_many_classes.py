@@ -4,12 +4,14 @@ import functools
 import pickle
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, log_loss
 
 import cavity
+from cavity.interfaces.costs import in_order
 from tests.cli.conftest import here, run  # noqa: F401
 
 pytestmark = [pytest.mark.x32, pytest.mark.filterwarnings("ignore:.*not converged")]
@@ -108,6 +110,72 @@ def test_impossible_costs(costs):
         fitted().predict(NEW, costs=costs)
 
 
+def frames(classes):
+    """Costs, and frames of them in another order, by text, by position and of polars."""
+    costs = np.array([[0.0, 9.0, 2.0], [1.0, 0.0, 5.0], [7.0, 3.0, 0.0]])
+    rows, columns = [2, 0, 1], [1, 2, 0]
+    frame = pd.DataFrame(costs, classes, classes)
+    moved = frame.iloc[rows, columns]
+    names = [str(c) for c in classes]
+    text = pl.DataFrame({"true": names} | dict(zip(names, costs.T, strict=True)))
+    return costs, {
+        "in order": frame,
+        "another order": moved,
+        "columns alone": frame.iloc[:, columns],
+        "text": moved.rename(columns=str),
+        "unlabelled": pd.DataFrame(costs),
+        "polars": text[rows].select("true", *(names[i] for i in columns)),
+        "polars, unlabelled": pl.DataFrame(costs),
+        "list": costs.tolist(),
+    }
+
+
+@pytest.mark.parametrize(
+    "classes", [["ant", "bee", "cat"], [3, 7, 11], [0, 1, 2], [-1.0, 0.0, 1.0]]
+)
+@pytest.mark.parametrize("kind", frames(["a", "b", "c"])[1])
+def test_costs_are_taken_by_their_labels(classes, kind):
+    costs, given = frames(classes)
+    np.testing.assert_array_equal(in_order(given[kind], classes), costs)
+
+
+def test_costs_in_another_order_decide_alike():
+    model = fitted()
+    costs, given = frames(NAMES.tolist())
+    expected = model.predict(NEW, costs)
+    moved = given["another order"]
+    assert np.any(model.predict(NEW, moved.to_numpy()) != expected)
+    np.testing.assert_array_equal(model.predict(NEW, moved), expected)
+
+
+COSTS = np.ones((3, 3)) - np.eye(3)
+MISLABELLED = {
+    "a strange row": (pd.DataFrame(COSTS, ["ant", "bee", "dog"], NAMES), "rows .*'dog'"),
+    "a strange column": (pd.DataFrame(COSTS, NAMES, ["ant", "dog", "bee"]), "columns .*'dog'"),
+    "twice": (pd.DataFrame(COSTS, NAMES, ["ant", "ant", "bee"]), "columns .*'ant', 'ant', 'bee'"),
+    "rows without labels": (pd.DataFrame(COSTS, columns=NAMES), "rows .*they are 0, 1, 2"),
+    "a class too few": (
+        pd.DataFrame(COSTS[:2], NAMES[:2], NAMES),
+        "rows .*they are 'ant', 'bee'.",
+    ),
+    "polars without rows": (pl.DataFrame(COSTS, NAMES.tolist()), "rows .*they are 0.0, 1.0, 1.0"),
+}
+
+
+@pytest.mark.parametrize(("costs", "message"), MISLABELLED.values(), ids=MISLABELLED)
+def test_costs_of_other_classes(costs, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        fitted().predict(NEW, costs)
+    assert "the classes, each of them once: 'ant', 'bee', 'cat'" in str(caught.value)
+
+
+def test_a_frame_of_costs_that_are_no_numbers():
+    costs = pd.DataFrame([["0", "much", "1"]] * 3, NAMES, NAMES)
+    for given in (costs, pd.DataFrame(np.zeros((2, 2)))):
+        with pytest.raises(ValueError, match="costs must be finite numbers"):
+            fitted().predict(NEW, given)
+
+
 # --------------------------------------------------------------- likelihoods and methods
 
 WAYS = {
@@ -167,7 +235,11 @@ REFUSED = {
     "regression": ({"likelihood": "gaussian"}, "'gaussian' is for regression"),
     "binary": ({"likelihood": cavity.likelihoods.Bernoulli()}, "has 2 classes, the labels have 3"),
     "four": ({"likelihood": cavity.likelihoods.Softmax(4)}, "has 4 classes, the labels have 3"),
-    "laplace": ({"method": "laplace"}, "and Softmax; MultinomialProbit has 3"),
+    "laplace": ({"method": "laplace"}, r'has 3: use PowerEP\(\), or likelihood="softmax"$'),
+    "mean field": (
+        {"method": "mean_field", "likelihood": "robust_max"},
+        'one of the likelihoods "multinomial_probit", "softmax"$',
+    ),
     "sparse laplace": (
         {"method": "laplace", "likelihood": "softmax", "n_inducing": 8},
         "several classes is for the full GP",
@@ -207,7 +279,9 @@ def test_a_class_unseen_in_the_test_table():
     expected = accuracy_score(TRUTH[kept], model.predict(NEW[kept]))
     assert model.score(NEW[kept], TRUTH[kept]) == expected
     assert model.predict_proba(NEW[kept]).shape == (kept.sum(), 3)
-    with pytest.raises(ValueError, match=r"1 label .*'dog'.*classes are 'ant', 'bee', 'cat'"):
+    with pytest.raises(
+        ValueError, match=r"1 label that was not there .*'dog'.*classes are 'ant', 'bee', 'cat'"
+    ):
         model.score(NEW, np.where(np.arange(25) == 3, "dog", TRUTH))
 
 
@@ -280,7 +354,10 @@ def test_commands(here, options):  # noqa: F811
     model = cavity.GPClassifier(max_iterations=2, random_state=0, **settings).fit(X, Y)
     assert done.json["log_evidence"] == pytest.approx(model.log_evidence_, abs=1e-9)
 
-    assert "classification of kind: ant, bee, cat" in run("show", "m.cavity").out
+    text = run("show", "m.cavity").out
+    assert "classification of kind: ant, bee, cat" in text
+    assert "mean.0.value[ant] " in text
+    assert "mean.2.value[cat] " in text
     used = run("predict", "m.cavity", "test.csv", "--out", "p.csv", "--density", "--json")
     names = ["label", *(f"probability_{name}" for name in NAMES), "log_density"]
     assert used.json["columns"] == names
@@ -299,3 +376,4 @@ def test_commands(here, options):  # noqa: F811
     assert shown.code == 0, shown.err
     page = (here / "r.html").read_text()
     assert all(name in page for name in NAMES)
+    assert '<code>mean.1.value</code></th><td class="name">bee</td>' in page

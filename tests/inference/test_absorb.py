@@ -104,7 +104,7 @@ def test_nearly_equal_inducing_points(power):
 
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_rows_that_are_inducing_points(power):
-    """What rounding leaves of their variance, on either side of zero, has no derivative of its own."""
+    """What rounding leaves of their variance, above zero or below, has no slope of its own."""
     own = {"points": X, "jitter": 1e-10}
     value, slope = slopes(by_hand, Y, power, **own)
     expected, by_ad = slopes(plain, Y, power, **own)

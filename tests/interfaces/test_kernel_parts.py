@@ -7,7 +7,7 @@ from cavity import GP, kernels, means
 from cavity.interfaces.fitted import parameters
 from cavity.interfaces.kernel_parts import kernel_parts, parameter_rows, relevances
 from cavity.kernels import RBF, Linear, Matern32, Periodic, parse
-from cavity.likelihoods import Gaussian
+from cavity.likelihoods import Gaussian, MultinomialProbit
 
 COLUMNS = ("age", "bmi", "sex")
 
@@ -109,6 +109,20 @@ def test_rows_for_targets_of_different_scale():
     assert variances == [("y", 1.0), ("z", 100.0)]
     noise = [(r.place, r.value) for r in found if r.name == "likelihood.variance"]
     assert noise == [("y", 0.1), ("z", pytest.approx(20.0))]
+
+
+def test_rows_of_the_means_of_classes():
+    each = tuple(means.Linear(np.full(3, float(i)), i + 0.5) for i in range(3))
+    model = GP(RBF(), MultinomialProbit(3), mean=each)
+    values, classes = parameters(model, np.ones(1)), ("ant", "bee", "cat")
+    found = parameter_rows(model, values, COLUMNS, ("kind",), classes)
+    assert [r.place for r in found if r.name == "mean.1.weights"] == [
+        "bee, age",
+        "bee, bmi",
+        "bee, sex",
+    ]
+    assert [(r.place, r.value) for r in found if r.name == "mean.2.bias"] == [("cat", 2.5)]
+    assert [r.place for r in found if r.name == "kernel.variance"] == [""]
 
 
 def test_rows_of_a_linear_mean():

@@ -35,7 +35,7 @@ def contrasts(m, V, label):
 
 
 def test_jylanki_47_inner_log_mass_is_near_monte_carlo():
-    """jylanki 47: to 2 %; probabilities of all labels then sum to one."""
+    """jylanki 47: to 2 %, EP's own error at unit variances; closer in tests/inference."""
     m, V = cavities(dimension=4)
     random, size = np.random.default_rng(1), 400_000
     found = chances(MultinomialProbit(4), m, V)

@@ -1,8 +1,8 @@
 r"""What a change of the model does to the energy by way of its sites.
 
-Sites at a fixed point $\mathbf s = F(\mathbf s, \theta)$ of the sweeps change with the model. Where
-the energy is stationary in them that changes nothing. Where it is not, as of terms whose moments
-are averages over points,
+Sites at a fixed point $\mathbf s = F(\mathbf s, \theta)$ of the sweeps change with the model.
+Where the energy is stationary in them that changes nothing. Where it is not, as of terms whose
+moments are averages over points,
 
 $$\frac{d E}{d \theta} = \frac{\partial E}{\partial \theta} + \boldsymbol\lambda^\top
 \frac{\partial F}{\partial \theta}, \qquad

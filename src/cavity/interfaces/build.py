@@ -67,6 +67,7 @@ CLASSES: dict[str, Callable[[int], AbstractLikelihood]] = {
     "softmax": likelihoods.Softmax,
     "robust_max": likelihoods.RobustMax,
 }
+MANY = ("multinomial_probit", "softmax", "robust_max")  # each of them once, by its own name
 ESTIMATORS = {"regression": "GPRegressor", "classification": "GPClassifier"}
 METHODS = {
     "power_ep": PowerEP,
@@ -156,7 +157,7 @@ def check_method(
         ImportError: for draws, where the extra is not installed.
     """
     found = build_method(method)
-    found.check(likelihood)
+    _check_suits(found, likelihood)
     if isinstance(found, MCMC):
         blackjax()
         if not (n_inducing is None or isinstance(n_inducing, str)) or not isinstance(
@@ -178,6 +179,34 @@ def check_method(
         raise ValueError("with the method 'tied' all rows share one site: leave block_size=None")
     if np.ndim(power):
         raise ValueError("the method 'tied' has one power for all rows: give one number")
+
+
+def _check_suits(method: AbstractMethod, likelihood: AbstractLikelihood) -> None:
+    """Refuses a method that the likelihood does not suit, naming those that would."""
+    labels = likelihood.support is Support.LABELS
+    task, classes = ("classification", likelihood.classes) if labels else ("regression", 2)
+    try:
+        method.check(likelihood)
+    except ValueError as error:
+        names = suited(method, task, classes)
+        if isinstance(method, PowerEP) or not names:
+            raise  # Power EP takes them all, but another of its settings is in the way
+        listed = ", ".join(f'"{name}"' for name in names)
+        remedy = f"likelihood={listed}" if len(names) == 1 else f"one of the likelihoods {listed}"
+        raise ValueError(f"{error}, or {remedy}") from None
+
+
+def suited(method: AbstractMethod, task: str, classes: int = 2) -> list[str]:
+    """The names of a task's likelihoods, of so many classes, that a method works with, sorted."""
+
+    def suits(name: str) -> bool:
+        try:
+            method.check(LIKELIHOODS[task][name]() if classes <= 2 else CLASSES[name](classes))
+        except ValueError:
+            return False
+        return True
+
+    return sorted(filter(suits, LIKELIHOODS[task] if classes <= 2 else MANY))
 
 
 def build_likelihood(likelihood: Any, task: str, classes: int = 2) -> AbstractLikelihood:

@@ -8,6 +8,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
+from cavity.interfaces.costs import in_order
 from cavity.interfaces.estimators import AbstractEstimator
 from cavity.interfaces.predictions import class_log_probabilities, decided
 from cavity.likelihoods.ordinal import OrdinalProbit
@@ -149,17 +150,20 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
 
         Args:
             X: inputs, (n, D).
-            costs: cost of predicting class j where class i is true, (C, C), in the order of
-                `classes_`; None for the likeliest class.
+            costs: cost of predicting class j where class i is true, (C, C): an array in the
+                order of `classes_`; or a data frame in any order, whose columns are named by
+                the class predicted, and whose index, of a polars frame its first column, holds
+                the true ones. None for the likeliest class.
 
         Returns:
             Labels, (n,).
 
         Raises:
-            ValueError: for unusable inputs or costs.
+            ValueError: for unusable inputs or costs, and for frames of costs whose rows or
+                columns are not the classes, each of them once.
         """
         found = self.predict_log_proba(X)
-        return self.classes_[decided(found, costs)]
+        return self.classes_[decided(found, in_order(costs, self.classes_.tolist()))]
 
     def predict_proba(self, X):
         """The probability of each class, the uncertainty of the function included.
@@ -270,8 +274,9 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         known = {label: i for i, label in enumerate(self.classes_.tolist())}
         strange = sorted({repr(label) for label in given.tolist() if label not in known})
         if strange:
+            were = "was" if len(strange) == 1 else "were"
             raise ValueError(
-                f"y has {counted(len(strange), 'label')} that were not there in fitting "
+                f"y has {counted(len(strange), 'label')} that {were} not there in fitting "
                 f"({', '.join(strange[:NAMED])}); the classes are {_named(self.classes_)}"
             )
         return np.array([known[label] for label in given.tolist()], dtype=int)

@@ -106,8 +106,9 @@ def _read_whole(session: Session, request: Any) -> Tables:
     drop = request.drop_missing
     if task == "classification":
         schema, train = encode_classes(table, schema, drop_missing=drop)
-        likelihood = extended(likelihood, len(schema.targets[0].categories))
-        check_method(request.method, likelihood)
+        count = len(schema.targets[0].categories)
+        likelihood = extended(likelihood, count)
+        check_method(request.method, likelihood, count)
     else:
         check_method(request.method, likelihood)
         train = encode(table, schema, drop_missing=drop)
@@ -188,7 +189,7 @@ def _read_long(session: Session, request: Any, rows: int) -> Tables:
         check_classes(schema, spool.rows)
         spool.recode()
         likelihood = extended(likelihood, len(schema.targets[0].categories))
-    check_method(request.method, likelihood)
+    check_method(request.method, likelihood, len(schema.targets[0].categories))
     count = spool.tally
     assert count is not None
     moments = (spool.rows, count.mean, count.var)

@@ -60,6 +60,8 @@ ESTIMATORS: dict[str, Callable[..., Any]] = {
     "classification": GPClassifier,
 }
 MINIBATCH = 1_000  # rows of a minibatch of a long table
+# What Ctrl-C keeps of a fit by draws.
+DRAWS_SO_FAR = "the draws so far, if they are enough for a model"
 WORTH_SAYING = 10.0  # seconds of an estimate from which on it is printed
 
 
@@ -201,7 +203,8 @@ def fit_table(session: Session, request: Request) -> Outcome:
         fitted.save(request.out)
     message = fitted.record["message"]
     if interrupted:
-        session.note(f"interrupted; {request.out} holds the best model so far")
+        held = "the draws" if request.method == "mcmc" else "the best model"
+        session.note(f"interrupted; {request.out} holds {held} so far")
         if kept is not None:
             session.note("the same command with --resume goes on from here")
     elif not fitted.record["converged"]:
@@ -240,7 +243,8 @@ def fit_model(
     y = train.y[:, 0] if train.y.shape[1] == 1 else train.y
     side = train.side if spool is None else train.side | {"batches": tables.batches}
     line = progress(evidence=request.method != "mcmc", spool=spool)
-    with patient_interrupts() as interrupted, line as show, warnings.catch_warnings():
+    keeping = DRAWS_SO_FAR if request.method == "mcmc" else "the best model so far"
+    with patient_interrupts(keeping) as interrupted, line as show, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is said in our own way
 
         begun: list[int] = []  # before the first iteration there is no model to keep

@@ -63,8 +63,8 @@ def run(command: str, work: Callable[[Session], Outcome], *, as_json: bool) -> N
     session = Session(command, time.perf_counter())
     try:
         outcome = work(session)
-    except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
+    except KeyboardInterrupt as error:
+        typer.echo(": ".join(["interrupted", *filter(None, [str(error)])]), err=True)
         raise typer.Exit(INTERRUPTED) from None
     except (DataError, StorageError) as error:
         _fail(session, error.kind, str(error), as_json=as_json)
@@ -135,8 +135,11 @@ def refuse_overwriting(out: str, **inputs: str | None) -> None:
 
 
 @contextlib.contextmanager
-def patient_interrupts() -> Iterator[Callable[[], bool]]:
+def patient_interrupts(keeping: str) -> Iterator[Callable[[], bool]]:
     """Lets the first Ctrl-C wait; the second interrupts as usual.
+
+    Args:
+        keeping: what the first one keeps, to be said.
 
     Yields:
         Whether there was one.
@@ -148,7 +151,7 @@ def patient_interrupts() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         pressed.append(number)
         # buffered streams must not be written to from within a signal
-        os.write(2, b"\ninterrupted: keeping the best model so far (again to stop at once)\n")
+        os.write(2, f"\ninterrupted: keeping {keeping} (again to stop at once)\n".encode())
 
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

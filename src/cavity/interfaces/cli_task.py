@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.interfaces.build import LIKELIHOODS, METHODS
+from cavity.interfaces.build import LIKELIHOODS, build_method, suited
 from cavity.interfaces.cli_session import usage
 from cavity.interfaces.errors import DataError
 from cavity.interfaces.schema import Column, Encoded, Schema, encode, with_classes
@@ -69,25 +69,19 @@ def check_likelihood(
         raise usage("--exposure-column", f"exposures are for counts ({known}), not {found}")
 
 
-def check_method(method: str, likelihood: str) -> None:
-    """A usage error for a method that does not suit a likelihood."""
-
-    def trouble(name: str) -> str | None:
-        make = next(names[name] for names in LIKELIHOODS.values() if name in names)
-        try:
-            METHODS[method]().check(make())
-        except ValueError as error:
-            return str(error)
-        return None
-
-    if trouble(likelihood) is not None:
-        every = dict.fromkeys(name for names in LIKELIHOODS.values() for name in names)
-        suited = ", ".join(sorted(name for name in every if trouble(name) is None))
-        raise usage(
-            "--method",
-            f"'{method}' does not suit the likelihood '{likelihood}', only: {suited}; give one of "
-            "them with --likelihood, or leave --method out",
-        )
+def check_method(method: str, likelihood: str, classes: int = 2) -> None:
+    """A usage error for a method that does not suit a likelihood of so many classes."""
+    task = next(task for task, names in LIKELIHOODS.items() if likelihood in names)
+    known = suited(build_method(method), task, classes)
+    if likelihood in known:
+        return
+    of = f" of {classes} classes" if classes > 2 else ""
+    remedy = f"give --likelihood {known[0]}" if len(known) == 1 else "give one with --likelihood"
+    raise usage(
+        "--method",
+        f"'{method}' does not suit the likelihood '{likelihood}'{of}, only: {', '.join(known)}; "
+        f"{remedy}, or leave --method out",
+    )
 
 
 def _only_task(likelihood: str) -> str | None:

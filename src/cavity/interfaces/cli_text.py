@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cavity.interfaces.fitted import Fitted
+from cavity.interfaces.kernel_parts import class_of
 from cavity.numerics.words import counted
 
 MOST_LINES = 30  # of one parameter with a value per input
@@ -37,7 +38,7 @@ def describe_fit(fitted: Fitted) -> str:
     parts = [aligned(rows), "parameters, in the units of the data:", _parameters(fitted)]
     if "mcmc" in record:
         parts[1] = f"medians of the {parts[1]}"
-        parts += ["draws:", describe_draws(record["mcmc"])]
+        parts += ["draws:", describe_draws(record["mcmc"], fitted.classes)]
     if record["test"] is not None:
         parts += ["on the test table:", describe_metrics(record["test"])]
     return "\n\n".join(parts)
@@ -47,13 +48,15 @@ def _evidence(value: float | None) -> str:
     return "not estimated from draws" if value is None else f"{value:.4f} nats"
 
 
-def describe_draws(draws: Mapping[str, Any]) -> str:
+def describe_draws(draws: Mapping[str, Any], classes: Sequence[str] = ()) -> str:
     """How the draws of each parameter are distributed, and how far they can be trusted."""
     names = ("mean", "sd", "low", "high")
     rows: list[tuple[str, ...]] = [("", "mean", "sd", "5 %", "95 %", "R-hat", "ESS")]
     for row in draws["parameters"]:
         numbers = (f"{row[k]:.4g}" for k in names)
-        rows.append((row["name"], *numbers, *_trust(row["rhat"], row["ess"])))
+        rows.append(
+            (_with_class(row["name"], classes), *numbers, *_trust(row["rhat"], row["ess"]))
+        )
     rows.append(
         ("worst, functions included", "", "", "", "", *_trust(draws["rhat"], draws["ess"]))
     )
@@ -73,8 +76,14 @@ def _parameters(fitted: Fitted) -> str:
         if per_input and 1 < len(features) <= MOST_LINES:
             rows += [(f"{name}[{f}]", _show(v)) for f, v in zip(features, array, strict=True)]
         else:
-            rows.append((name, _show(array)))
+            rows.append((_with_class(name, fitted.classes), _show(array)))
     return aligned(rows, indent="  ")
+
+
+def _with_class(name: str, classes: Sequence[str]) -> str:
+    """A parameter's name, and the class that it belongs to, if there is one."""
+    owner = class_of(name, classes)
+    return f"{name}[{owner}]" if owner else name
 
 
 def _show(value: Any) -> str:

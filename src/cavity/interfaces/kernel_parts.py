@@ -138,8 +138,25 @@ class ParameterRow(NamedTuple):
     units: str
 
 
+def class_of(name: str, classes: Sequence[str]) -> str:
+    """The class whose mean a parameter belongs to; nothing where it belongs to none.
+
+    Args:
+        name: dotted name of the parameter.
+        classes: names of the classes, none in a regression.
+    """
+    node, _, rest = name.partition(".")
+    place = rest.partition(".")[0]
+    own = node == "mean" and place.isdecimal() and int(place) < len(classes)
+    return classes[int(place)] if own else ""
+
+
 def parameter_rows(
-    model: Any, values: Mapping[str, Any], features: Sequence[str], targets: Sequence[str]
+    model: Any,
+    values: Mapping[str, Any],
+    features: Sequence[str],
+    targets: Sequence[str],
+    classes: Sequence[str] = (),
 ) -> list[ParameterRow]:
     """The learned parameters of a model, number by number, but for inducing points.
 
@@ -149,6 +166,7 @@ def parameter_rows(
             they may have a last one, of the targets.
         features: names of the input columns, in order.
         targets: names of the targets, in order.
+        classes: names of the classes, in order.
     """
     known = {}
     for part in kernel_parts(model.kernel, range(len(features))):
@@ -166,9 +184,8 @@ def parameter_rows(
     for name, value in values.items():
         if not name.startswith("inducing.") and domains.get(name) != FIXED:
             axes, unit = known.get(name, ([], Units()))
-            rows += _rows(
-                name, np.asarray(value, float), [*axes, list(targets)], _words(unit, output)
-            )
+            owner, every = class_of(name, classes), [*axes, list(targets)]
+            rows += _rows(name, np.asarray(value, float), owner, every, _words(unit, output))
     return rows
 
 
@@ -194,11 +211,11 @@ def _axes(array: np.ndarray, along: Mapping[int, Sequence[str]]) -> list[list[st
 
 
 def _rows(
-    name: str, value: np.ndarray, axes: list[list[str]], words: str
+    name: str, value: np.ndarray, owner: str, axes: list[list[str]], words: str
 ) -> Iterator[ParameterRow]:
     for index in np.ndindex(value.shape):
         found = [names[i] for names, i in zip(axes, index, strict=False) if i < len(names)]
-        place = ", ".join(filter(None, found))
+        place = ", ".join(filter(None, [owner, *found]))
         yield ParameterRow(name, place, float(value[index]), words)
 
 

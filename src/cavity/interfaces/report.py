@@ -16,7 +16,7 @@ from cavity.interfaces.explanations import METRICS
 from cavity.interfaces.figures import BANDS, Outcome, Picture, Shown
 from cavity.interfaces.files import reason, whole_file, why_not_writable
 from cavity.interfaces.fitted import Fitted
-from cavity.interfaces.kernel_parts import parameter_rows, relevances
+from cavity.interfaces.kernel_parts import class_of, parameter_rows, relevances
 from cavity.interfaces.outliers import Outliers, heavy_tailed, outliers
 from cavity.interfaces.predictions import predict_chances
 from cavity.interfaces.schema import Encoded
@@ -92,6 +92,7 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    environment.filters["class_of"] = class_of
     metrics = [section.metrics for section in sections if section.metrics]
     posterior = page.fitted.posterior
     return environment.get_template("report.html").render(
@@ -105,6 +106,7 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
             page.fitted.record["parameters"],
             page.fitted.schema.features,
             page.fitted.targets,
+            page.fitted.classes,
         ),
         known_noise=posterior.known_noise,
         average=average_metrics(metrics) if metrics else {},

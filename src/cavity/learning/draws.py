@@ -243,7 +243,11 @@ class _Run:
     done: int = 0
 
     def all(self, states: list[State], key: Array) -> bool:
-        """Runs to the end; whether it was interrupted after enough draws."""
+        """Runs to the end; whether it was interrupted after enough draws.
+
+        Raises:
+            KeyboardInterrupt: for an interrupt before that, saying how many there are.
+        """
         method = self.method
         stages, ends = schedule(method.warmup, method.draws)
         length = -(-len(stages) // REPORTS)
@@ -266,8 +270,12 @@ class _Run:
                 self._report(began, len(stages))
         except KeyboardInterrupt:
             made = self.done - method.warmup
-            if made < LEAST_DRAWS or made * method.chains < method.keep:
-                raise
+            least = max(LEAST_DRAWS, -(-method.keep // method.chains))
+            if made < least:
+                raise KeyboardInterrupt(
+                    f"too few draws to keep; each chain has {max(made, 0)} after its warm-up, "
+                    f"{least} are needed"
+                ) from None
             return True
         return False
 

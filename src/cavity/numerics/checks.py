@@ -74,8 +74,8 @@ def check_magnitude(name: str, array: Any, *, small: bool = True) -> None:
         extreme = "large" if largest > limit else "small"
         place = ", ".join(map(str, np.argwhere(size == largest)[0]))
         raise ValueError(
-            f"the largest entry of {name} is {largest:.1e}, too {extreme} to compute with (at index "
-            f"[{place}]); change its units (for example, divide by the standard deviation)"
+            f"the largest entry of {name} is {largest:.1e}, too {extreme} to compute with (at "
+            f"index [{place}]); change its units (for example, divide by the standard deviation)"
         )
 
 
