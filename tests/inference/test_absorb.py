@@ -84,7 +84,7 @@ def test_messages_and_their_derivatives(case, power):
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_several_chunks_kept_or_computed_anew(power, kept, monkeypatch):
     monkeypatch.setattr("cavity.numerics.rows.CACHED", (64, 32))
-    values = {"all": absorb.KEPT, "some": len(Z) * 32, "none": 0}
+    values = {"all": absorb.KEPT, "some": 2 * 64 * len(Z), "none": 0}  # of five chunks
     monkeypatch.setattr(absorb, "KEPT", values[kept])
     _, found = slopes(by_hand, Y, power)
     _, by_ad = slopes(plain, Y, power)
