@@ -85,6 +85,14 @@ def test_jylanki_46_incremental_and_full_inner_loops_share_fixed_points():
 
 
 @pytest.mark.parametrize("private", [False, True])
+def test_jylanki_c9_incremental_needs_hardly_more_outer_iterations(private):
+    """Jylanki C9: one inner sweep for each outer one is as good as inner convergence."""
+    full, incremental = nested(private), nested(private, incremental=True)
+    assert full.outer > 5
+    assert incremental.outer <= 1.5 * full.outer
+
+
+@pytest.mark.parametrize("private", [False, True])
 def test_power_one_is_nested_ep(private):
     """jylanki S72 to S78: one flat EP with u is nested EP."""
     assert_same(inferred(private=private), nested(private))

@@ -52,7 +52,7 @@ def test_the_posterior_is_that_of_the_best_value():
     inputs = np.sort(random.uniform(0.0, 6.0, (30, 1)), 0)
     outputs = np.sin(1.3 * inputs[:, 0]) + 0.1 * random.standard_normal(30)
     outputs[[4, 15, 22]] += [3.0, -2.0, 4.0]
-    model = cavity.GP(cavity.kernels.RBF(1.0, [1.0]), cavity.likelihoods.StudentT(0.2, 4.0))
+    model = cavity.GP(cavity.kernels.RBF(2.0, [1.0]), cavity.likelihoods.StudentT(0.2, 4.0))
     found = cavity.fit(model, inputs, outputs, method=cavity.Laplace())
     np.testing.assert_allclose(found.objective, min(found.history), atol=1e-4)
     # a fold in the mode ends the search on a slope, which is no minimum

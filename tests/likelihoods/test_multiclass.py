@@ -160,15 +160,34 @@ def test_derivatives_of_the_largest():
     """In each mean, at any variances, by differentiation."""
     m, v, y = jnp.asarray(F), jnp.asarray(VAR), jnp.asarray(LABELS)
     found = jax.jit(largest)(m, v, y)
-    total = lambda m: jnp.sum(log_largest(m, v, y))  # noqa: E731
     assert_close(found.log_mean, jax.jit(log_largest)(m, v, y))
-    assert_close(found.slope, jax.jit(jax.grad(total))(m), "quadrature", scale=1.0)
     step = 1e-5
+    in_mean, in_var = jax.grad(lambda m, v: jnp.sum(log_largest(m, v, y)), (0, 1))(m, v)
     for j in range(C):
         along = np.zeros((C, 6))
         along[j] = step
-        up, down = (jax.jit(largest)(m + s * along, v, y).slope[j] for s in (1.0, -1.0))
-        assert_close(found.curvature[j], (up - down) / (2.0 * step), "gradient", scale=1.0)
+        up, down = (jax.jit(largest)(m + s * along, v, y) for s in (1.0, -1.0))
+        slope = (up.log_mean - down.log_mean) / (2.0 * step)
+        assert_close(found.slope[j], slope, "gradient", scale=1.0)
+        assert_close(in_mean[j], slope, "gradient", scale=1.0)
+        bend = (up.slope[j] - down.slope[j]) / (2.0 * step)
+        assert_close(found.curvature[j], bend, "gradient", scale=1.0)
+        up, down = (jax.jit(log_largest)(m, v + s * along, y) for s in (1.0, -1.0))
+        assert_close(in_var[j], (up - down) / (2.0 * step), "gradient", scale=1.0)
+
+
+@pytest.mark.parametrize("classes", [3, 10, 30])
+def test_many_classes_under_equal_noise(classes):
+    """As many nodes as many classes need, also for a label far behind all others."""
+    r = np.random.default_rng(classes)
+    for gap in (0.0, -4.0, -12.0):
+        f = r.standard_normal(classes)
+        f[1] += gap
+        found = MultinomialProbit(classes).log_prob(jnp.asarray(f)[:, None], jnp.array([1.0]))
+        x = np.linspace(f[1] - 25.0, f[1] + 25.0, 20_001)
+        rest = stats.norm.logcdf(x - np.delete(f, 1)[:, None]).sum(axis=0)
+        expected = logsumexp(stats.norm.logpdf(x, f[1]) + rest) + np.log(x[1] - x[0])
+        assert_close(found[0], expected, "factorised")
 
 
 # --------------------------------------------------------------------------- power means

@@ -18,13 +18,17 @@ SETTLED = 1e-12
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """Where the iteration ended: moments (C, N) and (C, N, C, N), scalar sites (N, C - 1)."""
+    """Where the iteration ended: moments (C, N) and (C, N, C, N), scalar sites (N, C - 1).
+
+    `outer` is the number of outer iterations, where they were counted.
+    """
 
     log_evidence: float
     mean: np.ndarray
     cov: np.ndarray
     alpha: np.ndarray
     beta: np.ndarray
+    outer: int = 0
 
     def rows(self):
         """Covariances between the classes of each row, (N, C, C)."""
@@ -159,7 +163,9 @@ def nested_ep(K, y, *, incremental=False, damping=0.7, sweeps=400):
     prior, b = block_diag(*K), _directions(y, classes)
     alpha = beta = np.zeros((count, classes - 1))
     shape = (classes, count, classes, count)
-    for _ in range(sweeps):
+    outer = 0
+    while outer < sweeps:
+        outer += 1
         T, nu = site_blocks(alpha, beta, y, classes)
         mean, cov, volume = _outer_posterior(prior, T, nu)
         m = mean.reshape(classes, count).T
@@ -179,7 +185,7 @@ def nested_ep(K, y, *, incremental=False, damping=0.7, sweeps=400):
         raise RuntimeError("nested EP did not converge")
     scales = inner_log_mass(m_c, V_c, y)[0] + _potential(m_c, V_c) - _potential(m, V)
     value = -0.5 * volume + 0.5 * mean @ nu.T.ravel() + scales.sum()
-    return Solution(value, m.T, cov.reshape(shape), alpha, beta)
+    return Solution(value, m.T, cov.reshape(shape), alpha, beta, outer)
 
 
 def left_out_log_chance(solution, y):

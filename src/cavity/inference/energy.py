@@ -327,7 +327,7 @@ def _log_scales(
     def part_sum(part: tuple[Rows, tuple[AbstractSites, ...], Any]) -> Array:
         rows, sites, given = part
         views = seen(factor, rows, q, sites, given)
-        if settled and factor.term.stationary:
+        if settled and factor.stationary:
             views = tuple(_still(view) for view in views)
         faced, proper = faces(factor, rows, sites, views)
         log_mean = factor.term.log_mean(faced, rows, factor.row_power(rows))

@@ -198,6 +198,11 @@ class SiteFactor(eqx.Module):
         """The power of the sites, which is what a cavity leaves out of them."""
         return self.row_power(rows) if self.sight is Sight.CAVITY else 0.0
 
+    @property
+    def stationary(self) -> bool:
+        """Whether at a fixed point the energy is stationary in the marginals."""
+        return self.term.stationary(self.row_power(self.rows))
+
     def visible(self, mean: Array, var: Array) -> tuple[Array, Array]:
         """What of a belief's marginals the sites and the term see."""
         return mean, jnp.zeros_like(var) if self.sight is Sight.POINT else var

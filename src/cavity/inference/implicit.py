@@ -29,7 +29,7 @@ RELATIVE, DIRECTIONS, RESTARTS = 1e-8, 20, 3
 
 def stationary(graph: Graph) -> bool:
     """Whether the energy of every factor is stationary in its sites at a fixed point."""
-    return all(f.term.stationary for f in graph.factors if isinstance(f, SiteFactor))
+    return all(f.stationary for f in graph.factors if isinstance(f, SiteFactor))
 
 
 def by_way_of_sites(graph: Graph, sites: Sites) -> Scalar:

@@ -76,8 +76,7 @@ class AbstractTerm(eqx.Module):
         """The number of functions that one site is on; 0 for a site on each."""
         return 0
 
-    @property
-    def stationary(self) -> bool:
+    def stationary(self, power: Power) -> bool:
         """Whether at a fixed point the energy is stationary in the marginals."""
         return True
 
@@ -101,10 +100,9 @@ class PowerMean(AbstractTerm):
 
     likelihood: AbstractLikelihood
 
-    @property
-    def stationary(self) -> bool:
+    def stationary(self, power: Power) -> bool:
         # an average over points has a curvature that is not twice its slope in the variance
-        return not self.likelihood.sampled
+        return not self.likelihood.sampled(power)
 
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
         mean, var = _stacked(latents)

@@ -108,6 +108,23 @@ class _Search:
             self.best, self.x, self.slope = value, point.copy(), gradient
         return value, gradient
 
+    def scaled(
+        self, x: np.ndarray
+    ) -> tuple[Callable[[np.ndarray], tuple[float, np.ndarray]], float]:
+        """`evaluate` in units of the slope at x, so that a first step has length one; that unit.
+
+        Where all coordinates have two bounds L-BFGS-B steps by the whole gradient at first, which
+        leads to the bounds.
+        """
+        first = self.evaluate(x)
+        unit = max(float(np.linalg.norm(first[1])), 1.0)
+
+        def fn(point: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = first if np.array_equal(point, x) else self.evaluate(point)
+            return value / unit, gradient / unit
+
+        return fn, unit
+
     def after(self, _: np.ndarray) -> None:
         """Records an iteration, and stops where the last ones gained next to nothing."""
         self.history.append(self.best)
@@ -175,8 +192,9 @@ def minimise(
             search.evaluate(x)
             message = "nothing to learn" if x.size == 0 else "nothing learned, as asked for"
             return search.minimum(message, converged=True)
+        scaled, unit = search.scaled(x)
         found = optimize.minimize(
-            search.evaluate,
+            scaled,
             x,
             jac=True,
             method="L-BFGS-B",
@@ -187,7 +205,7 @@ def minimise(
                 "maxfun": 4 * max_iterations,
                 "maxcor": min(max(x.size // SHARE, FEWEST), MOST),
                 "ftol": 1e-13,
-                "gtol": VANISHED,
+                "gtol": VANISHED / unit,
             },
         )
     except KeyboardInterrupt:

@@ -55,7 +55,6 @@ class AbstractLikelihood(eqx.Module):
             negative precisions.
         smooth: whether the log density has two derivatives in f everywhere.
         couples: whether inference may leave several latent functions dependent.
-        sampled: whether moments are averages over points, whose curvature may have any sign.
         mixes_scales: whether the density is a mixture of Gaussians about f over their variance,
             which `draw_variance` then draws.
     """
@@ -65,7 +64,6 @@ class AbstractLikelihood(eqx.Module):
     log_concave: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
     couples: ClassVar[bool] = False
-    sampled: ClassVar[bool] = False
     mixes_scales: ClassVar[bool] = False
 
     @property
@@ -75,6 +73,10 @@ class AbstractLikelihood(eqx.Module):
         With several, means and variances of f have them along a first axis.
         """
         return 1
+
+    def sampled(self, power: Power) -> bool:
+        """Whether moments are averages over points, whose curvature may have any sign."""
+        return False
 
     def __str__(self) -> str:
         return table(self)

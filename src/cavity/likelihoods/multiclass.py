@@ -12,7 +12,7 @@ from jax.scipy.special import logsumexp
 from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
 from cavity.likelihoods.predictive import ClassPredictive, Side, class_predictive
 from cavity.likelihoods.support import Support
-from cavity.numerics.largest import FEW, largest, log_largest, one_hot
+from cavity.numerics.largest import largest, log_first, log_largest, one_hot
 from cavity.numerics.orthant import log_orthant
 from cavity.numerics.powers import Power, is_exactly
 from cavity.numerics.quadrature import Tilted, normal_points
@@ -130,7 +130,6 @@ class MultinomialProbit(AbstractClasses):
 
     support: ClassVar[Support] = Support.LABELS
     log_concave: ClassVar[bool] = True
-    sampled: ClassVar[bool] = True
     couples: ClassVar[bool] = True
 
     def __init__(self, n_classes: Any):
@@ -139,10 +138,13 @@ class MultinomialProbit(AbstractClasses):
     def log_prob(
         self, f: Float[Array, "C ..."], y: Float[Array, "..."], **side: Any
     ) -> Float[Array, "..."]:
-        return log_largest(f, jnp.ones_like(f), y, nodes=FEW)
+        return log_first(f, y)
+
+    def sampled(self, power: Power) -> bool:
+        return not is_exactly(power, 1.0)
 
     def derivatives(self, f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Tilted:
-        return largest(f, jnp.ones_like(f), y, nodes=FEW)
+        return largest(f, None, y)
 
     def log_power_mean(
         self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
@@ -197,7 +199,6 @@ class Softmax(AbstractClasses):
 
     support: ClassVar[Support] = Support.LABELS
     log_concave: ClassVar[bool] = True
-    sampled: ClassVar[bool] = True
 
     def __init__(self, n_classes: Any):
         self.n_classes = checked_classes(n_classes)
@@ -206,6 +207,9 @@ class Softmax(AbstractClasses):
         self, f: Float[Array, "C ..."], y: Float[Array, "..."], **side: Any
     ) -> Float[Array, "..."]:
         return _chosen(f, y) - logsumexp(f, axis=0)
+
+    def sampled(self, power: Power) -> bool:
+        return True
 
     def derivatives(self, f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Tilted:
         shares = jax.nn.softmax(f, axis=0)

@@ -120,7 +120,7 @@ class GP(AbstractModel):
             return class_graph(self, rows, **laid)
         variables, edges = [], []
         for i, part in enumerate(self.latents):
-            variable, view = part._laid_out(rows, jitter, method)
+            variable, view = part._laid_out(rows, jitter, method, power)
             variables.append(variable)
             edges.append(Edge(i, view))
         size = rows.x.shape[0] if full else chunk
@@ -133,7 +133,7 @@ class GP(AbstractModel):
         return Graph(tuple(variables), (factor,))
 
     def _laid_out(
-        self, rows: Rows, jitter: float | Scalar, method: AbstractMethod
+        self, rows: Rows, jitter: float | Scalar, method: AbstractMethod, power: Power
     ) -> tuple[AbstractVariable, AbstractView]:
         """The variable of one latent function, and how rows see it."""
         kernel: Any = self.kernel
@@ -141,7 +141,7 @@ class GP(AbstractModel):
         mean = OutputMean(one, rows.y.shape[-1])
         if self.inducing is None:
             prior = jittered(kernel.cross(rows.x, rows.x), jitter, kernel.diag(rows.x))
-            signed = self.likelihood.log_concave and not self.likelihood.sampled
+            signed = self.likelihood.log_concave and not self.likelihood.sampled(power)
             mixed = not (signed or method.convex)
             return Correlated(prior, mixed), Identity(mean)
         view = inducing_view(kernel, self.inducing, mean, jitter)

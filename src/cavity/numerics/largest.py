@@ -1,32 +1,32 @@
 """Which of several independent Gaussians is the largest."""
 
+import math
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import logsumexp
 
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.quadrature import Tilted
-from cavity.numerics.special import log_ndtr, log_ndtr_derivatives
-from cavity.numerics.types import Array, Float
+from cavity.numerics.special import log_ndtr_derivatives
+from cavity.numerics.types import Array, Float, Scalar
 
-# Nodes of the integral over one of the values, how far they reach in its deviations, and how many
-# do where all variances are equal.
-NODES, REACH, FEW = 256, 9.0, 48
-# Nodes where a value is more than this many times as uncertain as another.
-MANY, STEEP = 4096, 8.0
-# Newton steps to where they are centred, and nodes worked on at a time.
-STEPS, TOGETHER = 15, 16
+# How far nodes of the integral over one of the values reach, in its deviations.
+REACH = 9.0
+# Nodes at least, and how many are worked on at a time.
+FEWEST, TOGETHER = 48, 16
+# The largest (spacing of nodes / width of the narrowest integrand)^2: errors of the trapezoidal
+# rule are next to exp(-2 pi^2 / FINE).
+FINE = 0.64
+# A variance counts as at least this share of the y-th: what is sharper would need ever more nodes.
+BLUNT = 1e-6
+# Newton steps to where they are centred.
+STEPS = 15
 
 
 def log_largest(
-    mean: Float[Array, "C ..."],
-    var: Float[Array, "C ..."],
-    y: Float[Array, "..."],
-    *,
-    nodes: int = NODES,
+    mean: Float[Array, "C ..."], var: Float[Array, "C ..."], y: Float[Array, "..."]
 ) -> Float[Array, "..."]:
     r"""Log probability that the y-th of independent Gaussians is the largest.
 
@@ -36,49 +36,71 @@ def log_largest(
     References:
         Jylanki (2013), S83.
     """
+    return _log_mean(mean, var, y)
 
-    def by(count: int) -> Array:
-        race = _race(mean, var, y, count)
-        values = jax.lax.map(race.log_integrand, race.nodes, batch_size=TOGETHER)
-        return logsumexp(values, axis=0) + race.log_step
 
-    return _as_finely_as_need_be(by, var, y, nodes)
+def log_first(f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
+    """`log_largest` where all variances are one."""
+    return _log_mean(f, None, y)
 
 
 def largest(
-    mean: Float[Array, "C ..."],
-    var: Float[Array, "C ..."],
-    y: Float[Array, "..."],
-    *,
-    nodes: int = NODES,
+    mean: Float[Array, "C ..."], var: Float[Array, "C ..."] | None, y: Float[Array, "..."]
 ) -> Tilted:
-    """`log_largest` with its slope and curvature in each mean."""
-    return _as_finely_as_need_be(lambda count: _largest(mean, var, y, count), var, y, nodes)
+    """`log_largest` with its slope and curvature in each mean.
 
+    Args:
+        mean: means.
+        var: variances; None where all of them are one.
+        y: which one is the largest.
+    """
+    race = _race(mean, jnp.ones_like(mean) if var is None else var, y)
+    count = _nodes(len(mean) - 1.0 if var is None else _sharpness(race))
+    step = 2.0 * REACH / (count - 1)
 
-def _as_finely_as_need_be(by: Any, var: Array, y: Array, nodes: int) -> Any:
-    """What a number of nodes gives: more where one value is far more uncertain than others."""
-    if nodes != NODES:
-        return by(nodes)
-    own = one_hot(y, var)
-    steep = jnp.sum(jnp.where(own > 0.0, var, 0.0), axis=0) > STEEP**2 * jnp.min(var, axis=0)
-    return jax.lax.cond(jnp.any(steep), lambda: by(MANY), lambda: by(NODES))
+    def add(block: Array | int, total: tuple[Array, ...]) -> tuple[Array, ...]:
+        numbers = jnp.asarray(block * TOGETHER + jnp.arange(TOGETHER), mean.dtype)
+        value, first, second = jax.vmap(race.at)(step * numbers - REACH)
+        # weights are relative to the largest so far
+        top = jnp.maximum(total[0], jnp.max(value, axis=0))
+        weight, kept = jnp.exp(value - top), jnp.exp(total[0] - top)
+        each = weight[:, None]
+        found = (weight, each * first, each * (second + first**2))
+        sums = (kept * t + jnp.sum(x, axis=0) for t, x in zip(total[1:], found, strict=True))
+        return top, *sums
 
-
-def _largest(mean: Array, var: Array, y: Array, nodes: int) -> Tilted:
-    race = _race(mean, var, y, nodes)
-    values = jax.lax.map(race.log_integrand, race.nodes, batch_size=TOGETHER)
-    log_mean = logsumexp(values, axis=0)
-
-    def add(total: tuple[Array, Array], part: tuple[Array, Array]) -> tuple[tuple, None]:
-        offset, value = part
-        first, second = race.slopes(offset)
-        weight = jnp.exp(value - log_mean)
-        return (total[0] + weight * first, total[1] + weight * (second + first**2)), None
-
+    none = jnp.zeros(race.mode.shape, mean.dtype)
     zero = jnp.zeros(race.gap.shape, mean.dtype)
-    (slope, square), _ = jax.lax.scan(add, (zero, zero), (race.nodes, values))
-    return Tilted(log_mean + race.log_step, slope, square - slope**2)
+    start = (none + jnp.finfo(mean.dtype).min, none, zero, zero)
+    top, mass, slope, square = jax.lax.fori_loop(0, count // TOGETHER, add, start)
+    slope, square = slope / mass, square / mass
+    return Tilted(top + jnp.log(mass) + jnp.log(step), slope, square - slope**2)
+
+
+@jax.custom_jvp
+def _log_mean(mean: Array, var: Array | None, y: Array) -> Array:
+    return largest(mean, var, y).log_mean
+
+
+@_log_mean.defjvp
+def _log_mean_jvp(at: tuple, by: tuple) -> tuple[Array, Array]:
+    d_mean, d_var, _ = by
+    found = largest(*at)
+    change = found.slope * d_mean
+    if d_var is not None:
+        # the heat equation: what a variance does is half of what two derivatives in the mean do
+        change = change + 0.5 * (found.curvature + found.slope**2) * d_var
+    return found.log_mean, jnp.sum(change, axis=0)
+
+
+def _nodes(sharpness: Any) -> Any:
+    """How many nodes an integrand with this sum of squared ratios of deviations needs."""
+    least = FEWEST // TOGETHER
+    unit = 2.0 * REACH / (TOGETHER * math.sqrt(FINE))
+    if isinstance(sharpness, float):
+        return TOGETHER * max(math.ceil(unit * math.sqrt(1.0 + sharpness)), least)
+    blocks = jnp.ceil(unit * jnp.sqrt(1.0 + jnp.nan_to_num(sharpness, posinf=0.0)))
+    return TOGETHER * jnp.maximum(blocks, least).astype(int)
 
 
 class _Race(eqx.Module):
@@ -89,50 +111,45 @@ class _Race(eqx.Module):
     ratio: Float[Array, "C ..."]
     scale: Float[Array, "C ..."]  # deviations of the others
     mode: Float[Array, "..."]
-    nodes: Float[Array, " K"]
-    log_step: Float[Array, ""]
 
-    def log_rest(self, t: Array) -> Array:
-        each = log_ndtr(self.gap + self.ratio * t)
-        return jnp.sum(jnp.where(self.own > 0.0, 0.0, each), axis=0)
-
-    def log_integrand(self, offset: Array) -> Array:
+    def at(self, offset: Array) -> tuple[Array, Array, Array]:
+        """The log integrand, and the log of the rest's derivatives in each mean, t held."""
         t = self.mode + offset
-        return self.log_rest(t) - 0.5 * (t**2 + LOG_2PI)
-
-    def hazards(self, t: Array) -> tuple[Array, Array]:
-        """First and second derivatives of each log factor in its argument."""
-        x = self.gap + self.ratio * t
-        _, *both = log_ndtr_derivatives(x)
-        first, second = (jnp.where(self.own > 0.0, 0.0, each) for each in both)
-        return first, second
-
-    def slopes(self, offset: Array) -> tuple[Array, Array]:
-        """Derivatives of the log of the rest in each mean, where the y-th value is held in t."""
-        r, bend = self.hazards(self.mode + offset)
+        each, r, bend = self.factors(t)
+        value = jnp.sum(each, axis=0) - 0.5 * (t**2 + LOG_2PI)
         first, second = r / self.scale, bend / self.scale**2
         total = jnp.sum(first, axis=0), jnp.sum(second, axis=0)
         own = self.own > 0.0
-        return jnp.where(own, total[0], -first), jnp.where(own, total[1], second)
+        return value, jnp.where(own, total[0], -first), jnp.where(own, total[1], second)
+
+    def factors(self, t: Array) -> tuple[Array, Array, Array]:
+        """Each log factor of the others, with its derivatives in its argument."""
+        found = log_ndtr_derivatives(self.gap + self.ratio * t)
+        own = self.own > 0.0
+        value, first, second = (jnp.where(own, 0.0, each) for each in found)
+        return value, first, second
 
 
-def _race(mean: Array, var: Array, y: Array, nodes: int) -> _Race:
+def _race(mean: Array, var: Array, y: Array) -> _Race:
     own = one_hot(y, mean)
     m, v = (jnp.sum(jnp.where(own > 0.0, x, 0.0), axis=0) for x in (mean, var))
-    scale = jnp.sqrt(var)
-    offsets = jnp.linspace(-REACH, REACH, nodes, dtype=mean.dtype)
-    log_step = jnp.log(offsets[1] - offsets[0])
-    zero = jnp.zeros_like(m)
-    race = _Race(own, (m - mean) / scale, jnp.sqrt(v) / scale, scale, zero, offsets, log_step)
+    scale = jnp.sqrt(jnp.maximum(var, BLUNT * v))
+    race = _Race(own, (m - mean) / scale, jnp.sqrt(v) / scale, scale, jnp.zeros_like(m))
     fixed = jax.lax.stop_gradient(race)
 
     def step(_: Array | int, t: Array) -> Array:
-        r, bend = fixed.hazards(t)
+        _, r, bend = fixed.factors(t)
         slope = jnp.sum(fixed.ratio * r, axis=0) - t
         return t - slope / (jnp.sum(fixed.ratio**2 * bend, axis=0) - 1.0)
 
-    mode = jax.lax.fori_loop(0, STEPS, step, zero)
+    mode = jax.lax.fori_loop(0, STEPS, step, jnp.zeros_like(m))
     return eqx.tree_at(lambda x: x.mode, race, mode)
+
+
+def _sharpness(race: _Race) -> Scalar:
+    """The sum of squared ratios of deviations, of the row where it is largest."""
+    ratios = jnp.where(race.own > 0.0, 0.0, jax.lax.stop_gradient(race.ratio) ** 2)
+    return jnp.max(jnp.sum(ratios, axis=0), initial=0.0)
 
 
 def one_hot(y: Array, x: Float[Array, "C ..."]) -> Float[Array, "C ..."]:
