@@ -55,6 +55,58 @@ def test_ends_when_little_is_gained():
     assert "fell by less than 10 nats per iteration" in found.message
 
 
+BOXED = np.array([[-18.0, 18.0]] * 2)
+
+
+def test_a_first_step_has_at_most_length_one():
+    """Where every coordinate is bounded L-BFGS-B by itself steps by the whole gradient."""
+    tried = []
+
+    def fn(x):
+        tried.append(x.copy())
+        return banana(x)
+
+    minimise(fn, np.array([-1.0, 2.0]), **OPTIONS | {"bounds": BOXED})
+    assert np.linalg.norm(tried[1] - tried[0]) < 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("steep", [1e6, 1e10, 1e14])
+def test_a_steep_start_ends_at_the_minimum(steep):
+    """As of noise that is far too small at first: the fall that counts is that of the end."""
+
+    def fn(x):
+        quick = 0.5 * steep * np.exp(-x[0])
+        value = 50.0 * x[0] + quick + (x[1] - 0.01 * x[0]) ** 4
+        slow = 4.0 * (x[1] - 0.01 * x[0]) ** 3
+        return value, np.array([50.0 - quick - 0.01 * slow, slow])
+
+    bounds = np.array([[-60.0, 60.0]] * 2)
+    found = minimise(fn, np.array([0.0, 3.0]), **OPTIONS | {"bounds": bounds})
+    best = np.log(0.01 * steep)
+    np.testing.assert_allclose(found.objective, 50.0 * best + 50.0, rtol=0.0, atol=1e-4)
+    assert found.converged
+
+
+def test_what_a_bound_blocks_does_not_count():
+    """A slope of 1e14 that cannot be followed leaves steps along the other coordinate alone."""
+
+    def fn(x):
+        return 1e14 * x[0] + (x[1] - 2.0) ** 2, np.array([1e14, 2.0 * (x[1] - 2.0)])
+
+    bounds = np.array([[0.0, 18.0], [-18.0, 18.0]])
+    found = minimise(fn, np.zeros(2), **OPTIONS | {"bounds": bounds})
+    np.testing.assert_allclose(found.x, [0.0, 2.0], atol=1e-5)
+    assert found.converged
+
+
+def test_a_slope_beyond_all_numbers_is_survived():
+    def fn(x):
+        return 1e200 * float(x @ x), 2e200 * x
+
+    found = minimise(fn, np.ones(2), **OPTIONS | {"bounds": BOXED})
+    assert found.objective < 1e190
+
+
 def test_a_jump_is_no_minimum():
     """Beyond 0.3 the value leaps up, where the slope still points."""
 

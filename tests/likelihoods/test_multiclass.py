@@ -176,6 +176,34 @@ def test_derivatives_of_the_largest():
         assert_close(in_var[j], (up - down) / (2.0 * step), "gradient", scale=1.0)
 
 
+@pytest.mark.parametrize(
+    ("m", "v"),
+    [([0.0, 400.0, 300.0], [100.0, 1.0, 1.0]), ([0.0, 50.0, 500.0], [1e9, 1.0, 1.0])],
+    ids=["steep and far", "wider than nodes can show"],
+)
+def test_a_wide_value_far_behind(m, v):
+    """The mode is far from the start of its search; variances that are too narrow are widened."""
+    m, v = np.array(m), np.array(v)
+    x = m[1] + np.sqrt(v[0]) * np.linspace(-12.0, 12.0, 4_000_001)
+    rest = stats.norm.logcdf((x - m[1:, None]) / np.sqrt(v[1:, None])).sum(axis=0)
+    expected = logsumexp(stats.norm.logpdf(x, m[0], np.sqrt(v[0])) + rest) + np.log(x[1] - x[0])
+    found = largest(jnp.asarray(m)[:, None], jnp.asarray(v)[:, None], jnp.zeros(1))
+    np.testing.assert_allclose(found.log_mean[0], expected, rtol=0.0, atol=5e-3)
+    assert np.all(np.asarray(found.curvature) <= 0.0)
+    assert np.all(1.0 + v * np.asarray(found.curvature)[:, 0] > 0.0)
+
+
+def test_a_row_without_moments_leaves_others_alone():
+    """A variance that is none sets no number of nodes."""
+    m, y = jnp.array([[0.0, 0.0], [0.0, 0.0], [0.3, 0.3]]), jnp.zeros(2)
+    v = jnp.array([[1e4, 1.0], [1.0, jnp.nan], [1.0, 1.0]])
+    alone = log_largest(m[:, :1], v[:, :1], y[:1])
+    for poison in (jnp.nan, -0.5, jnp.inf):
+        both = log_largest(m, v.at[1, 1].set(poison), y)
+        assert_close(both[0], alone[0])
+    assert np.isnan(log_largest(m, v.at[1, 1].set(-0.5), y)[1])
+
+
 @pytest.mark.parametrize("classes", [3, 10, 30])
 def test_many_classes_under_equal_noise(classes):
     """As many nodes as many classes need, also for a label far behind all others."""

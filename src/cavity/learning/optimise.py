@@ -18,6 +18,8 @@ WINDOW = 10
 SHARE, FEWEST, MOST = 32, 20, 50
 # A slope below this has vanished, whatever the tolerance.
 VANISHED = 1e-6
+# A fall by less than this share of the objective is rounding; slopes are at most so steep.
+LEAST_FALL, STEEPEST = 1e-13, 1e100
 
 
 class Enough(KeyboardInterrupt):
@@ -109,15 +111,21 @@ class _Search:
         return value, gradient
 
     def scaled(
-        self, x: np.ndarray
+        self, x: np.ndarray, bounds: np.ndarray
     ) -> tuple[Callable[[np.ndarray], tuple[float, np.ndarray]], float]:
-        """`evaluate` in units of the slope at x, so that a first step has length one; that unit.
+        """`evaluate` in units of the slope at x, so that a first step has at most length one.
 
         Where all coordinates have two bounds L-BFGS-B steps by the whole gradient at first, which
         leads to the bounds.
+
+        Returns:
+            The function and the unit.
         """
         first = self.evaluate(x)
-        unit = max(float(np.linalg.norm(first[1])), 1.0)
+        slope = _within(x, first[1], bounds)
+        steepest = min(float(np.max(np.abs(slope))), STEEPEST)
+        share = np.clip(slope / max(steepest, 1.0), -1.0, 1.0)
+        unit = max(max(steepest, 1.0) * float(np.linalg.norm(share)), 1.0)
 
         def fn(point: np.ndarray) -> tuple[float, np.ndarray]:
             value, gradient = first if np.array_equal(point, x) else self.evaluate(point)
@@ -147,8 +155,7 @@ class _Search:
         """Whether the objective is as good as level at the best point, within the bounds."""
         assert self.x is not None
         assert self.slope is not None
-        free = np.where(self.slope > 0.0, self.x > bounds[:, 0], self.x < bounds[:, 1])
-        steepest = np.max(np.abs(np.where(free, self.slope, 0.0)))
+        steepest = np.max(np.abs(_within(self.x, self.slope, bounds)))
         return bool(steepest < max(self.tolerance * WINDOW, VANISHED))
 
     def minimum(self, message: str, *, converged: bool, interrupted: bool = False) -> Minimum:
@@ -156,6 +163,11 @@ class _Search:
         assert self.x is not None
         done = (len(self.history), self.evaluations, tuple(self.history))
         return Minimum(self.x, self.best, converged, interrupted, message, *done)
+
+
+def _within(x: np.ndarray, slope: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """The slope, without what bounds keep from being followed."""
+    return np.where(np.where(slope > 0.0, x > bounds[:, 0], x < bounds[:, 1]), slope, 0.0)
 
 
 def minimise(
@@ -192,7 +204,8 @@ def minimise(
             search.evaluate(x)
             message = "nothing to learn" if x.size == 0 else "nothing learned, as asked for"
             return search.minimum(message, converged=True)
-        scaled, unit = search.scaled(x)
+        x = np.clip(x, *bounds.T)
+        scaled, unit = search.scaled(x, bounds)
         found = optimize.minimize(
             scaled,
             x,
@@ -204,7 +217,7 @@ def minimise(
                 "maxiter": max_iterations,
                 "maxfun": 4 * max_iterations,
                 "maxcor": min(max(x.size // SHARE, FEWEST), MOST),
-                "ftol": 1e-13,
+                "ftol": LEAST_FALL / unit,
                 "gtol": VANISHED / unit,
             },
         )
