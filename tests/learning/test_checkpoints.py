@@ -275,7 +275,7 @@ def test_trials_of_several_starts(tmp_path, every):
     starts = [noisy, gaussian]
     whole = fit_best(starts, X, Y)
     every(1)
-    found, deaths = lives(tmp_path, lambda store: fit_best(starts, X, Y, checkpoint=store), 9)
+    found, deaths = lives(tmp_path, lambda store: fit_best(starts, X, Y, checkpoint=store), 7)
     assert deaths > 3
     assert_same(found, whole)
 

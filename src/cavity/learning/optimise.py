@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -158,6 +158,19 @@ class _Search:
         steepest = np.max(np.abs(_within(self.x, self.slope, bounds)))
         return bool(steepest < max(self.tolerance * WINDOW, VANISHED))
 
+    def left(self, bounds: np.ndarray, unit: float, inverse: Any) -> float:
+        """What is left to gain at the best point, by the curvature that the search has met.
+
+        Args:
+            bounds: of the coordinates.
+            unit: of the objective that was searched.
+            inverse: the inverse of its curvature, as a linear operator.
+        """
+        assert self.x is not None
+        assert self.slope is not None
+        slope = _within(self.x, self.slope, bounds) / unit
+        return float(0.5 * unit * slope @ inverse.matvec(slope))
+
     def minimum(self, message: str, *, converged: bool, interrupted: bool = False) -> Minimum:
         """The best point so far."""
         assert self.x is not None
@@ -232,6 +245,9 @@ def minimise(
         return search.minimum(message, converged=False)
     if search.level(bounds):
         return search.minimum("the gradient vanished", converged=True)
+    if search.left(bounds, unit, found.hess_inv) < tolerance:
+        message = f"less than {tolerance:g} nats are left to gain, which rounding hides"
+        return search.minimum(message, converged=True)
     message = (
         "no step lowers the objective further, though it has a slope: rounding errors hide the "
         "fall, as where the noise is near zero, or it jumps, as where a mode ends"
