@@ -87,6 +87,22 @@ def test_a_steep_start_ends_at_the_minimum(steep):
     assert found.converged
 
 
+def test_what_rounding_hides_is_not_missed():
+    """Values are rounded by more than is left to gain, as where noise is near zero."""
+
+    def rounded(x):
+        value, gradient = 300.0 * float(x @ x), 600.0 * x
+        return np.round(value, 4) - 1e-4 * (np.abs(x[0] - 5e-5) < 1e-15), gradient
+
+    start = np.array([5e-5, 0.0])
+    found = minimise(rounded, start, **OPTIONS | {"tolerance": 1e-3})
+    assert found.converged
+    assert "left to gain" in found.message
+    # a slope that leads somewhere is not taken for that
+    found = minimise(lambda x: (0.0, np.array([1.0, 0.0])), start, **OPTIONS)
+    assert not found.converged
+
+
 def test_what_a_bound_blocks_does_not_count():
     """A slope of 1e14 that cannot be followed leaves steps along the other coordinate alone."""
 

@@ -1,11 +1,11 @@
 """Which of several independent Gaussians is the largest."""
 
-import math
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.quadrature import Tilted
@@ -33,7 +33,8 @@ def log_largest(
     $\int \mathcal N(x; m_y, v_y) \prod_{j \ne y} \Phi((x - m_j) / \sqrt{v_j})\, dx$ by the
     trapezoidal rule about the mode of the integrand, which is log-concave. Variances of the
     others count as at least (C - 1) / 133,000 of the y-th, where a sharper step would need ever
-    more nodes; that moves the value by a few thousandths at the most.
+    more nodes; with a variance larger than that this moves the value, by 0.002 nats among 3
+    classes, 0.01 among 10 and 0.03 among 30.
 
     References:
         Jylanki (2013), S83.
@@ -49,7 +50,10 @@ def log_first(f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Float[Array, 
 def largest(
     mean: Float[Array, "C ..."], var: Float[Array, "C ..."] | None, y: Float[Array, "..."]
 ) -> Tilted:
-    """`log_largest` with its slope and curvature in each mean; differentiable forwards only.
+    """`log_largest` with its slope and curvature in each mean.
+
+    Where variances differ the number of nodes is not known when tracing, so that under `jit`
+    these are differentiable forwards only.
 
     Args:
         mean: means.
@@ -99,12 +103,9 @@ def _log_mean_jvp(at: tuple, by: tuple) -> tuple[Array, Array]:
 
 def _nodes(sharpness: Any) -> Any:
     """How many nodes an integrand with this sum of squared ratios of deviations needs."""
-    least, most = FEWEST // TOGETHER, MOST // TOGETHER
-    unit = 2.0 * REACH / (TOGETHER * math.sqrt(FINE))
-    if isinstance(sharpness, float):
-        return TOGETHER * min(max(math.ceil(unit * math.sqrt(1.0 + sharpness)), least), most)
-    blocks = jnp.ceil(unit * jnp.sqrt(1.0 + sharpness))
-    return TOGETHER * jnp.clip(blocks, least, most).astype(int)
+    xp = np if isinstance(sharpness, float) else jnp  # known when tracing, or not
+    blocks = xp.ceil(2.0 * REACH / TOGETHER * xp.sqrt((1.0 + sharpness) / FINE))
+    return TOGETHER * xp.clip(blocks, FEWEST // TOGETHER, MOST // TOGETHER).astype(int)
 
 
 class _Race(eqx.Module):
