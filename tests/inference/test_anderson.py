@@ -1,25 +1,29 @@
 """Extrapolated iterations (Walker and Ni, 2011) against plain ones."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import cavity
-from cavity.inference.anderson import DEPTH, no_past
+from cavity.inference.anderson import DEPTH, FARTHEST, no_past
 from cavity.likelihoods import StudentT
 
 EIGENVALUES = {
     "diverges": [-3.0, 2.0, 0.5, -0.9],
     "creeps": [0.999, -0.998, 0.99, 0.3],
 }
+# a unit in which nothing is far away
+SMALL = 1e-6
 # the log evidences of the four-point problem at the powers of identity 23
 FOUR_POINTS = {1.0: -7.066379, 0.8: -7.202093}
 
 
 @eqx.filter_jit
 def step(past, at, target, calm):
-    return past.extrapolated(at, target, jnp.asarray(1.0), calm)
+    units = jax.tree.map(lambda x: jnp.full_like(x, SMALL), at)
+    return past.extrapolated(at, target, units, jnp.asarray(1.0), calm)
 
 
 def linear(eigenvalues):
@@ -76,7 +80,9 @@ def test_old_differences_make_room():
 @pytest.mark.parametrize("length", [1.0, 0.3])
 def test_without_a_past_the_step_is_plain(length):
     x, target = jnp.array([1.0, -2.0, 0.5]), jnp.array([0.0, 4.0, 0.7])
-    new, past = no_past(x).extrapolated(x, target, jnp.asarray(length), jnp.asarray(True))
+    new, past = no_past(x).extrapolated(
+        x, target, jnp.ones(3), jnp.asarray(length), jnp.asarray(True)
+    )
     np.testing.assert_allclose(new, x + length * (target - x), rtol=1e-14)
     np.testing.assert_array_equal(past.place, x)
     np.testing.assert_array_equal(past.step, target - x)
@@ -126,6 +132,39 @@ def test_a_fixed_point_stays():
     for _ in range(4):
         new, past = step(past, x, x, jnp.asarray(True))
         np.testing.assert_array_equal(new, x)
+
+
+def test_units_make_extrapolation_the_same_in_every_scale():
+    """Iterates of rescaled coordinates, with their units, are those of units of one, rescaled."""
+    A, b, _ = linear(np.linspace(-0.95, 0.99, 2 * DEPTH))
+    ones = np.ones(len(b))
+    scale = np.random.default_rng(0).permutation(np.logspace(-4, 4, len(b)))
+    extrapolate = eqx.filter_jit(lambda past, *args: past.extrapolated(*args))
+
+    def run(scale, units, count=12):
+        x, past = jnp.zeros(len(b)), no_past(jnp.zeros(len(b)))
+        for _ in range(count):
+            target = scale * (A @ (x / scale) + b)
+            x, past = extrapolate(past, x, target, units, jnp.asarray(1.0), jnp.asarray(True))
+        return x / scale
+
+    plain = run(ones, SMALL * ones)
+    np.testing.assert_allclose(run(scale, SMALL / scale), plain, rtol=1e-6)
+    assert np.linalg.norm(run(scale, SMALL * ones) - plain) > 0.01 * np.linalg.norm(plain)
+
+
+def test_extrapolations_lead_no_farther_than_is_linear():
+    """A creeping iteration's limit is far away: the way there is made in several steps."""
+    x, rate = jnp.array([0.0, 0.0]), jnp.array([0.999, 0.5])
+    limit = jnp.array([100.0, 0.01])
+    past, ones = no_past(x), jnp.ones(2)
+    lengths = []
+    for _ in range(12):
+        args = (x, limit + rate * (x - limit), ones, jnp.asarray(1.0), jnp.asarray(True))
+        new, past = past.extrapolated(*args)
+        lengths.append(float(jnp.max(jnp.abs(new - x))))
+        x = new
+    assert max(lengths[1:]) == pytest.approx(FARTHEST, rel=1e-9)
 
 
 @pytest.mark.parametrize("power", FOUR_POINTS)

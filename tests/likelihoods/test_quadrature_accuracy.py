@@ -261,16 +261,17 @@ SMOOTH = [
 
 @pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("power", POWERS)
-def test_few_nodes_where_they_do(name, power):
-    """The even rule by itself, out to where it is left for the graded one."""
+@pytest.mark.parametrize("count", quadrature.EVEN)
+def test_few_nodes_where_they_do(name, power, count):
+    """The even rules by themselves, out to where they are left for the graded one."""
     likelihood, outputs = CASES[name]
     for y, (log_prob, features, *_) in outputs.items():
         centre, strip = (float(x) for x in likelihood.analytic(jnp.asarray(y)))
-        widths = strip * np.array([1e-3, 0.1, 0.5, 1.0, 1.4])
+        widths = strip * np.array([1e-3, 0.1, 0.5, 1.0, 1.4]) * count / quadrature.EVEN[0]
         cases = [(centre + z * sd, sd) for sd in widths for z in (-6.0, -1.0, 0.0, 2.0, 6.0)]
         mean, sd = (jnp.asarray(x) for x in zip(*cases, strict=True))
         marks = (jnp.full_like(mean, centre), jnp.full_like(mean, strip))
-        each = jax.vmap(lambda *entry: quadrature.even_measure(*entry)[1])
+        each = jax.vmap(lambda *entry: quadrature.even_measure(*entry, count)[1])
         kept = np.flatnonzero(np.asarray(each(mean, sd**2, *marks)))
         assert len(kept) > 15
         mean, sd, outs = mean[kept], sd[kept], jnp.full(len(kept), y)

@@ -3,7 +3,9 @@ r"""Anderson acceleration: fixed points from the differences of the last few ite
 With iterates x and steps $\mathbf r = G(\mathbf x) - \mathbf x$, and the differences
 $\Delta\mathbf X$, $\Delta\mathbf R$ of the last ones, the next iterate is
 $\mathbf x + \beta \mathbf r - (\Delta\mathbf X + \beta \Delta\mathbf R) \boldsymbol\gamma$ with
-the $\boldsymbol\gamma$ that makes $|\mathbf r - \Delta\mathbf R \boldsymbol\gamma|$ least.
+the $\boldsymbol\gamma$ that makes $|\mathbf r - \Delta\mathbf R \boldsymbol\gamma|$ least, every
+coordinate in its own unit: in the sites' numbers as they are, rows with large precisions would
+hide all others. Where that is far away, less of the way is made.
 
 References:
     Walker and Ni (2011), Anderson acceleration for fixed-point iterations, eq. 2.3.
@@ -22,6 +24,8 @@ T = TypeVar("T")
 
 # Differences that are kept, and the ridge of the least squares, as a share of their mean square.
 DEPTH, RIDGE = 8, 1e-10
+# How far an extrapolation leads at the most in any unit, if the plain step does not lead farther.
+FARTHEST = 0.3
 
 
 class Past(eqx.Module):
@@ -42,13 +46,15 @@ class Past(eqx.Module):
     count: Int[Array, ""]
 
     def extrapolated(
-        self, at: T, target: T, length: Scalar, calm: Bool[Array, ""]
+        self, at: T, target: T, units: T, length: Scalar, calm: Bool[Array, ""]
     ) -> tuple[T, "Past"]:
         """The next iterate, and the past with this one.
 
         Args:
             at: the iterate.
             target: where a full step leads from there.
+            units: what coordinates are multiplied by to be compared; those that are not finite
+                count as zero.
             length: the share of a step that is made.
             calm: whether to extrapolate; otherwise the past is forgotten and the step is plain.
         """
@@ -64,8 +70,13 @@ class Past(eqx.Module):
             jnp.where(known, new, jnp.zeros_like(old))
             for new, old in zip(pushed, (self.moved, self.changed), strict=True)
         )
-        share = _least_squares(changed, step)
-        new = x + length * step - share @ (moved + length * changed)
+        unit = ravel_pytree(units)[0]
+        unit = jnp.where(jnp.isfinite(unit), unit, 0.0)
+        share = _least_squares(changed * unit, step * unit)
+        leap = length * step - share @ (moved + length * changed)
+        farthest = jnp.maximum(FARTHEST, length * jnp.max(jnp.abs(step * unit)))
+        reach = jnp.max(jnp.abs(leap * unit))
+        new = x + leap * jnp.where(reach > farthest, farthest / reach, 1.0)
         count = jnp.where(calm, self.count + 1, 1)
         plain = x + length * step
         good = jnp.all(jnp.isfinite(new))

@@ -50,6 +50,14 @@ class AbstractSites(eqx.Module):
     def distance(self: S, new: S, var: Array) -> Array:
         """How far new sites would move the moments, in deviations, per row and output."""
 
+    @abc.abstractmethod
+    def units(self: S, var: Array) -> S:
+        """What to multiply a change of each number by, to compare it with changes of others.
+
+        Square roots of the diagonal of the Fisher information of the belief in the site's
+        numbers: its deviation for a shift, its variance times 2^(-1/2) for a precision.
+        """
+
 
 class ScalarSites(AbstractSites):
     """One scalar site per row and output."""
@@ -84,6 +92,9 @@ class ScalarSites(AbstractSites):
     def distance(self, new: "ScalarSites", var: Array) -> Array:
         precision = jnp.abs(new.precision - self.precision) * var
         return jnp.maximum(precision, jnp.abs(new.shift - self.shift) * jnp.sqrt(var))
+
+    def units(self, var: Array) -> "ScalarSites":
+        return ScalarSites(jnp.sqrt(var), var * 0.5**0.5)
 
 
 class BlockSites(AbstractSites):
@@ -132,6 +143,10 @@ class BlockSites(AbstractSites):
     def distance(self, new: "BlockSites", var: Array) -> Array:
         return _block_distance(new.shift - self.shift, new.precision - self.precision, var)
 
+    def units(self, var: Array) -> "BlockSites":
+        scale = jnp.sqrt(jnp.diagonal(var, axis1=-2, axis2=-1))
+        return BlockSites(scale, scale[..., None] * scale[..., None, :] * 0.5**0.5)
+
 
 class ClassSites(AbstractSites):
     r"""Sites on the functions of all classes at a row, as a softmax has them.
@@ -165,6 +180,10 @@ class ClassSites(AbstractSites):
     def distance(self, new: "ClassSites", var: Array) -> Array:
         now, after = class_precision(self.precision), class_precision(new.precision)
         return _block_distance(new.shift - self.shift, after - now, var)
+
+    def units(self, var: Array) -> "ClassSites":
+        own = jnp.diagonal(var, axis1=-2, axis2=-1)
+        return ClassSites(jnp.sqrt(own), own * 0.5**0.5)
 
 
 def class_precision(weights: Float[Array, "... C"]) -> Float[Array, "... C C"]:

@@ -53,28 +53,38 @@ def sweep(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array]
         The sites, the residual before the sweep (infinite where a belief is not proper), and the
         number of sites skipped.
     """
+    return _measured(graph, sites, step)[:3]
+
+
+def _measured(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array, Sites]:
+    """`sweep`, with the units of the sites there."""
     q = beliefs(graph, sites)
     moved: list = []
+    units: list = []
     proper = jnp.all(jnp.stack([jnp.isfinite(belief.log_normaliser) for belief in q]))
     residual, skipped = jnp.where(proper, 0.0, jnp.inf), jnp.zeros(())
     for factor, store in zip(graph.factors, sites, strict=True):
         if not isinstance(factor, SiteFactor):
             moved.append(None)
+            units.append(None)
             continue
 
         def part(rows_and_sites: tuple[Rows, Any], factor: SiteFactor = factor) -> tuple:
             rows, store = rows_and_sites
-            new, worst, skips = update(factor, rows, store, seen(factor, rows, q, store), step)
+            views = seen(factor, rows, q, store)
+            new, worst, skips = update(factor, rows, store, views, step)
+            scale = tuple(site.units(v.var) for site, v in zip(store, views, strict=True))
             count = rows.y.shape[0]
-            return new, jnp.full(count, worst), jnp.full(count, skips / count)
+            return new, jnp.full(count, worst), jnp.full(count, skips / count), scale
 
         assert store is not None
         rows_and_sites = (factor.rows, factor.row_sites(store))
-        new, worst, skips = map_over_rows(part, rows_and_sites, factor.chunk)
+        new, worst, skips, scale = map_over_rows(part, rows_and_sites, factor.chunk)
         moved.append(factor.stored(new))
+        units.append(factor.stored(scale))
         residual = jnp.maximum(residual, jnp.max(worst))
         skipped = skipped + jnp.sum(skips)
-    return tuple(moved), residual, skipped
+    return tuple(moved), residual, skipped, tuple(units)
 
 
 def parallel(
@@ -108,7 +118,7 @@ def parallel(
         return (state.count < max_sweeps) & ~good & ~lost
 
     def once(state: _Sweeps) -> _Sweeps:
-        target, residual, skipped = sweep(graph, state.sites, 1.0)
+        target, residual, skipped, units = _measured(graph, state.sites, 1.0)
         finite = jnp.isfinite(residual)
         closer = finite & (residual < state.residual)
         longer, shorter = (jnp.minimum(1.25 * state.step, 1.0), 0.7 * state.step)
@@ -120,7 +130,7 @@ def parallel(
         past = state.past
         if adapt:
             calm = finite & (skipped == 0) & (residual < CALM * jnp.minimum(state.residual, 1.0))
-            new, past = past.extrapolated(base, target, length, calm)
+            new, past = past.extrapolated(base, target, units, length, calm)
         else:
             new = jax.tree.map(lambda old, to: old + length * (to - old), base, target)
         nearer = finite & (residual < 0.9 * state.nearest)

@@ -1,7 +1,7 @@
 """What a likelihood is, and all that follows from its density."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -14,6 +14,7 @@ from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
 from cavity.numerics.powers import Power
 from cavity.numerics.quadrature import Landmark, Measure, Tilted
+from cavity.numerics.rows import map_over_entries
 from cavity.numerics.summary import table
 from cavity.numerics.types import Array, Bool, Float, PRNGKeyArray
 
@@ -209,7 +210,7 @@ class AbstractLikelihood(eqx.Module):
             value = self.log_prob(measure.nodes, y, **side)
             return quadrature.log_power_mean(value, measure.log_weight, power)
 
-        return self._by_quadrature(from_nodes, mean, var, y, power, side)
+        return self._by_quadrature(from_nodes, mean, var, y, power, side, quadrature.EVEN[:1])
 
     def tilted(
         self,
@@ -219,13 +220,24 @@ class AbstractLikelihood(eqx.Module):
         power: Power,
         side: Side = NONE,
     ) -> Tilted:
-        r"""$\log M_a$ with its slope and curvature in the mean, elementwise."""
+        r"""$\log M_a$ with its slope and curvature in the mean, elementwise.
 
-        def from_nodes(measure: Measure) -> Tilted:
-            value = self.log_prob(measure.nodes, y, **side)
-            return quadrature.tilted_moments(value, measure, mean, var, power)
+        Rows are taken a few at a time: their nodes stay in the processor's cache, and many of
+        them only rows that need them get.
+        """
 
-        return self._by_quadrature(from_nodes, mean, var, y, power, side)
+        def part(rows: tuple[Array, Array, Array, dict[str, Array]]) -> Tilted:
+            mean, var, y, side = rows
+
+            def from_nodes(measure: Measure) -> Tilted:
+                value = self.log_prob(measure.nodes, y, **side)
+                return quadrature.tilted_moments(value, measure, mean, var, power)
+
+            return self._by_quadrature(from_nodes, *rows[:3], power, side, quadrature.EVEN)
+
+        rows = jnp.broadcast_arrays(mean, var, y)
+        given = {name: jnp.broadcast_to(x, rows[0].shape) for name, x in side.items()}
+        return map_over_entries(part, (*rows, given))
 
     def _by_quadrature(
         self,
@@ -235,18 +247,23 @@ class AbstractLikelihood(eqx.Module):
         y: Array,
         power: Power,
         side: Side,
+        counts: Sequence[int],
     ) -> Any:
-        """What a function makes of nodes: few where they do for all entries, else many."""
+        """What a function makes of nodes: as few as do for all entries."""
         mean, var, y = jnp.broadcast_arrays(mean, var, y)
 
         def graded() -> Any:
             return from_nodes(self.measure(mean, var, y, power, side))
 
         where = self.analytic(y, **side)
-        if where is None:
-            return graded()
-        measure, fine = quadrature.even_measure(mean, var, *where)
-        return jax.lax.cond(fine, lambda: from_nodes(measure), graded)
+
+        def even(counts: Sequence[int]) -> Any:
+            if where is None or not counts:
+                return graded()
+            measure, fine = quadrature.even_measure(mean, var, *where, counts[0])
+            return jax.lax.cond(fine, lambda: from_nodes(measure), lambda: even(counts[1:]))
+
+        return even(counts)
 
     def measure(
         self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE

@@ -29,9 +29,10 @@ POINTS, WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
 AROUND_GAUSSIAN = np.linspace(-9.0, 9.0, 17)
 # Edges in widths of a landmark, each panel twice as long as the one before.
 AROUND_LANDMARK = np.concatenate([-(2.0 ** np.arange(14, -1, -1)), [0.0], 2.0 ** np.arange(15)])
-# Nodes of the even rule, how far it reaches beyond mean and centre in deviations, and its largest
-# spacing: in deviations, and in half-widths of the strip where the integrand is analytic.
-EVEN, BEYOND = 72, 7.5
+# Nodes of the even rule, few or more; how far it reaches beyond mean and centre in deviations, and
+# its largest spacing: in deviations, and in half-widths of the strip where the integrand is
+# analytic.
+EVEN, BEYOND = (72, 144), 7.5
 IN_DEVIATIONS, IN_STRIPS = 0.6, 0.3
 # Search: edges at first, in deviations, and how often they are moved.
 FARTHEST, PANELS, ROUNDS = 40.0, 48, 5
@@ -81,6 +82,7 @@ def even_measure(
     var: Float[Array, "..."],
     centre: Float[Array, "..."],
     strip: Float[Array, "..."],
+    count: int,
 ) -> tuple[Measure, Bool[Array, ""]]:
     r"""The Gaussian on evenly spaced nodes, and whether that is accurate for all entries.
 
@@ -93,13 +95,14 @@ def even_measure(
         centre: where the density that is integrated has its features.
         strip: w, half the width of the strip around the real line where it is analytic and not
             much larger than on it.
+        count: the number of nodes.
     """
     m, v, c, w = jax.lax.stop_gradient((mean, var, centre, strip))
     sd = jnp.sqrt(v)
     low, high = jnp.minimum(m, c) - BEYOND * sd, jnp.maximum(m, c) + BEYOND * sd
-    spacing = (high - low) / (EVEN - 1)
+    spacing = (high - low) / (count - 1)
     fine = jnp.all(spacing <= jnp.minimum(IN_DEVIATIONS * sd, IN_STRIPS * w))
-    steps = jnp.arange(EVEN, dtype=mean.dtype).reshape(-1, *(1,) * mean.ndim)
+    steps = jnp.arange(count, dtype=mean.dtype).reshape(-1, *(1,) * mean.ndim)
     nodes = low + spacing * steps
     density = -0.5 * ((nodes - mean) ** 2 / var + jnp.log(var) + LOG_2PI)
     return Measure(nodes, jnp.log(spacing) + density), fine

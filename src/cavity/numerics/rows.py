@@ -10,6 +10,8 @@ CHUNK = 2048
 WHOLE = 8192
 # Small tables are padded to this: compiling once costs more than all that is computed in vain.
 SMALLEST = 64
+# Values whose nodes of a one-dimensional integral stay in the processor's cache.
+ENTRIES = 512
 # Rows at a time whose matrices stay in the processor's cache.
 CACHED = (1024, 512, 256, 128)
 
@@ -83,3 +85,24 @@ def map_over_rows(fn: Callable[[Any], Any], rows: Any, chunk: int) -> Any:
         return fn(rows)
     out = jax.lax.map(fn, split(rows, chunk))
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), out)
+
+
+def map_over_entries(fn: Callable[[Any], Any], rows: Any) -> Any:
+    """`fn` of about `ENTRIES` values at a time, results joined; of all at once off the CPU.
+
+    Args:
+        fn: works on values one by one, whatever their number along the leading axis.
+        rows: pytree of arrays of one shape.
+    """
+    first = jax.tree.leaves(rows)[0]
+    if first.size <= 2 * ENTRIES or jax.default_backend() != "cpu":
+        return fn(rows)
+    count = len(first)
+    each = max(ENTRIES // (first.size // count), 1)
+    missing = -count % each
+
+    def padded(x: Any) -> Any:
+        return jnp.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1), mode="edge")
+
+    out = map_over_rows(fn, jax.tree.map(padded, rows), each)
+    return jax.tree.map(lambda x: x[:count], out)

@@ -1,0 +1,67 @@
+"""Moments of the tilted distributions of probit sites, beside as many log densities as nodes.
+
+Cavities of one width at random means. At power 1 they have a closed form; at others nodes do it,
+72 of them, 144 or some 320, by how wide the cavities are.
+
+python -m benchmarks.moments [--values 16000 ...]
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.results import Table
+from cavity.likelihoods import Bernoulli
+from cavity.numerics.quadrature import EVEN
+
+TABLE = Table("moments.csv", ("values", "power", "deviation"))
+WIDTHS = (1.0, 5.0, 30.0)
+
+
+def median(fn: Callable[[], Any], repeats: int = 9) -> float:
+    """Milliseconds."""
+    jax.block_until_ready(fn())
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        jax.block_until_ready(fn())
+        times.append(time.perf_counter() - start)
+    return 1e3 * float(np.median(times))
+
+
+def run(values: int, power: float, deviation: float) -> dict[str, float]:
+    """Times of the moments, and of one log density for each of the fewest nodes."""
+    random = np.random.default_rng(0)
+    mean = jnp.asarray(3.0 * random.standard_normal(values))
+    y = jnp.asarray(random.integers(2, size=values), mean.dtype)
+    var = jnp.full_like(mean, deviation**2)
+    likelihood = Bernoulli()
+    nodes = jnp.asarray(3.0 * random.standard_normal((EVEN[0], values)))
+    moments = jax.jit(lambda m, v: likelihood.tilted(m, v, y, power))
+    densities = jax.jit(lambda f: likelihood.log_prob(f, y))
+    return {
+        "moments_ms": median(lambda: moments(mean, var)),
+        "densities_ms": median(lambda: densities(nodes)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--values", nargs="*", type=int, default=[1000, 4000, 16000])
+    with jax.enable_x64(True):
+        for values in parser.parse_args().values:
+            for power in (1.0, 0.5, 0.0):
+                for deviation in WIDTHS:
+                    key = {"values": values, "power": power, "deviation": deviation}
+                    found = key | run(values, power, deviation)
+                    TABLE.add(found)
+                    print(found, flush=True)
+
+
+if __name__ == "__main__":
+    main()
