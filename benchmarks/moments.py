@@ -7,6 +7,7 @@ python -m benchmarks.moments [--values 16000 ...]
 """
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,7 @@ from cavity.likelihoods import Bernoulli
 from cavity.numerics.quadrature import EVEN
 
 TABLE = Table("moments.csv", ("values", "power", "deviation"))
-WIDTHS = (1.0, 5.0, 30.0)
+POWERS, WIDTHS = (1.0, 0.5, 0.0), (1.0, 5.0, 30.0)
 
 
 def median(fn: Callable[[], Any], repeats: int = 9) -> float:
@@ -54,13 +55,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--values", nargs="*", type=int, default=[1000, 4000, 16000])
     with jax.enable_x64(True):
-        for values in parser.parse_args().values:
-            for power in (1.0, 0.5, 0.0):
-                for deviation in WIDTHS:
-                    key = {"values": values, "power": power, "deviation": deviation}
-                    found = key | run(values, power, deviation)
-                    TABLE.add(found)
-                    print(found, flush=True)
+        for case in itertools.product(parser.parse_args().values, POWERS, WIDTHS):
+            found = dict(zip(TABLE.keys, case, strict=True)) | run(*case)
+            TABLE.add(found)
+            print(found, flush=True)
 
 
 if __name__ == "__main__":
