@@ -205,12 +205,7 @@ class AbstractLikelihood(eqx.Module):
 
         At power 0 this is the limit, $\mathbb E[\log p(y \mid f)]$.
         """
-
-        def from_nodes(measure: Measure) -> Array:
-            value = self.log_prob(measure.nodes, y, **side)
-            return quadrature.log_power_mean(value, measure.log_weight, power)
-
-        return self._by_quadrature(from_nodes, mean, var, y, power, side, quadrature.EVEN[:1])
+        return _log_power_mean((self, y, side), power, *jnp.broadcast_arrays(mean, var))
 
     def tilted(
         self,
@@ -285,3 +280,40 @@ class AbstractLikelihood(eqx.Module):
     ) -> AbstractPredictive:
         """The predictive distribution of y where f has these marginals."""
         return grid_predictive(self, mean, var, side)
+
+
+def _by_nodes(given: tuple, power: Power, mean: Array, var: Array) -> Array:
+    """The log power mean of a likelihood at outputs with side data, by quadrature."""
+    likelihood, y, side = given
+
+    def from_nodes(measure: Measure) -> Array:
+        value = likelihood.log_prob(measure.nodes, y, **side)
+        return quadrature.log_power_mean(value, measure.log_weight, power)
+
+    few = quadrature.EVEN[:1]
+    return likelihood._by_quadrature(from_nodes, mean, var, y, power, side, few)
+
+
+_log_power_mean = eqx.filter_custom_jvp(_by_nodes)
+
+
+@_log_power_mean.def_jvp
+def _log_power_mean_jvp(at: tuple, by: tuple) -> tuple[Array, Array]:
+    """Moments are what derivatives in mean and variance need; nodes, those in anything else.
+
+    By the heat equation a variance does half of what two derivatives in the mean do.
+    """
+    given, power, mean, var = at
+    *others, d_mean, d_var = by
+    if jax.tree.leaves(others):
+        moves = jax.tree.map(lambda x: x is not None, by, is_leaf=lambda x: x is None)
+        moved, still = eqx.partition(at, moves)
+        return jax.jvp(lambda moved: _by_nodes(*eqx.combine(moved, still)), (moved,), (by,))
+    likelihood, y, side = given
+    found = likelihood.tilted(mean, var, y, power, side)
+    change = jnp.zeros_like(found.log_mean)
+    if d_mean is not None:
+        change = change + found.slope * d_mean
+    if d_var is not None:
+        change = change + 0.5 * (found.curvature + power * found.slope**2) * d_var
+    return found.log_mean, change

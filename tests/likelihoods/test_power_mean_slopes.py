@@ -1,0 +1,66 @@
+"""Derivatives of log power means: moments where those suffice, nodes for anything else."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cavity.likelihoods import Bernoulli, Poisson, StudentT
+from cavity.likelihoods.base import _by_nodes
+
+CASES = {
+    "probit": (Bernoulli(), [1.0, 0.0]),
+    "logit": (Bernoulli("logit"), [1.0, 0.0]),
+    "counts": (Poisson(), [0.0, 3.0]),
+}
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("name", CASES)
+def test_slopes_are_those_of_differences(name, power):
+    """The heat equation for the variance; central differences as the oracle."""
+    likelihood, outputs = CASES[name]
+    mean = jnp.asarray([-3.0, 0.2, 1.5, -0.7])
+    var = jnp.asarray([0.3, 1.0, 20.0, 1e-3])
+    y = jnp.asarray([outputs[i % 2] for i in range(4)])
+
+    def total(m, v):
+        return jnp.sum(likelihood.log_power_mean(m, v, y, power))
+
+    slopes = jax.jit(jax.grad(total, (0, 1)))(mean, var)
+    each = jax.jit(lambda m, v: likelihood.log_power_mean(m, v, y, power))
+    step = 1e-4
+    by_mean = (each(mean + step, var) - each(mean - step, var)) / (2.0 * step)
+    by_var = (each(mean, var * (1 + step)) - each(mean, var * (1 - step))) / (2.0 * step * var)
+    np.testing.assert_allclose(slopes[0], by_mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(slopes[1], by_var, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_slopes_in_parameters_and_outputs_are_those_of_the_nodes(power):
+    """A likelihood's own parameters, and outputs, have no moments: all goes through the nodes."""
+    mean, var, y = jnp.asarray([0.3, -2.0]), jnp.asarray([0.5, 4.0]), jnp.asarray([0.1, 3.0])
+    at = (StudentT(0.3, 4.0), y, mean, var)
+    ours = eqx.filter_grad(lambda a: jnp.sum(a[0].log_power_mean(a[2], a[3], a[1], power)))
+    plain = eqx.filter_grad(lambda a: jnp.sum(_by_nodes((a[0], a[1], {}), power, a[2], a[3])))
+    found, expected = (jax.tree.leaves(eqx.filter_jit(f)(at)) for f in (ours, plain))
+    assert len(found) == 5
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_mixed_second_derivatives_agree():
+    """Derivatives of the rule itself, which the double loop's curvature takes."""
+    y, mean, var = jnp.asarray([1.0, 0.0]), jnp.asarray([0.4, -1.0]), jnp.asarray([0.8, 3.0])
+    likelihood = Bernoulli()
+
+    def ours(p):
+        return jnp.sum(likelihood.log_power_mean(p[0], p[1], y, 0.5))
+
+    def plain(p):
+        return jnp.sum(_by_nodes((likelihood, y, {}), 0.5, p[0], p[1]))
+
+    at = jnp.stack([mean, var])
+    found, expected = (jax.jit(jax.jacfwd(jax.grad(f)))(at) for f in (ours, plain))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
