@@ -9,7 +9,6 @@ python -m benchmarks.class_cost [--rows 500]
 import argparse
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +17,7 @@ import numpy as np
 
 import cavity
 from benchmarks.results import Table
+from benchmarks.timing import median
 from cavity.inference.energy import beliefs, empty_sites
 from cavity.inference.sweep import sweep
 from cavity.learning.data import prepare
@@ -34,16 +34,6 @@ def problem(rows: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndar
     centres = r.uniform(0.0, 1.0, (classes, 2))
     f = 4.0 * np.exp(-np.sum((X[:, None] - centres) ** 2, axis=2) / 0.1)
     return X, np.argmax(f + 0.5 * r.standard_normal(f.shape), axis=1).astype(float)
-
-
-def median(fn: Callable[[], Any], repeats: int = 9) -> float:
-    jax.block_until_ready(fn())
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        jax.block_until_ready(fn())
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
 
 
 def sweep_time(rows: int, classes: int) -> dict[str, float]:

@@ -8,31 +8,18 @@ python -m benchmarks.moments [--values 16000 ...]
 
 import argparse
 import itertools
-import time
-from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.results import Table
+from benchmarks.timing import median
 from cavity.likelihoods import Bernoulli
 from cavity.numerics.quadrature import EVEN
 
 TABLE = Table("moments.csv", ("values", "power", "deviation"))
 POWERS, WIDTHS = (1.0, 0.5, 0.0), (1.0, 5.0, 30.0)
-
-
-def median(fn: Callable[[], Any], repeats: int = 9) -> float:
-    """Milliseconds."""
-    jax.block_until_ready(fn())
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        jax.block_until_ready(fn())
-        times.append(time.perf_counter() - start)
-    return 1e3 * float(np.median(times))
 
 
 def run(values: int, power: float, deviation: float) -> dict[str, float]:
@@ -46,8 +33,8 @@ def run(values: int, power: float, deviation: float) -> dict[str, float]:
     moments = jax.jit(lambda m, v: likelihood.tilted(m, v, y, power))
     densities = jax.jit(lambda f: likelihood.log_prob(f, y))
     return {
-        "moments_ms": median(lambda: moments(mean, var)),
-        "densities_ms": median(lambda: densities(nodes)),
+        "moments_ms": 1e3 * median(lambda: moments(mean, var)),
+        "densities_ms": 1e3 * median(lambda: densities(nodes)),
     }
 
 

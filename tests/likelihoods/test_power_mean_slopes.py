@@ -64,3 +64,19 @@ def test_mixed_second_derivatives_agree():
     at = jnp.stack([mean, var])
     found, expected = (jax.jit(jax.jacfwd(jax.grad(f)))(at) for f in (ours, plain))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(1501, 1), (301, 5)])
+def test_many_values_are_as_few_are(shape):
+    """Blocks, the last one padded, give each value what it gets by itself; side data go along."""
+    random = np.random.default_rng(0)
+    mean, y = jnp.asarray(random.standard_normal(shape)), jnp.asarray(random.poisson(2.0, shape))
+    var = jnp.asarray(10.0 ** random.uniform(-2.0, 2.5, shape))
+    side = {"exposure": jnp.asarray(random.uniform(0.5, 2.0, (shape[0], 1)))}
+    whole = jax.jit(lambda m, v, y, s: Poisson().tilted(m, v, y, 0.5, s))
+    found = whole(mean, var, y * 1.0, side)
+    for part in (slice(0, 60), slice(60, 120), slice(-60, None)):
+        few = {name: x[part] for name, x in side.items()}
+        expected = whole(mean[part], var[part], y[part] * 1.0, few)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a[part], b, rtol=1e-7, atol=1e-9)
