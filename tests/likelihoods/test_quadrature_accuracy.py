@@ -267,12 +267,17 @@ def test_few_nodes_where_they_do(name, power, count):
     likelihood, outputs = CASES[name]
     for y, (log_prob, features, *_) in outputs.items():
         centre, strip = (float(x) for x in likelihood.analytic(jnp.asarray(y)))
-        widths = strip * np.array([1e-3, 0.1, 0.5, 1.0, 1.4]) * count / quadrature.EVEN[0]
+        stretched = likelihood.opens and count > quadrature.EVEN[0]
+        reach = 20.0 if stretched else 1.4 * count / quadrature.EVEN[0]
+        widths = strip * np.array([1e-3, 0.1 * reach, 0.4 * reach, 0.7 * reach, reach])
         cases = [(centre + z * sd, sd) for sd in widths for z in (-6.0, -1.0, 0.0, 2.0, 6.0)]
         mean, sd = (jnp.asarray(x) for x in zip(*cases, strict=True))
         marks = (jnp.full_like(mean, centre), jnp.full_like(mean, strip))
-        each = jax.vmap(lambda *entry: quadrature.even_measure(*entry, count)[1])
-        kept = np.flatnonzero(np.asarray(each(mean, sd**2, *marks)))
+
+        def kept_by(*entry, stretched=stretched):
+            return quadrature.even_measure(*entry, count, stretched=stretched)[1]
+
+        kept = np.flatnonzero(np.asarray(jax.vmap(kept_by)(mean, sd**2, *marks)))
         assert len(kept) > 15
         mean, sd, outs = mean[kept], sd[kept], jnp.full(len(kept), y)
         found = eqx.filter_jit(likelihood.tilted)(mean, sd**2, outs, power)

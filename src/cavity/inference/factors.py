@@ -151,6 +151,9 @@ class SiteFactor(eqx.Module):
         sight: what the term sees of the belief.
         power: the power of all rows; `rows.power` takes its place where given.
         chunk: rows worked on at a time.
+        level: whether the term depends on differences between its edges alone, and these are
+            alike a priori: what the variables contribute to their means then adds up to zero at
+            every fixed point.
     """
 
     edges: tuple[Edge, ...]
@@ -159,6 +162,7 @@ class SiteFactor(eqx.Module):
     power: Power
     chunk: int = eqx.field(static=True)
     sight: Sight = eqx.field(static=True, default=Sight.CAVITY)
+    level: bool = eqx.field(static=True, default=False)
 
     def empty_sites(self) -> tuple[AbstractSites, ...]:
         """Sites of precision zero, where every sweep may start."""

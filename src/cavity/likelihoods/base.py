@@ -56,6 +56,9 @@ class AbstractLikelihood(eqx.Module):
             negative precisions.
         smooth: whether the log density has two derivatives in f everywhere.
         couples: whether inference may leave several latent functions dependent.
+        differences: whether the density depends on differences of latent functions alone.
+        opens: whether the density is analytic in a cone about the real line, which at the centre
+            is as wide as `analytic` says.
         mixes_scales: whether the density is a mixture of Gaussians about f over their variance,
             which `draw_variance` then draws.
     """
@@ -65,6 +68,8 @@ class AbstractLikelihood(eqx.Module):
     log_concave: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
     couples: ClassVar[bool] = False
+    differences: ClassVar[bool] = False
+    opens: ClassVar[bool] = False
     mixes_scales: ClassVar[bool] = False
 
     @property
@@ -255,7 +260,9 @@ class AbstractLikelihood(eqx.Module):
         def even(counts: Sequence[int]) -> Any:
             if where is None or not counts:
                 return graded()
-            measure, fine = quadrature.even_measure(mean, var, *where, counts[0])
+            wide = self.opens and counts[0] != quadrature.EVEN[0]
+            rule = quadrature.even_measure
+            measure, fine = rule(mean, var, *where, counts[0], stretched=wide)
             return jax.lax.cond(fine, lambda: from_nodes(measure), lambda: even(counts[1:]))
 
         return even(counts)

@@ -46,6 +46,7 @@ class Bernoulli(AbstractLikelihood):
 
     support: ClassVar[Support] = Support.LABELS
     log_concave: ClassVar[bool] = True
+    opens: ClassVar[bool] = True
 
     def __init__(self, link: Literal["probit", "logit"] = "probit"):
         if link not in ("probit", "logit"):

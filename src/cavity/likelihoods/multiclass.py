@@ -36,6 +36,7 @@ class AbstractClasses(AbstractLikelihood):
 
     n_classes: eqx.AbstractVar[int]
     points: ClassVar[int] = 256
+    differences: ClassVar[bool] = True
 
     @abc.abstractmethod
     def derivatives(self, f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Tilted:

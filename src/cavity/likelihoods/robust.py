@@ -53,6 +53,7 @@ class StudentT(AbstractLikelihood):
     df: Float[Array, ""] = positive()
 
     support: ClassVar[Support] = Support.REAL
+    opens: ClassVar[bool] = True
     mixes_scales: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):

@@ -129,7 +129,8 @@ class GP(AbstractModel):
             factor: Factor = ExactFactor(edges[0], rows, noise, power, size)
         else:
             term = method.term(self.likelihood, exact=full)
-            factor = SiteFactor(tuple(edges), rows, term, power, size, method.sight)
+            alike = self.likelihood.differences and not isinstance(self.kernel, tuple)
+            factor = SiteFactor(tuple(edges), rows, term, power, size, method.sight, alike)
         return Graph(tuple(variables), (factor,))
 
     def _laid_out(

@@ -31,9 +31,10 @@ AROUND_GAUSSIAN = np.linspace(-9.0, 9.0, 17)
 AROUND_LANDMARK = np.concatenate([-(2.0 ** np.arange(14, -1, -1)), [0.0], 2.0 ** np.arange(15)])
 # Nodes of the even rule, few or more; how far it reaches beyond mean and centre in deviations, and
 # its largest spacing: in deviations, and in half-widths of the strip where the integrand is
-# analytic.
+# analytic; stretched, at the mean and at the centre.
 EVEN, BEYOND = (72, 144), 7.5
 IN_DEVIATIONS, IN_STRIPS = 0.6, 0.3
+STRETCHED_IN_DEVIATIONS, STRETCHED_IN_STRIPS = 0.4, 0.13
 # Search: edges at first, in deviations, and how often they are moved.
 FARTHEST, PANELS, ROUNDS = 40.0, 48, 5
 
@@ -83,29 +84,43 @@ def even_measure(
     centre: Float[Array, "..."],
     strip: Float[Array, "..."],
     count: int,
+    *,
+    stretched: bool = False,
 ) -> tuple[Measure, Bool[Array, ""]]:
     r"""The Gaussian on evenly spaced nodes, and whether that is accurate for all entries.
 
     The trapezium rule's error falls like $e^{-2 \pi w / h}$ with the spacing h, for integrands
     analytic within w of the real line: few nodes serve where deviations are not many widths.
+    Where the integrand is analytic in a cone about the real line, ever farther from it away from
+    the centre, so do they for wide Gaussians, on nodes $c + w \sinh t$ with even t.
 
     Args:
         mean: mean of the Gaussian.
         var: its variance.
         centre: where the density that is integrated has its features.
         strip: w, half the width of the strip around the real line where it is analytic and not
-            much larger than on it.
+            much larger than on it; of a cone, at the centre.
         count: the number of nodes.
+        stretched: whether nodes are farther apart away from the centre.
     """
     m, v, c, w = jax.lax.stop_gradient((mean, var, centre, strip))
     sd = jnp.sqrt(v)
     low, high = jnp.minimum(m, c) - BEYOND * sd, jnp.maximum(m, c) + BEYOND * sd
+    if stretched:
+        low, high = jnp.arcsinh((low - c) / w), jnp.arcsinh((high - c) / w)
     spacing = (high - low) / (count - 1)
-    fine = jnp.all(spacing <= jnp.minimum(IN_DEVIATIONS * sd, IN_STRIPS * w))
     steps = jnp.arange(count, dtype=mean.dtype).reshape(-1, *(1,) * mean.ndim)
-    nodes = low + spacing * steps
+    nodes, length = low + spacing * steps, spacing
+    if stretched:
+        at_mean = spacing * jnp.hypot(w, m - c) / sd
+        fine = (at_mean <= STRETCHED_IN_DEVIATIONS) & (spacing <= STRETCHED_IN_STRIPS)
+        up = 0.5 * w * jnp.exp(nodes)
+        down = 0.25 * w**2 / up
+        nodes, length = c + up - down, spacing * (up + down)
+    else:
+        fine = spacing <= jnp.minimum(IN_DEVIATIONS * sd, IN_STRIPS * w)
     density = -0.5 * ((nodes - mean) ** 2 / var + jnp.log(var) + LOG_2PI)
-    return Measure(nodes, jnp.log(spacing) + density), fine
+    return Measure(nodes, jnp.log(length) + density), jnp.all(fine)
 
 
 def landmark_edges(
@@ -241,31 +256,50 @@ def tilted_moments(
     belief.
     """
     nodes, log_weight = measure
-    log_mean = log_power_mean(value, log_weight, power)
-    small = jnp.ones_like(mean, bool)
-    slope = curvature = jnp.zeros_like(mean)
-    if not is_exactly(power, 0.0):
-        p = jax.nn.softmax(power * value + log_weight, axis=0)
+
+    def matched(log_p: Array, power: Power) -> Tilted:
+        log_total, p = _weighed(log_p)
         moved = jnp.sum(p * (nodes - mean), axis=0)
         tilted = jnp.sum(p * (nodes - mean - moved) ** 2, axis=0)
-        safe = jnp.where(jnp.asarray(power) > 0.0, power, 1.0)
-        slope = moved / (safe * var)
-        curvature = (tilted / var - 1.0) / (safe * var)
-        if is_exactly(power, 1.0):
-            return Tilted(log_mean, slope, curvature)
-    w = jax.nn.softmax(log_weight, axis=0)
+        scale = power * var
+        return Tilted(log_total / power, moved / scale, (tilted / var - 1.0) / scale)
+
+    if is_exactly(power, 1.0):
+        return matched(value + log_weight, 1.0)
+    log_whole, w = _weighed(log_weight)
     centre = jnp.sum(jnp.where(w > 0.0, w * value, 0.0), axis=0)
-    if not is_exactly(power, 0.0):
-        small = _nearly_constant(value, centre, power)
-    growth = jnp.where(w > 0.0, w * _growth(jnp.where(small, value - centre, 0.0), power), 0.0)
-    total = 1.0 + power * jnp.sum(growth, axis=0)
-    middle = jnp.sum(w * nodes, axis=0)
-    away = nodes - middle
-    spread = jnp.sum(w * away**2, axis=0)
-    # G = Σ w e (f - m) / (s v),  H = Σ w e ((f - m)² - v) / (s v²) - a G²
-    slope0 = jnp.sum(growth * away, axis=0) / (total * var)
-    bend0 = jnp.sum(growth * (away**2 - spread), axis=0) / (total * var**2) - power * slope0**2
-    return Tilted(log_mean, jnp.where(small, slope0, slope), jnp.where(small, bend0, curvature))
+
+    def about_mean(small: Bool[Array, "..."]) -> Tilted:
+        excess = jnp.where(small & (w > 0.0), value - centre, 0.0)
+        growth = w * _growth(excess, power)
+        gained = jnp.sum(growth, axis=0)
+        total = 1.0 + power * gained
+        away = nodes - jnp.sum(w * nodes, axis=0)
+        spread = jnp.sum(w * away**2, axis=0)
+        # G = Σ w e (f - m) / (s v),  H = Σ w e ((f - m)² - v) / (s v²) - a G²
+        slope = jnp.sum(growth * away, axis=0) / (total * var)
+        bend = jnp.sum(growth * (away**2 - spread), axis=0) / (total * var**2)
+        return Tilted(centre + _log1p_over(power, gained), slope, bend - power * slope**2)
+
+    if is_exactly(power, 0.0):
+        return about_mean(jnp.ones_like(centre, bool))
+    small = _nearly_constant(value, centre, power)
+    # of powers that are zero the density is nearly constant
+    usual = matched(power * value + log_weight - log_whole, jnp.where(small, 1.0, power))
+
+    def chosen() -> Tilted:
+        near = about_mean(small)
+        return jax.tree.map(lambda a, b: jnp.where(small, a, b), near, usual)
+
+    return jax.lax.cond(jnp.any(small), chosen, lambda: usual)
+
+
+def _weighed(log_weight: Float[Array, "S ..."]) -> tuple[Array, Array]:
+    """The log of the sum of weights, and the share of each."""
+    top = jax.lax.stop_gradient(jnp.max(log_weight, axis=0))
+    each = jnp.exp(log_weight - top)
+    total = jnp.sum(each, axis=0)
+    return top + jnp.log(total), each / total
 
 
 def _nearly_constant(value: Array, mean: Array, power: Power) -> Array:

@@ -1,0 +1,71 @@
+"""The height that the functions of all classes share: zero at a fixed point, and found at once."""
+
+import dataclasses
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import cavity
+from cavity import inducing, kernels, likelihoods, means
+from cavity.inference.energy import beliefs, empty_sites, energy, marginals
+from cavity.inference.sweep import parallel
+from cavity.learning.data import prepare
+from cavity.learning.infer import as_dtype
+from cavity.learning.outer_loop import lay_out
+from tests.inference.test_classes import LABELS, NEW, C, X, kernel
+from tests.tolerances import assert_close
+
+METHOD = cavity.PowerEP(coupled=False)
+CASES = {
+    "probit": (likelihoods.MultinomialProbit(C), 1.0, None),
+    "probit, sparse": (likelihoods.MultinomialProbit(C), 1.0, inducing.Points(NEW)),
+    "softmax, power 0.5": (likelihoods.Softmax(C), 0.5, inducing.Points(NEW)),
+    "softmax, power 0": (likelihoods.Softmax(C), 0.0, None),
+    "robust-max": (likelihoods.RobustMax(C, 0.05), 1.0, None),
+}
+
+
+def laid_out(likelihood, power, points, prior=None):
+    mean = means.Constant(1.5)
+    prior = kernels.RBF(30.0, 0.4) if prior is None else prior
+    data = prepare(X, LABELS, power=power)
+    model = as_dtype(cavity.GP(prior, likelihood, points, mean), data)
+    return lay_out(model, data, METHOD, jnp.asarray(1e-8))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_taking_it_out_leads_to_the_same_sites_sooner(case):
+    """The sum over classes is zero by the sweeps alone, which take ever longer to see it."""
+    graph = laid_out(*CASES[case])
+    (factor,) = graph.factors
+    assert factor.level
+    plain = eqx.tree_at(lambda g: g.factors, graph, (dataclasses.replace(factor, level=False),))
+    # damped alike, and without extrapolation, which would hide the difference
+    settings = {"step": 0.7, "tolerance": 1e-10, "max_sweeps": 20_000}
+    run = eqx.filter_jit(lambda graph: parallel(graph, empty_sites(graph), **settings))
+    sites, record = run(graph)
+    slow, more = run(plain)
+    assert record.converged
+    assert more.converged
+    assert 2 * int(record.sweeps) < int(more.sweeps)
+    for found, expected in zip(sites[0], slow[0], strict=True):
+        assert_close(found.precision, expected.precision, "fixed_point")
+        assert_close(found.shift, expected.shift, "fixed_point")
+    assert_close(energy(graph, sites), energy(plain, slow), "fixed_point")
+    (seen,) = marginals(plain, beliefs(plain, slow))
+    heights = np.stack([mean for mean, _ in seen])
+    np.testing.assert_allclose(heights.sum(axis=0), 0.0, atol=1e-6)
+    assert np.max(np.abs(heights)) > 1.0
+
+
+def test_functions_that_are_not_alike_keep_it():
+    """With kernels of their own the means of classes do not add up to zero."""
+    graph = laid_out(likelihoods.MultinomialProbit(C), 1.0, None, kernel(private=True))
+    (factor,) = graph.factors
+    assert not factor.level
+    sites, record = parallel(graph, empty_sites(graph), step=None, tolerance=1e-8, max_sweeps=500)
+    assert record.converged
+    (seen,) = marginals(graph, beliefs(graph, sites))
+    assert np.max(np.abs(sum(mean for mean, _ in seen))) > 1e-2
