@@ -125,12 +125,14 @@ def options_of(method: str, model: dict[str, Any], rows: int) -> dict[str, Any]:
     return found
 
 
-def run_held(data: Split, inducing: int) -> dict[str, Any]:
+@jax.enable_x64(True)
+def run_held(data: Split, options: dict[str, Any]) -> dict[str, Any]:
     """Inducing points learned by the variational softmax, with a kernel that stays as it is."""
     X, y, new, labels = data
     start = time.perf_counter()
     known, index = np.unique(y, return_inverse=True)
-    points = KMeans(inducing, n_init=1, random_state=0).fit(X).cluster_centers_
+    chosen = KMeans(options["n_inducing"], n_init=1, random_state=0)
+    points = chosen.fit(X).cluster_centers_
     likelihood = cavity.likelihoods.Softmax(len(known))
     model = cavity.GP(cavity.kernels.RBF(*HELD), likelihood, cavity.inducing.Points(points))
     free = bijections(model)
@@ -219,11 +221,7 @@ def main() -> None:
             key = {"set": name, "split": split, "method": method, "inducing": inducing}
             if TABLE.has(**key) or (sparse and method == "softmax, Laplace"):
                 continue
-            if method == KERNEL_HELD:
-                with jax.enable_x64(True):
-                    found = key | run_held(data, options["n_inducing"])
-            else:
-                found = key | run(data, options)
+            found = key | (run_held if method == KERNEL_HELD else run)(data, options)
             TABLE.add(found)
             print(found, flush=True)
 

@@ -15,7 +15,8 @@ from cavity.likelihoods.support import Support
 from cavity.numerics.largest import largest, log_first, log_largest, one_hot
 from cavity.numerics.orthant import log_orthant
 from cavity.numerics.powers import Power, is_exactly
-from cavity.numerics.quadrature import Tilted, normal_points
+from cavity.numerics.quadrature import Tilted
+from cavity.numerics.quasi_random import normal_points
 from cavity.numerics.types import Array, Float
 
 # Points for predictive probabilities.

@@ -7,14 +7,12 @@ is there: a narrow peak, a step, a kink, the Gaussian itself. A rule about the G
 misses a peak that is narrower than its spacing. Nodes are constant under differentiation.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import ndtri
 
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.powers import Power, is_exactly
@@ -320,48 +318,6 @@ def _log1p_over(power: Power, x: Array) -> Array:
     a = jnp.asarray(power)
     tiny = a < 1e-9
     return jnp.where(tiny, x, jnp.log1p(a * x) / jnp.where(tiny, 1.0, a))
-
-
-@functools.cache
-def normal_points(dimensions: int, count: int) -> np.ndarray:
-    """Points that stand for a standard normal, (count, dimensions): quasi-random, in pairs of +-z.
-
-    A scrambled Halton sequence, with the second moments of a standard normal exactly.
-
-    Args:
-        dimensions: of each point.
-        count: an even number, above twice the dimensions.
-
-    References:
-        Owen (2017), A randomized Halton algorithm in R.
-    """
-    random = np.random.default_rng(0)
-    uniform = [_scrambled(count // 2, base, random) for base in _primes(dimensions)]
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        half = np.asarray(ndtri(np.stack(uniform, axis=1)))
-    points = np.concatenate([half, -half])
-    root = np.linalg.cholesky(points.T @ points / count)
-    return np.linalg.solve(root, points.T).T
-
-
-def _primes(count: int) -> list[int]:
-    found: list[int] = []
-    number = 2
-    while len(found) < count:
-        if all(number % prime for prime in found):
-            found.append(number)
-        number += 1
-    return found
-
-
-def _scrambled(count: int, base: int, random: np.random.Generator) -> np.ndarray:
-    """The numbers 1 to count with their digits in a base mirrored at the point and permuted."""
-    index, value, place = np.arange(1, count + 1), np.zeros(count), 1.0
-    while place > 1e-9:
-        place /= base
-        value += place * random.permutation(base)[index % base]
-        index = index // base
-    return np.clip(value, 1e-9, 1.0 - 1e-9)
 
 
 def mode(
