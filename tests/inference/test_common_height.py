@@ -1,4 +1,4 @@
-"""The height that the functions of all classes share: zero at a fixed point, and found at once."""
+"""The height that the functions of all classes share: zero at a fixed point, and found sooner."""
 
 import dataclasses
 

@@ -80,3 +80,27 @@ def test_many_values_are_as_few_are(shape):
         expected = whole(mean[part], var[part], y[part] * 1.0, few)
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_allclose(a[part], b, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("likelihood", [Bernoulli(), StudentT(0.4, 3.0)])
+def test_many_values_with_a_power_each(likelihood):
+    """Powers of rows are cut with them, zero among others; the gradient takes the same way."""
+    random, count = np.random.default_rng(1), 1300
+    mean = jnp.asarray(random.standard_normal((count, 1)))
+    var = jnp.asarray(10.0 ** random.uniform(-1.0, 2.0, (count, 1)))
+    y = jnp.asarray(random.integers(2, size=(count, 1)) * 1.0)
+    power = jnp.asarray(random.choice([0.0, 0.3, 1.0], size=(count, 1)))
+    found = eqx.filter_jit(likelihood.tilted)(mean, var, y, power)
+    slope = jax.grad(lambda m: jnp.sum(likelihood.log_power_mean(m, var, y, power)))(mean)
+    for part in (slice(0, 60), slice(-60, None)):
+        expected = likelihood.tilted(mean[part], var[part], y[part], power[part])
+        for a, b in zip((*found, slope), (*expected, expected.slope), strict=True):
+            np.testing.assert_allclose(a[part], b, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("power", [1e-9, 1e-12, 1e-14])
+def test_tiny_powers_of_counts_near_the_prior(power):
+    """Nodes without weight, where a count's log density is enormous, do not decide the rule."""
+    found = Poisson().tilted(*map(jnp.asarray, ([-20.18], [0.0041], [3.0], power)))
+    np.testing.assert_allclose(found.slope, 3.0 - np.exp(-20.18 + 0.0041 / 2), rtol=1e-9)
+    np.testing.assert_allclose(found.curvature, -np.exp(-20.18 + 0.0041 / 2), atol=1e-7)

@@ -10,7 +10,8 @@ jumps. At power 0 it is natural-gradient variational inference.
 
 Where only differences between functions matter that are alike a priori, the slopes G of a row add
 up to zero, and so at a fixed point do the means. Sweeps alone approach the height that they share
-ever more slowly the more data there are: it is taken out of the cavities, in one step.
+ever more slowly the more data there are: a match takes it out of the cavities. With H below zero,
+as log-concave densities have it, this has no fixed points but theirs.
 """
 
 import jax

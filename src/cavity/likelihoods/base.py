@@ -1,6 +1,7 @@
 """What a likelihood is, and all that follows from its density."""
 
 import abc
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -57,8 +58,8 @@ class AbstractLikelihood(eqx.Module):
         smooth: whether the log density has two derivatives in f everywhere.
         couples: whether inference may leave several latent functions dependent.
         differences: whether the density depends on differences of latent functions alone.
-        opens: whether the density is analytic in a cone about the real line, which at the centre
-            is as wide as `analytic` says.
+        opens: whether the density is analytic, and not much larger than on the real line, within
+            45 degrees of it from a centre where it is as wide as `analytic` says.
         mixes_scales: whether the density is a mixture of Gaussians about f over their variance,
             which `draw_variance` then draws.
     """
@@ -226,18 +227,20 @@ class AbstractLikelihood(eqx.Module):
         them only rows that need them get.
         """
 
-        def part(rows: tuple[Array, Array, Array, dict[str, Array]]) -> Tilted:
-            mean, var, y, side = rows
+        def part(rows: tuple[Array, Array, Array, dict[str, Array], dict[str, Array]]) -> Tilted:
+            mean, var, y, side, own = rows
+            raised = own.get("power", power)
 
             def from_nodes(measure: Measure) -> Tilted:
                 value = self.log_prob(measure.nodes, y, **side)
-                return quadrature.tilted_moments(value, measure, mean, var, power)
+                return quadrature.tilted_moments(value, measure, mean, var, raised)
 
-            return self._by_quadrature(from_nodes, *rows[:3], power, side, quadrature.EVEN)
+            return self._by_quadrature(from_nodes, mean, var, y, raised, side, quadrature.EVEN)
 
         rows = jnp.broadcast_arrays(mean, var, y)
-        given = {name: jnp.broadcast_to(x, rows[0].shape) for name, x in side.items()}
-        return map_over_entries(part, (*rows, given))
+        own = {"power": power} if jnp.ndim(power) else {}
+        beside = jax.tree.map(lambda x: jnp.broadcast_to(x, rows[0].shape), (dict(side), own))
+        return map_over_entries(part, (*rows, *beside))
 
     def _by_quadrature(
         self,
@@ -260,9 +263,9 @@ class AbstractLikelihood(eqx.Module):
         def even(counts: Sequence[int]) -> Any:
             if where is None or not counts:
                 return graded()
-            wide = self.opens and counts[0] != quadrature.EVEN[0]
-            rule = quadrature.even_measure
-            measure, fine = rule(mean, var, *where, counts[0], stretched=wide)
+            stretched = self.opens and counts[0] > quadrature.EVEN[0]
+            rule = functools.partial(quadrature.even_measure, stretched=stretched)
+            measure, fine = rule(mean, var, *where, counts[0])
             return jax.lax.cond(fine, lambda: from_nodes(measure), lambda: even(counts[1:]))
 
         return even(counts)
@@ -317,7 +320,7 @@ def _log_power_mean_jvp(at: tuple, by: tuple) -> tuple[Array, Array]:
         moved, still = eqx.partition(at, moves)
         return jax.jvp(lambda moved: _by_nodes(*eqx.combine(moved, still)), (moved,), (by,))
     likelihood, y, side = given
-    found = likelihood.tilted(mean, var, y, power, side)
+    found = AbstractLikelihood.tilted(likelihood, mean, var, y, power, side)
     change = jnp.zeros_like(found.log_mean)
     if d_mean is not None:
         change = change + found.slope * d_mean

@@ -37,7 +37,6 @@ class AbstractClasses(AbstractLikelihood):
 
     n_classes: eqx.AbstractVar[int]
     points: ClassVar[int] = 256
-    differences: ClassVar[bool] = True
 
     @abc.abstractmethod
     def derivatives(self, f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Tilted:
@@ -132,6 +131,7 @@ class MultinomialProbit(AbstractClasses):
 
     support: ClassVar[Support] = Support.LABELS
     log_concave: ClassVar[bool] = True
+    differences: ClassVar[bool] = True
     couples: ClassVar[bool] = True
 
     def __init__(self, n_classes: Any):
@@ -201,6 +201,7 @@ class Softmax(AbstractClasses):
 
     support: ClassVar[Support] = Support.LABELS
     log_concave: ClassVar[bool] = True
+    differences: ClassVar[bool] = True
 
     def __init__(self, n_classes: Any):
         self.n_classes = checked_classes(n_classes)
@@ -247,6 +248,7 @@ class RobustMax(AbstractClasses):
 
     support: ClassVar[Support] = Support.LABELS
     smooth: ClassVar[bool] = False
+    differences: ClassVar[bool] = True
 
     def __init__(self, n_classes: Any, epsilon: float = 1e-3):
         self.n_classes = checked_classes(n_classes)

@@ -234,10 +234,11 @@ def log_power_mean(
     mean = jnp.sum(jnp.where(w > 0.0, w * value, 0.0), axis=0)
     if is_exactly(power, 0.0):
         return mean
-    small = _nearly_constant(value, mean, power)
+    small = _nearly_constant(value, mean, w, power)
     safe = jnp.where(small, 1.0, power)
     direct = jax.nn.logsumexp(safe * value + jax.nn.log_softmax(log_weight, axis=0), axis=0) / safe
-    excess = jnp.sum(w * _growth(jnp.where(small, value - mean, 0.0), power), axis=0)
+    above = jnp.where(small & (w > 0.0), value - mean, 0.0)
+    excess = jnp.sum(w * _growth(above, power), axis=0)
     return jnp.where(small, mean + _log1p_over(power, excess), direct)
 
 
@@ -281,7 +282,7 @@ def tilted_moments(
 
     if is_exactly(power, 0.0):
         return about_mean(jnp.ones_like(centre, bool))
-    small = _nearly_constant(value, centre, power)
+    small = _nearly_constant(value, centre, w, power)
     # of powers that are zero the density is nearly constant
     usual = matched(power * value + log_weight - log_whole, jnp.where(small, 1.0, power))
 
@@ -295,14 +296,16 @@ def tilted_moments(
 def _weighed(log_weight: Float[Array, "S ..."]) -> tuple[Array, Array]:
     """The log of the sum of weights, and the share of each."""
     top = jax.lax.stop_gradient(jnp.max(log_weight, axis=0))
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
     each = jnp.exp(log_weight - top)
     total = jnp.sum(each, axis=0)
     return top + jnp.log(total), each / total
 
 
-def _nearly_constant(value: Array, mean: Array, power: Power) -> Array:
-    """Whether powers of the function stay within a factor e of their mean."""
-    return power * jnp.max(jnp.abs(value - mean), axis=0) < 1.0
+def _nearly_constant(value: Array, mean: Array, weight: Array, power: Power) -> Array:
+    """Whether powers of the function stay within a factor e of their mean, where it has weight."""
+    away = jnp.where(weight > 0.0, jnp.abs(value - mean), 0.0)
+    return power * jnp.max(away, axis=0) < 1.0
 
 
 def _growth(x: Array, power: Power) -> Array:
@@ -310,14 +313,14 @@ def _growth(x: Array, power: Power) -> Array:
     if is_exactly(power, 0.0):
         return x
     a = jnp.asarray(power)
-    tiny = a < 1e-9
-    return jnp.where(tiny, x, jnp.expm1(a * x) / jnp.where(tiny, 1.0, a))
+    none = a <= 0.0
+    return jnp.where(none, x, jnp.expm1(a * x) / jnp.where(none, 1.0, a))
 
 
 def _log1p_over(power: Power, x: Array) -> Array:
     a = jnp.asarray(power)
-    tiny = a < 1e-9
-    return jnp.where(tiny, x, jnp.log1p(a * x) / jnp.where(tiny, 1.0, a))
+    none = a <= 0.0
+    return jnp.where(none, x, jnp.log1p(a * x) / jnp.where(none, 1.0, a))
 
 
 def mode(
