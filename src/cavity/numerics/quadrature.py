@@ -237,9 +237,8 @@ def log_power_mean(
     small = _nearly_constant(value, mean, w, power)
     safe = jnp.where(small, 1.0, power)
     direct = jax.nn.logsumexp(safe * value + jax.nn.log_softmax(log_weight, axis=0), axis=0) / safe
-    above = jnp.where(small & (w > 0.0), value - mean, 0.0)
-    excess = jnp.sum(w * _growth(above, power), axis=0)
-    return jnp.where(small, mean + _log1p_over(power, excess), direct)
+    gained = jnp.sum(_growth_by(w, value - mean, small, power), axis=0)
+    return jnp.where(small, mean + _log1p_over(power, gained), direct)
 
 
 def tilted_moments(
@@ -269,8 +268,7 @@ def tilted_moments(
     centre = jnp.sum(jnp.where(w > 0.0, w * value, 0.0), axis=0)
 
     def about_mean(small: Bool[Array, "..."]) -> Tilted:
-        excess = jnp.where(small & (w > 0.0), value - centre, 0.0)
-        growth = w * _growth(excess, power)
+        growth = _growth_by(w, value - centre, small, power)
         gained = jnp.sum(growth, axis=0)
         total = 1.0 + power * gained
         away = nodes - jnp.sum(w * nodes, axis=0)
@@ -303,9 +301,17 @@ def _weighed(log_weight: Float[Array, "S ..."]) -> tuple[Array, Array]:
 
 
 def _nearly_constant(value: Array, mean: Array, weight: Array, power: Power) -> Array:
-    """Whether powers of the function stay within a factor e of their mean, where it has weight."""
-    away = jnp.where(weight > 0.0, jnp.abs(value - mean), 0.0)
+    """Whether powers of the function stay within a factor e of their mean.
+
+    Where it has no weight it may be smaller, not larger: there may be all of a power's mass.
+    """
+    away = jnp.where(weight > 0.0, jnp.abs(value - mean), value - mean)
     return power * jnp.max(away, axis=0) < 1.0
+
+
+def _growth_by(weight: Array, away: Array, small: Array, power: Power) -> Array:
+    """Weights times the growth of log values this far from their mean, where it is small."""
+    return weight * _growth(jnp.where(small & (weight > 0.0), away, 0.0), power)
 
 
 def _growth(x: Array, power: Power) -> Array:
