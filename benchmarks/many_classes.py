@@ -131,8 +131,8 @@ def run_held(data: Split, options: dict[str, Any]) -> dict[str, Any]:
     X, y, new, labels = data
     start = time.perf_counter()
     known, index = np.unique(y, return_inverse=True)
-    chosen = KMeans(options["n_inducing"], n_init=1, random_state=0)
-    points = chosen.fit(X).cluster_centers_
+    once: Any = {"n_init": 1, "random_state": 0}
+    points = KMeans(options["n_inducing"], **once).fit(X).cluster_centers_
     likelihood = cavity.likelihoods.Softmax(len(known))
     model = cavity.GP(cavity.kernels.RBF(*HELD), likelihood, cavity.inducing.Points(points))
     free = bijections(model)
@@ -140,7 +140,8 @@ def run_held(data: Split, options: dict[str, Any]) -> dict[str, Any]:
     out = index.astype(float)
     found = cavity.fit(model, X, out, power=0.0, method=HELD_BATCHES, bijections=held)
     seconds = time.perf_counter() - start
-    parts = [found.posterior.predict(x).log_probabilities for x in np.array_split(new, 8)]
+    posterior: Any = found.posterior
+    parts = [posterior.predict(x).log_probabilities for x in np.array_split(new, 8)]
     log_p = np.concatenate(parts)
     truth = np.searchsorted(known, labels)
     return {
