@@ -12,12 +12,14 @@ from scipy.special import log_softmax, softmax
 
 import cavity
 from cavity import inducing, kernels, likelihoods
-from cavity.inference.energy import energy
+from cavity.inference.energy import empty_sites, energy
+from cavity.inference.sweep import parallel, sweep
 from cavity.learning.data import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objective import Objective
 from cavity.learning.outer_loop import lay_out
 from cavity.learning.programs import swept
+from cavity.learning.settle import settle
 from tests.inference.test_classes import (
     LABELS,
     NEW,
@@ -307,3 +309,34 @@ def test_large_prior_variances_converge_and_keep_their_digits(power):
     contrasts = np.asarray(mean[rows, others] - mean[rows, own])
     expected = (S - same(rows, rows)) @ weights  # the functions' part, without u
     np.testing.assert_allclose(contrasts, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+
+
+def test_learning_goes_on_from_the_last_sites_at_power_zero():
+    """Extrapolated full sweeps from there may cycle; ones of half the length converge."""
+    inputs, labels = separable()
+    data = prepare(inputs, labels, power=0.0)
+    method, jitter = cavity.PowerEP(), jnp.asarray(1e-8)
+
+    def classes(variance):
+        prior = kernels.RBF(variance, 3.0)
+        return as_dtype(cavity.GP(prior, likelihoods.MultinomialProbit(3)), data)
+
+    before = settle(classes(1e3), data, method, jitter)[0]
+    there = classes(1e4)
+    found, report, done = settle(there, data, method, jitter, before)
+    assert done
+    assert report.finished_by == "parallel sweeps"
+    expected = settle(there, data, method, jitter)[0]
+    values = [energy(lay_out(there, data, method, jitter), sites) for sites in (found, expected)]
+    np.testing.assert_allclose(*values, rtol=1e-7)
+
+
+def test_no_step_is_longer_than_asked_for():
+    """The first sweep with the longest step of a half goes half the way."""
+    data = prepare(X, LABELS, power=0.5)
+    graph = lay_out(as_dtype(model(), data), data, cavity.PowerEP(), jnp.asarray(0.0))
+    zero = empty_sites(graph)
+    found, _ = parallel(graph, zero, step=None, tolerance=1e-8, max_sweeps=2, longest=0.5)
+    for ours, half in zip(found[0], sweep(graph, zero, 0.5)[0][0], strict=True):
+        assert_close(ours.precision, half.precision)
+        assert_close(ours.shift, half.shift)

@@ -94,6 +94,7 @@ def parallel(
     step: Power | None,
     tolerance: float | Array,
     max_sweeps: int,
+    longest: Power = 1.0,
 ) -> tuple[Sites, SweepRecord]:
     """Parallel sweeps until a further one would change no moment by more than `tolerance`.
 
@@ -104,13 +105,15 @@ def parallel(
     Args:
         graph: the model laid out for inference; constant under differentiation here.
         sites: where to start.
-        step: the damping step, None to adapt it: full steps at first, shorter ones where a sweep
+        step: the damping step, None to adapt it: the longest at first, shorter ones where a sweep
             came no closer.
         tolerance: on the residual, in standard deviations.
         max_sweeps: sweeps at the most.
+        longest: the longest adapted step.
     """
     adapt = step is None
-    first = jnp.asarray(1.0 if step is None else step, _dtype(sites))
+    longest = jnp.asarray(longest, _dtype(sites))
+    first = longest if step is None else jnp.asarray(step, _dtype(sites))
 
     def unfinished(state: _Sweeps) -> Array:
         good = (state.residual < tolerance) & (state.skipped == 0)
@@ -121,7 +124,7 @@ def parallel(
         target, residual, skipped, units = _measured(graph, state.sites, 1.0)
         finite = jnp.isfinite(residual)
         closer = finite & (residual < state.residual)
-        longer, shorter = (jnp.minimum(1.25 * state.step, 1.0), 0.7 * state.step)
+        longer, shorter = (jnp.minimum(1.25 * state.step, longest), 0.7 * state.step)
         kept = jnp.where(closer, longer, shorter) if adapt else state.step
         length = jnp.where(finite, kept, 0.5 * state.step)
         # from sites without a proper belief: back, and less far

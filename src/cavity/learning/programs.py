@@ -65,11 +65,22 @@ def run_sweeps(
     jitter: Scalar,
     sites: Sites,
     *,
+    longest: float = 1.0,
     downhill: bool = False,
 ) -> tuple[Sites, SweepRecord]:
-    """Sweeps by a method, or each of them shortened until it goes downhill."""
-    tolerance = jnp.asarray(attainable(method.tolerance, data))
-    return _sweeps(model, data, method, jitter, sites, tolerance, downhill=downhill)
+    """Sweeps by a method, or each of them shortened until it goes downhill.
+
+    Args:
+        model: the model.
+        data: prepared data.
+        method: how sites are found.
+        jitter: of the covariance that is factorised.
+        sites: where to start.
+        longest: the longest step, where steps are adapted.
+        downhill: whether to shorten each sweep until it goes downhill.
+    """
+    limits = jnp.asarray(attainable(method.tolerance, data)), jnp.asarray(longest)
+    return _sweeps(model, data, method, jitter, sites, *limits, downhill=downhill)
 
 
 @_program
@@ -80,6 +91,7 @@ def _sweeps(
     jitter: Scalar,
     sites: Sites,
     tolerance: Scalar,
+    longest: Scalar,
     *,
     downhill: bool,
 ) -> tuple[Sites, SweepRecord]:
@@ -89,7 +101,7 @@ def _sweeps(
         limits = {"tolerance": tolerance, "max_sweeps": method.max_sweeps}
         value_of = depth if pointwise else energy
         return descend(frozen(graph), sites, **limits, value_of=value_of)
-    found, record = swept(graph, method, sites, tolerance)
+    found, record = swept(graph, method, sites, tolerance, longest)
     assert record is not None
     if pointwise:
         # Newton's method may leap to where an exponential overflows, and rest there
@@ -105,6 +117,7 @@ def swept(
     method: AbstractMethod,
     sites: Sites | None = None,
     tolerance: float | Scalar | None = None,
+    longest: float | Scalar = 1.0,
 ) -> tuple[Sites, SweepRecord | None]:
     """Sites after parallel sweeps, constant under differentiation; no record if all exact."""
     start = empty_sites(graph) if sites is None else sites
@@ -113,7 +126,7 @@ def swept(
     tolerance = method.tolerance if tolerance is None else tolerance
     limits = {"step": method.step, "tolerance": tolerance, "max_sweeps": method.max_sweeps}
     if method.batch is None:
-        found, record = parallel(frozen(graph), start, **limits)
+        found, record = parallel(frozen(graph), start, **limits, longest=longest)
     else:
         found, record = in_batches(frozen(graph), start, batch=method.batch, **limits)
     return frozen(found), record

@@ -29,6 +29,9 @@ from cavity.numerics.types import Array, Scalar
 
 # The residual at which sites are near enough: to start from, and to learn by.
 NEAR = 1e-2
+# The longest step of coupled classes from the sites of nearby parameters, from where full steps,
+# extrapolated, may run into a cycle.
+GENTLE = 0.5
 # The steps of damped sweeps, where full ones lead astray.
 SHORT = (0.3, 0.1)
 # Following a fixed point to larger powers: the first step and the least one, as shares of the
@@ -81,9 +84,10 @@ def settle(
     """
     zero = no_sites(model, data, method) if zero is None else zero
     assert zero is not None
-    found, record = run_sweeps(model, data, method, jitter, zero if sites is None else sites)
-    used = int(record.sweeps)
     coupled = method.couples(model.likelihood)
+    first, longest = (zero, 1.0) if sites is None else (sites, GENTLE if coupled else 1.0)
+    found, record = run_sweeps(model, data, method, jitter, first, longest=longest)
+    used = int(record.sweeps)
     if not record.converged and (
         sites is not None or (isinstance(method, Laplace) and not coupled)
     ):
