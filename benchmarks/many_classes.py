@@ -52,6 +52,7 @@ METHODS: dict[str, dict[str, Any]] = {
 # Of usps only.
 POINTS_LEARNED = "class-factorised EP, points learned"
 KERNEL_HELD = "softmax, minibatches, kernel held"
+COUPLED_HELD = {f"{power}, kernel held": power for power in ("power 1", "power 0.5", "power 0")}
 # Asked for by name: of large sets, with inducing points learned from minibatches.
 MINIBATCHES = cavity.TiedPowerEP(batch=256, max_sweeps=3000)
 BY_NAME: dict[str, dict[str, Any]] = {
@@ -63,11 +64,11 @@ BY_NAME: dict[str, dict[str, Any]] = {
     },
     POINTS_LEARNED: {"power": 1.0, "learn_inducing": True},
     KERNEL_HELD: {},
-}
+} | {name: METHODS[power] for name, power in COUPLED_HELD.items()}
 # Of digits with points that are learned: steps of Adam, and the variance and lengthscale to start
 # from, which with 500 points are those that 200 points learned.
 DIGITS = {200: (150, 100.0, 6.5), 500: (45, 131.0, 14.9)}
-# The kernel of digits that is held while points are learned, and the steps that they get.
+# The kernel of digits that is held, and the steps that points get that are learned with it.
 HELD, HELD_BATCHES = (130.0, 6.5), cavity.TiedPowerEP(batch=256, max_sweeps=2500)
 
 
@@ -120,6 +121,8 @@ def options_of(method: str, model: dict[str, Any], rows: int) -> dict[str, Any]:
         steps, variance, lengthscale = DIGITS[found["n_inducing"]]
         found["method"] = cavity.PowerEP(coupled=False, interleaved=steps)
         found["kernel"] = cavity.kernels.RBF(variance, lengthscale)
+    if method in COUPLED_HELD:
+        found |= {"kernel": cavity.kernels.RBF(*HELD), "max_iterations": 0}
     if found.get("method") == "tied" and found["n_inducing"] is None:
         found["n_inducing"] = min(INDUCING, rows)  # it has no full form
     return found
@@ -205,7 +208,7 @@ def main() -> None:
     if asked.table:
         table()
         return
-    for digits in {POINTS_LEARNED, KERNEL_HELD} & set(asked.methods):
+    for digits in {POINTS_LEARNED, KERNEL_HELD, *COUPLED_HELD} & set(asked.methods):
         if asked.sets != ["usps"]:
             parser.error(f"{digits!r} has settings for --sets usps alone")
     warnings.simplefilter("ignore")

@@ -33,7 +33,16 @@ from cavity.inference.graph import (
     Projection,
 )
 from cavity.inference.sites import AbstractSites
-from cavity.numerics.linalg import cholesky, gram_lower, inverse_lower, log_determinant, safe_sqrt
+from cavity.numerics.linalg import (
+    cholesky,
+    cholesky_and_inverse,
+    gram_lower,
+    gram_weighted,
+    inverse_lower,
+    log_determinant,
+    safe_sqrt,
+    with_slopes,
+)
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 # The least weight of a row on a class, as a share of the prior precision: nothing, but no zero.
@@ -220,8 +229,9 @@ class WhitenedClasses(AbstractVariable):
         h = jnp.einsum("kmn,nk->km", A, nu)
         s = jnp.sum(pi, axis=1)
         coupled = (A * (pi / jnp.sqrt(s)[:, None]).T[:, None, :]).reshape(-1, len(s))
-        P = -(coupled @ coupled.T).reshape(self.classes, self.size, self.classes, self.size)
-        own = jnp.stack([(a * w) @ a.T for a, w in zip(A, pi.T, strict=True)])
+        P = gram_weighted(coupled, -jnp.ones_like(s))
+        P = P.reshape(self.classes, self.size, self.classes, self.size)
+        own = jnp.stack([gram_weighted(a, w) for a, w in zip(A, pi.T, strict=True)])
         index = jnp.arange(self.classes)
         # indexed axes come first where they are apart
         P = P.at[index, :, index, :].add(own)
@@ -233,13 +243,20 @@ class WhitenedClasses(AbstractVariable):
     def belief(self, messages: Messages) -> WhitenedClassesBelief:
         size = self.classes * self.size
         B = jnp.eye(size, dtype=messages.precision.dtype) + messages.precision.reshape(size, size)
-        L = cholesky(B)
-        root = inverse_lower(L)
+        L, root = cholesky_and_inverse(B)
         half = solve_triangular(L, messages.shift.reshape(size), lower=True)
-        mean = (root.T @ half).reshape(self.classes, self.size)
+        mean = solve_triangular(L, half, lower=True, trans=1)
+        covariance = gram_lower(root)
+        # ½ hᵀB⁻¹h - ½ log|B|: its derivatives are moments
+        slopes = Messages(
+            mean.reshape(messages.shift.shape),
+            -0.5 * (covariance + jnp.outer(mean, mean)).reshape(messages.precision.shape),
+            jnp.ones_like(messages.log_scale),
+        )
         value = 0.5 * (jnp.sum(half**2) - log_determinant(L)) + messages.log_scale
+        value = with_slopes(value, slopes, messages)
         shape = (self.classes, self.size, self.classes, self.size)
-        return WhitenedClassesBelief(mean, (root.T @ root).reshape(shape), value)
+        return WhitenedClassesBelief(mean.reshape(shape[:2]), covariance.reshape(shape), value)
 
 
 def _each(x: Float[Array, "G ..."], classes: int) -> Array:
