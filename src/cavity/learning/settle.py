@@ -78,14 +78,17 @@ def settle(
         method: how sites are found.
         jitter: of the covariance that is factorised.
         sites: where to start; None for precision zero, which is also where a start that leads
-            nowhere is left for.
+            nowhere is left for. Of coupled classes steps from there are half as long.
         zero: sites of precision zero, where they are at hand.
         quick: whether to leave out the fallbacks that may take long.
     """
     zero = no_sites(model, data, method) if zero is None else zero
     assert zero is not None
     coupled = method.couples(model.likelihood)
-    first, longest = (zero, 1.0) if sites is None else (sites, GENTLE if coupled else 1.0)
+    first = zero if sites is None else sites
+    # Newton's steps to a mode are whole
+    gentle = coupled and first is not zero and not isinstance(method, Laplace)
+    longest = GENTLE if gentle else 1.0
     found, record = run_sweeps(model, data, method, jitter, first, longest=longest)
     used = int(record.sweeps)
     if not record.converged and (
