@@ -29,8 +29,8 @@ from cavity.numerics.types import Array, Scalar
 
 # The residual at which sites are near enough: to start from, and to learn by.
 NEAR = 1e-2
-# The longest step of coupled classes from the sites of nearby parameters, from where full steps,
-# extrapolated, may run into a cycle.
+# The longest step of Power EP of coupled classes from the sites of nearby parameters, from where
+# full steps, extrapolated, may run into a cycle.
 GENTLE = 0.5
 # The steps of damped sweeps, where full ones lead astray.
 SHORT = (0.3, 0.1)
@@ -78,7 +78,7 @@ def settle(
         method: how sites are found.
         jitter: of the covariance that is factorised.
         sites: where to start; None for precision zero, which is also where a start that leads
-            nowhere is left for. Of coupled classes steps from there are half as long.
+            nowhere is left for. Power EP of coupled classes makes half steps at most from there.
         zero: sites of precision zero, where they are at hand.
         quick: whether to leave out the fallbacks that may take long.
     """
