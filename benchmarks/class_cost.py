@@ -1,7 +1,8 @@
 """What coupled classes cost: a sweep of the full GP against their number, and learning.
 
 The time of a sweep at n = 500 for 3 to 12 classes, with the part that is quadratic in them (the
-blocks of the rows) by itself, and the time to learn six classes.
+blocks of the rows) by itself, and the time to learn six classes; of the sparse form at the size of
+segment (2,079 rows, seven classes, 100 points) the time of a sweep and of a gradient.
 
 python -m benchmarks.class_cost [--rows 500]
 """
@@ -18,7 +19,7 @@ import numpy as np
 import cavity
 from benchmarks.results import Table
 from benchmarks.timing import median
-from cavity.inference.energy import beliefs, empty_sites
+from cavity.inference.energy import beliefs, empty_sites, energy
 from cavity.inference.sweep import sweep
 from cavity.learning.data import prepare
 from cavity.learning.infer import one_blas_thread
@@ -59,6 +60,34 @@ def sweep_time(rows: int, classes: int) -> dict[str, float]:
     return {"sweep": median(lambda: once(sites)), "row blocks": median(lambda: blocks(q))}
 
 
+def sparse_time(rows: int, classes: int, points: int) -> dict[str, float]:
+    """Of the sparse form at power 1, a sweep, and the evidence's gradient at its sites."""
+    X, y = problem(rows, classes)
+    kernel, likelihood = (
+        cavity.kernels.RBF(4.0, 0.3),
+        cavity.likelihoods.MultinomialProbit(classes),
+    )
+    model = cavity.GP(kernel, likelihood, cavity.inducing.Points(X[:points]))
+    data = prepare(X, y, power=1.0)
+    method, none = cavity.PowerEP(), jax.numpy.zeros(())
+
+    @eqx.filter_jit
+    def once(sites: Any) -> Any:
+        return sweep(lay_out(model, data, method, none), sites, 0.5)
+
+    @eqx.filter_jit
+    def gradient(model: Any, sites: Any) -> Any:
+        return eqx.filter_value_and_grad(
+            lambda model: energy(lay_out(model, data, method, none), sites, settled=True)
+        )(model)
+
+    sites = once(empty_sites(lay_out(model, data, method, none)))[0]
+    return {
+        "sparse sweep": median(lambda: once(sites)),
+        "sparse gradient": median(lambda: gradient(model, sites)),
+    }
+
+
 def learning_time(rows: int, classes: int) -> dict[str, Any]:
     """Learning a full GP with default settings; the second time, when all is compiled."""
     X, y = problem(rows, classes)
@@ -80,6 +109,10 @@ def main() -> None:
                 found = {"what": what, "rows": rows, "classes": classes, "seconds": seconds}
                 print(found, flush=True)
                 TABLE.add(found | {"iterations": "", "converged": ""})
+        for what, seconds in sparse_time(2079, 7, 100).items():
+            found = {"what": what, "rows": 2079, "classes": 7, "seconds": seconds}
+            print(found, flush=True)
+            TABLE.add(found | {"iterations": "", "converged": ""})
     found = {"what": "learning", "rows": rows, "classes": 6} | learning_time(rows, 6)
     print(found, flush=True)
     TABLE.add(found)

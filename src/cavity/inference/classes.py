@@ -23,7 +23,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import cho_solve, solve_triangular
+from jax.scipy.linalg import cho_solve
 
 from cavity.inference.graph import (
     AbstractBelief,
@@ -33,15 +33,14 @@ from cavity.inference.graph import (
     Projection,
 )
 from cavity.inference.sites import AbstractSites
+from cavity.inference.whitened import absorbed
 from cavity.numerics.linalg import (
     cholesky,
-    cholesky_and_inverse,
     gram_lower,
     gram_weighted,
     inverse_lower,
     log_determinant,
     safe_sqrt,
-    with_slopes,
 )
 from cavity.numerics.types import Array, Float, Int, Scalar
 
@@ -241,22 +240,12 @@ class WhitenedClasses(AbstractVariable):
         raise NotImplementedError("messages of coupled classes are not linear in their sites")
 
     def belief(self, messages: Messages) -> WhitenedClassesBelief:
-        size = self.classes * self.size
-        B = jnp.eye(size, dtype=messages.precision.dtype) + messages.precision.reshape(size, size)
-        L, root = cholesky_and_inverse(B)
-        half = solve_triangular(L, messages.shift.reshape(size), lower=True)
-        mean = solve_triangular(L, half, lower=True, trans=1)
-        covariance = gram_lower(root)
-        # ½ hᵀB⁻¹h - ½ log|B|: its derivatives are moments
-        slopes = Messages(
-            mean.reshape(messages.shift.shape),
-            -0.5 * (covariance + jnp.outer(mean, mean)).reshape(messages.precision.shape),
-            jnp.ones_like(messages.log_scale),
+        h, P = messages.shift.reshape(1, 1, -1), messages.precision
+        mean, _, covariance, value = absorbed(
+            Messages(h, P.reshape(1, h.size, h.size), messages.log_scale)
         )
-        value = 0.5 * (jnp.sum(half**2) - log_determinant(L)) + messages.log_scale
-        value = with_slopes(value, slopes, messages)
-        shape = (self.classes, self.size, self.classes, self.size)
-        return WhitenedClassesBelief(mean.reshape(shape[:2]), covariance.reshape(shape), value)
+        mean, covariance = mean.reshape(messages.shift.shape), covariance.reshape(P.shape)
+        return WhitenedClassesBelief(mean, covariance, value)
 
 
 def _each(x: Float[Array, "G ..."], classes: int) -> Array:

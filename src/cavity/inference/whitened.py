@@ -107,14 +107,26 @@ class Whitened(AbstractVariable):
         return jax.tree.map(jnp.add, messages, change)
 
     def belief(self, messages: Messages) -> WhitenedBelief:
-        B = jnp.eye(self.size, dtype=messages.precision.dtype) + messages.precision
-        L, root = jax.vmap(cholesky_and_inverse)(B)
-        half = solve_triangular(L, jnp.swapaxes(messages.shift, -1, -2), lower=True)
-        mean = jnp.swapaxes(solve_triangular(L, half, lower=True, trans=1), -1, -2)
-        replicas = messages.shift.shape[1]
-        # ½ hᵀB⁻¹h - ½ log|B|: its derivatives are moments
-        value = 0.5 * (jnp.sum(half**2) - replicas * jnp.sum(log_determinant(L)))
-        square = replicas * jax.vmap(gram_lower)(root) + jnp.swapaxes(mean, -1, -2) @ mean
-        slopes = Messages(mean, -0.5 * square, jnp.ones_like(messages.log_scale))
-        value = with_slopes(value + messages.log_scale, slopes, messages)
+        mean, root, _, value = absorbed(messages)
         return WhitenedBelief(mean, root, value)
+
+
+def absorbed(
+    messages: Messages,
+) -> tuple[Float[Array, "G R M"], Float[Array, "G M M"], Float[Array, "G M M"], Scalar]:
+    r"""What messages $\mathbf h, \mathbf P$ make of a standard normal prior.
+
+    Returns the means, the inverses of the lower Cholesky factors of $\mathbf B = \mathbf I +
+    \mathbf P$, the covariances $\mathbf B^{-1}$ and the log normaliser.
+    """
+    h, P, log_scale = messages.shift, messages.precision, messages.log_scale
+    B = jnp.eye(P.shape[-1], dtype=P.dtype) + P
+    L, root = jax.vmap(cholesky_and_inverse)(B)
+    half = solve_triangular(L, jnp.swapaxes(h, -1, -2), lower=True)
+    mean = jnp.swapaxes(solve_triangular(L, half, lower=True, trans=1), -1, -2)
+    covariance, replicas = jax.vmap(gram_lower)(root), h.shape[1]
+    # ½ hᵀB⁻¹h - ½ log|B|: its derivatives are moments
+    value = 0.5 * (jnp.sum(half**2) - replicas * jnp.sum(log_determinant(L)))
+    square = replicas * covariance + jnp.swapaxes(mean, -1, -2) @ mean
+    slopes = Messages(mean, -0.5 * square, jnp.ones_like(log_scale))
+    return mean, root, covariance, with_slopes(value + log_scale, slopes, messages)
