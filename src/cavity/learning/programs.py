@@ -76,7 +76,7 @@ def run_sweeps(
         method: how sites are found.
         jitter: of the covariance that is factorised.
         sites: where to start.
-        longest: the longest step, where steps are adapted.
+        longest: the longest step of parallel sweeps, where steps are adapted; batches ignore it.
         downhill: whether to shorten each sweep until it goes downhill.
     """
     limits = jnp.asarray(attainable(method.tolerance, data)), jnp.asarray(longest)
@@ -119,7 +119,10 @@ def swept(
     tolerance: float | Scalar | None = None,
     longest: float | Scalar = 1.0,
 ) -> tuple[Sites, SweepRecord | None]:
-    """Sites after parallel sweeps, constant under differentiation; no record if all exact."""
+    """Sites after sweeps, constant under differentiation; no record if all exact.
+
+    `longest` is that of parallel sweeps: batches ignore it.
+    """
     start = empty_sites(graph) if sites is None else sites
     if all(store is None for store in start):
         return start, None
