@@ -1,8 +1,8 @@
 """What coupled classes cost: a sweep of the full GP against their number, and learning.
 
 The time of a sweep at n = 500 for 3 to 12 classes, with the part that is quadratic in them (the
-blocks of the rows) by itself, and the time to learn six classes; of the sparse form at the size of
-segment (2,079 rows, seven classes, 100 points) the time of a sweep and of a gradient.
+blocks of the rows) by itself, and the time to learn six classes; of the sparse form with the
+rows, classes and points of segment (2,079, seven, 100) the time of a sweep and of a gradient.
 
 python -m benchmarks.class_cost [--rows 500]
 """
@@ -61,7 +61,7 @@ def sweep_time(rows: int, classes: int) -> dict[str, float]:
 
 
 def sparse_time(rows: int, classes: int, points: int) -> dict[str, float]:
-    """Of the sparse form at power 1, a sweep, and the evidence's gradient at its sites."""
+    """Of the sparse form at power 1, a sweep, and the energy and its gradient after one."""
     X, y = problem(rows, classes)
     kernel, likelihood = (
         cavity.kernels.RBF(4.0, 0.3),
