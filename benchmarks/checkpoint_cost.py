@@ -17,8 +17,8 @@ import numpy as np
 import cavity
 from benchmarks.results import Table
 from cavity import inducing, kernels, likelihoods
-from cavity.interfaces.checkpoint import Checkpoint, FileJournal
-from cavity.learning.checkpoints import Search
+from cavity.learning.optimisers.checkpoint import Search
+from cavity.persistence.checkpoint import Checkpoint, FileJournal
 
 TABLE = Table("checkpoint_cost.csv", ("fit",))
 

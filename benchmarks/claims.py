@@ -26,12 +26,12 @@ import cavity
 from benchmarks import neal, robust_ep
 from benchmarks.data import uci
 from benchmarks.results import Table
-from cavity.inference.batches import in_batches
 from cavity.inference.energy import empty_sites
-from cavity.inference.sweep import parallel
-from cavity.learning.data import Data, prepare
+from cavity.inference.solvers.parallel import parallel
+from cavity.inference.solvers.sequential import in_batches
+from cavity.learning.data.arrays import Data, prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.outer_loop import lay_out
+from cavity.learning.solvers.double_loop import lay_out
 from cavity.parameters import FIXED
 
 TABLE = Table("claims.csv", ("claim", "case"))

@@ -20,10 +20,10 @@ import cavity
 from benchmarks.results import Table
 from benchmarks.timing import median
 from cavity.inference.energy import beliefs, empty_sites, energy
-from cavity.inference.sweep import sweep
-from cavity.learning.data import prepare
+from cavity.inference.solvers.parallel import sweep
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import one_blas_thread
-from cavity.learning.outer_loop import lay_out
+from cavity.learning.solvers.double_loop import lay_out
 
 TABLE = Table("class_cost.csv", ("what", "rows", "classes"))
 

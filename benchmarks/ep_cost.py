@@ -28,11 +28,11 @@ import numpy as np
 import cavity
 from benchmarks.results import Table
 from cavity.inference.energy import empty_sites
-from cavity.inference.sweep import sweep
-from cavity.learning.data import prepare
+from cavity.inference.solvers.parallel import sweep
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
-from cavity.learning.objective import Objective
-from cavity.learning.outer_loop import lay_out
+from cavity.learning.objectives.evidence import Objective
+from cavity.learning.solvers.double_loop import lay_out
 from cavity.numerics.linalg import inverse_lower
 
 TABLE = Table("ep_cost.csv", ("what", "N", "M", "power"))

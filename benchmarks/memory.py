@@ -41,9 +41,9 @@ import jax
 jax.config.update("jax_enable_x64", True)
 import numpy as np
 import cavity
-from cavity.learning.data import prepare
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
-from cavity.learning.objective import Objective
+from cavity.learning.objectives.evidence import Objective
 
 rows, inputs, M, _, power = map(float, sys.argv[1:])
 r = np.random.default_rng(0)

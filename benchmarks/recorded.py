@@ -25,7 +25,7 @@ import cavity
 from benchmarks.neal import data
 from benchmarks.results import Table
 from cavity.parameters import FIXED
-from cavity.priors import Flat, Normal
+from cavity.parameters.priors import Flat, Normal
 
 TABLE = Table("recorded.csv", ("model",))
 

@@ -22,7 +22,7 @@ import cavity
 from benchmarks.results import Table
 from benchmarks.three_classes import CLASSES, JITTER, LENGTHSCALES, RECORDED, VARIANCE, data
 from cavity.parameters import FIXED
-from cavity.priors import Normal
+from cavity.parameters.priors import Normal
 
 TABLE = Table("recorded_classes.csv", ("start",))
 STARTS = {"recorded": (VARIANCE, LENGTHSCALES), "ones": (1.0, np.ones(4))}

@@ -24,10 +24,10 @@ import numpy as np
 
 import cavity
 from benchmarks.results import Table
-from cavity.inference.sites import ScalarSites
-from cavity.learning.data import prepare
+from cavity.inference.graph.sites import ScalarSites
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
-from cavity.learning.settle import settle
+from cavity.learning.solvers.fixed_point import settle
 
 TABLE = Table("robust_ep.csv", ("seed", "power"))
 STARTS = Table("four_points.csv", ("start", "power"))

@@ -93,10 +93,10 @@ import json, statistics, time
 import jax
 import numpy as np
 import cavity
-from cavity.learning.data import prepare
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
-from cavity.learning.objective import Objective
-from cavity.learning.optimise import minimise
+from cavity.learning.objectives.evidence import Objective
+from cavity.learning.optimisers.lbfgs import minimise
 
 jax.config.update("jax_enable_x64", True)
 r = np.random.RandomState(0)

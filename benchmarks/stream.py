@@ -22,7 +22,7 @@ PART = 250_000
 
 CHILD = """
 import json, resource, sys
-from cavity.interfaces.cli import app
+from cavity.cli.app import app
 try:
     app(sys.argv[1:])
 except SystemExit as end:

@@ -12,7 +12,7 @@ import numpy as np
 import cavity
 from benchmarks.data import uci
 from benchmarks.results import Table
-from cavity.learning.metrics import regression_metrics
+from cavity.learning.metrics.regression import regression_metrics
 
 SETS = ("yacht", "boston", "energy", "concrete", "wine_red", "kin8nm", "power")
 POWERS = (0.0, 0.5, 1.0)

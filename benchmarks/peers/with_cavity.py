@@ -7,11 +7,11 @@ import jax
 import numpy as np
 
 import cavity
-from cavity.learning.adam import Adam
-from cavity.learning.data import prepare
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
-from cavity.learning.objective import Objective
-from cavity.learning.tied import TiedObjective
+from cavity.learning.objectives.evidence import Objective
+from cavity.learning.objectives.tied import TiedObjective
+from cavity.learning.optimisers.adam import Adam
 
 jax.config.update("jax_enable_x64", True)
 Problem = dict[str, np.ndarray]

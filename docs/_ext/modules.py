@@ -19,17 +19,20 @@ class Modules(SphinxDirective):
 
     def run(self):
         package = importlib.import_module(self.arguments[0])
-        names = [m.name for m in pkgutil.iter_modules(package.__path__) if m.name[0] != "_"]
-        return [self.section(package.__name__, name) for name in names]
+        prefix = f"{package.__name__}."
+        modules = pkgutil.walk_packages(package.__path__, prefix)
+        names = [m.name.removeprefix(prefix) for m in modules if not m.ispkg]
+        return [self.section(prefix, name) for name in sorted(names) if name[0] != "_"]
 
-    def section(self, package, name):
-        section = nodes.section(ids=[nodes.make_id(f"{package}.{name}")])
-        section += nodes.title(text=name.replace("_", " ").capitalize())
+    def section(self, prefix, name):
+        section = nodes.section(ids=[nodes.make_id(f"{prefix}{name}")])
+        title = ": ".join(part.replace("_", " ") for part in name.split("."))
+        section += nodes.title(text=title.capitalize())
         page = f"""```{{eval-rst}}
-.. automodule:: {package}.{name}
+.. automodule:: {prefix}{name}
    :members:
    :show-inheritance:
-   :exclude-members: {", ".join(at_the_root(f"{package}.{name}"))}
+   :exclude-members: {", ".join(at_the_root(f"{prefix}{name}"))}
 ```"""
         self.state.nested_parse(StringList(page.splitlines(), source=name), 0, section)
         return section

@@ -1,6 +1,6 @@
 """`python -m cavity` is the command line."""
 
-from cavity.interfaces.cli import main
+from cavity.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -7,8 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.numerics.text import counted
 from cavity.numerics.types import Array, Float
-from cavity.numerics.words import counted
 from cavity.parameters import fixed, real
 
 

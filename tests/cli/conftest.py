@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from cavity.interfaces.cli import app
+from cavity.cli.app import app
 
 COLUMNS = ("height", "smoker", "colour", "weight", "spare", "noise")
 

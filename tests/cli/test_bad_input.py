@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cavity.interfaces import cli_fit, cli_use
+from cavity.cli import fit as cli_fit
+from cavity.cli import use as cli_use
 from cavity.learning.infer import NumericalError
 from tests.cli.conftest import people, run
 
@@ -169,7 +170,7 @@ def test_a_table_in_the_place_of_a_model(tables):
 
 
 def test_a_library_model_without_its_table(here, model):
-    from cavity.interfaces import storage
+    from cavity.persistence import model_file as storage
 
     posterior, _ = storage.load(model)
     storage.save("bare.cavity", posterior, {})

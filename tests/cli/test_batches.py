@@ -10,8 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cavity.inference.methods import TiedPowerEP
-from cavity.interfaces import cli_fit, long_tables, spool
+from cavity.cli import fit as cli_fit
+from cavity.inference.approximations.methods import TiedPowerEP
+from cavity.tables import batched as long_tables
+from cavity.tables import row_cache as spool
 from tests.cli.conftest import people, run
 from tests.cli.test_fit import interrupt_at
 from tests.tolerances import assert_close

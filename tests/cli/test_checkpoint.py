@@ -66,8 +66,8 @@ import json, sys, time
 import jax, numpy as np
 import cavity
 from cavity import inducing, kernels, likelihoods
-from cavity.learning import checkpoints
-from cavity.learning.objective import Objective
+from cavity.learning.optimisers import checkpoint as checkpoints
+from cavity.learning.objectives.evidence import Objective
 
 def slowly(self, x, level, evaluate=Objective._evaluate):
     time.sleep(0.05)  # so that kills land inside the fit on any machine

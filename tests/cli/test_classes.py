@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
-from cavity.interfaces.classifier import GPClassifier
-from cavity.interfaces.fitted import Fitted
-from cavity.interfaces.schema import encode
+from cavity.estimators.classifier import GPClassifier
+from cavity.tables.schema import encode
+from cavity.tables.table_model import Fitted
 from tests.cli.conftest import people, run
 from tests.cli.test_fit import KEYS
 

@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from cavity.interfaces import demo
+from cavity.cli import demo
 from tests.cli.conftest import run
 
 

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from cavity.interfaces import cli_fit
-from cavity.interfaces.fitted import Fitted
-from cavity.interfaces.regressor import GPRegressor
+from cavity.cli import fit as cli_fit
+from cavity.estimators.regressor import GPRegressor
+from cavity.tables.table_model import Fitted
 from tests.cli.conftest import people, run
 
 IDENTITY = ["command", "version", "seconds", "warnings", "model"]

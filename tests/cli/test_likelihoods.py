@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cavity.interfaces.fitted import Fitted
+from cavity.tables.table_model import Fitted
 from tests.cli.conftest import people, run
 from tests.cli.test_bad_input import error
 from tests.cli.test_fit import KEYS, METRICS

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from cavity.interfaces.fitted import Fitted
+from cavity.tables.table_model import Fitted
 from tests.cli.conftest import people
 
 
@@ -35,7 +35,7 @@ def test_version(environment):
 def test_quick_answers_import_nothing_slow(arguments, environment):
     code = (
         "import atexit, sys\n"
-        "from cavity.interfaces.cli import main\n"
+        "from cavity.cli.app import main\n"
         "slow = {'jax', 'numpy', 'sklearn', 'polars', 'matplotlib', 'scipy'}\n"
         "atexit.register(lambda: sys.stderr.write(f'SLOW {slow & set(sys.modules)}'))\n"
         f"sys.argv = ['cavity', *{arguments}]\n"
@@ -72,7 +72,7 @@ def test_a_killed_save_leaves_the_old_model(model, environment, tmp_path):
     path.write_bytes(model.read_bytes())
     code = (
         "import os, sys\n"
-        "from cavity.interfaces.fitted import Fitted\n"
+        "from cavity.tables.table_model import Fitted\n"
         "fitted = Fitted.load(sys.argv[1])\n"
         "os.fsync = lambda _: os.kill(os.getpid(), 9)\n"
         "fitted.save(sys.argv[1])"

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cavity.interfaces.fitted import Fitted
-from cavity.interfaces.schema import encode
-from cavity.interfaces.tables import read_table
+from cavity.tables.files import read_table
+from cavity.tables.schema import encode
+from cavity.tables.table_model import Fitted
 from tests.cli.conftest import people, run
 from tests.cli.test_fit import METRICS
 

@@ -9,11 +9,11 @@ import numpy as np
 
 import cavity
 from cavity.inference.energy import beliefs, energy
-from cavity.inference.sweep import parallel, sweep
-from cavity.learning.data import prepare
+from cavity.inference.solvers.parallel import parallel, sweep
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.outer_loop import lay_out
-from cavity.learning.programs import swept
+from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.steps import swept
 from cavity.parameters import bijections, from_real, to_real
 from tests.oracle import dense
 

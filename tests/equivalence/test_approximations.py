@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import cavity
 from cavity.inference.energy import empty_sites
-from cavity.inference.sites import ScalarSites
+from cavity.inference.graph.sites import ScalarSites
 from cavity.kernels import AbstractKernel
 from tests.equivalence.problem import (
     INDUCING,

@@ -9,11 +9,11 @@ from scipy import stats
 
 import cavity
 from cavity.inference.energy import energy
-from cavity.inference.sites import ScalarSites
-from cavity.learning.data import prepare
+from cavity.inference.graph.sites import ScalarSites
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.outer_loop import lay_out
-from cavity.numerics.rows import padded_size
+from cavity.learning.solvers.double_loop import lay_out
+from cavity.numerics.chunking import padded_size
 from cavity.parameters import bijections, from_real, to_real
 from tests.equivalence.gauss_hermite import Probit
 from tests.equivalence.problem import (
@@ -326,8 +326,8 @@ def test_blocks_need_gaussian_noise():
 
 def test_bui_02_low_rank_belief_is_the_dense_one():
     """bui 2: Woodbury and the determinant lemma, also with sites of precision zero."""
-    from cavity.inference.graph import Projection
-    from cavity.inference.whitened import Whitened
+    from cavity.inference.graph.base import Projection
+    from cavity.inference.variables.inducing import Whitened
 
     rng = np.random.default_rng(3)
     A = rng.normal(size=(4, 9))

@@ -9,10 +9,10 @@ import pytest
 
 import cavity
 from cavity.inference.energy import Graph
-from cavity.inference.rows import Rows
-from cavity.learning.data import prepare
+from cavity.inference.graph.rows import Rows
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, infer_from
-from cavity.numerics.rows import padded_size
+from cavity.numerics.chunking import padded_size
 from cavity.parameters import bijections, to_real
 from tests.equivalence.problem import (
     BLOCKS,

@@ -7,9 +7,9 @@ import pytest
 
 import cavity
 from cavity.inference.energy import empty_sites, energy
-from cavity.inference.graph import Projection
-from cavity.inference.sites import BlockSites, ScalarSites
-from cavity.numerics.rows import padded_size
+from cavity.inference.graph.base import Projection
+from cavity.inference.graph.sites import BlockSites, ScalarSites
+from cavity.numerics.chunking import padded_size
 from tests.equivalence.problem import (
     BLOCKS,
     ROWS,

@@ -7,8 +7,8 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import cavity
-from cavity.interfaces import build
-from cavity.learning import starts
+from cavity.estimators import settings as build
+from cavity.learning.initialisation import models as starts
 from tests.estimators.problem import problem
 
 X, Y = problem()
@@ -27,7 +27,7 @@ def no_work(monkeypatch):
 
     monkeypatch.setattr(starts, "screen", refuse)
     monkeypatch.setattr(build, "select_inducing", refuse)
-    monkeypatch.setattr("cavity.learning.objective._value_and_grad", refuse)
+    monkeypatch.setattr("cavity.learning.objectives.evidence._value_and_grad", refuse)
 
 
 # ------------------------------------------------------------------------ the estimator

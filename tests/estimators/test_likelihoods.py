@@ -278,7 +278,7 @@ def _library(likelihood):
 
 
 def test_samples_of_a_known_distribution():
-    from cavity.interfaces.sampling import sample_outputs
+    from cavity.estimators.sampling import sample_outputs
 
     random = np.random.RandomState(0)
     found = sample_outputs(likelihoods.StudentT(0.5, 3.0), np.full((1, 20_000), 7.0), {}, random)

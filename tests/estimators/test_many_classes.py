@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, log_loss
 
 import cavity
-from cavity.interfaces.costs import in_order
+from cavity.estimators.decisions import in_order
 from tests.cli.conftest import here, run  # noqa: F401
 
 pytestmark = [pytest.mark.x32, pytest.mark.filterwarnings("ignore:.*not converged")]

@@ -7,8 +7,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import cavity
-from cavity.interfaces.fitted import diagnostics
-from cavity.learning.chains import chains_of
+from cavity.learning.mcmc.chains import chains_of
+from cavity.tables.table_model import diagnostics
 from tests.estimators.problem import problem
 
 pytestmark = pytest.mark.x32

@@ -7,7 +7,7 @@ import pytest
 
 import cavity
 from cavity import kernels, likelihoods, means
-from cavity.interfaces import build
+from cavity.estimators import settings as build
 from tests.estimators.problem import problem, wave
 
 pytestmark = pytest.mark.x32

@@ -6,9 +6,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import cavity
-from cavity.interfaces.build import Settings
-from cavity.interfaces.build import build as build_model
-from cavity.learning.initialise import screen
+from cavity.estimators.settings import Settings
+from cavity.estimators.settings import build as build_model
+from cavity.learning.initialisation.screening import screen
 
 pytestmark = pytest.mark.x32
 

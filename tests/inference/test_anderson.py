@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity.inference.anderson import DEPTH, FARTHEST, no_past
+from cavity.inference.solvers.anderson import DEPTH, FARTHEST, no_past
 from cavity.likelihoods import StudentT
 
 EIGENVALUES = {

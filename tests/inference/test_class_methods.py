@@ -13,14 +13,14 @@ from scipy.special import log_softmax, softmax
 import cavity
 from cavity import inducing, kernels, likelihoods
 from cavity.inference.energy import empty_sites, energy
-from cavity.inference.sweep import parallel, sweep
-from cavity.learning.data import prepare
+from cavity.inference.solvers.parallel import parallel, sweep
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.objective import Objective
-from cavity.learning.outer_loop import lay_out
-from cavity.learning.programs import swept
-from cavity.learning.settle import settle
-from tests.inference.test_classes import (
+from cavity.learning.objectives.evidence import Objective
+from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.fixed_point import settle
+from cavity.learning.solvers.steps import swept
+from tests.inference.test_coupled_classes import (
     LABELS,
     NEW,
     POINTS,

@@ -10,11 +10,11 @@ import pytest
 import cavity
 from cavity import inducing, kernels, likelihoods, means
 from cavity.inference.energy import beliefs, empty_sites, energy, marginals
-from cavity.inference.sweep import parallel
-from cavity.learning.data import prepare
+from cavity.inference.solvers.parallel import parallel
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.outer_loop import lay_out
-from tests.inference.test_classes import LABELS, NEW, C, X, kernel
+from cavity.learning.solvers.double_loop import lay_out
+from tests.inference.test_coupled_classes import LABELS, NEW, C, X, kernel
 from tests.tolerances import assert_close
 
 METHOD = cavity.PowerEP(coupled=False)

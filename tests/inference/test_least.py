@@ -6,11 +6,11 @@ import pytest
 from scipy import stats
 
 import cavity
-from cavity.inference.tilting import tilting
-from cavity.learning.data import prepare
+from cavity.inference.solvers.tilted_inverse import tilting
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.least import _Energy, _gaussian, _step, least
-from cavity.learning.outer_loop import lay_out
+from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.moment_descent import _Energy, _gaussian, _step, least
 from cavity.likelihoods import Gaussian, StudentT
 from tests.tolerances import assert_close
 

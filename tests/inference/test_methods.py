@@ -9,10 +9,10 @@ from scipy import special, stats
 
 import cavity
 from cavity import inducing, kernels, likelihoods
-from cavity.inference.terms import AtMode, Bounded, Latent
-from cavity.learning.data import prepare
+from cavity.inference.approximations.local_terms import AtMode, Bounded, Latent
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.objective import Objective
+from cavity.learning.objectives.evidence import Objective
 from cavity.likelihoods import AbstractLikelihood
 from tests.oracle import dense
 from tests.tolerances import assert_close
@@ -121,7 +121,7 @@ def test_jylanki_18_explicit_terms_are_not_enough_for_laplace():
     assert np.max(np.abs(whole - explicit)) > 0.05 * np.max(np.abs(whole))
 
 
-class _Frozen(cavity.inference.methods.AbstractMethod):
+class _Frozen(cavity.inference.approximations.methods.AbstractMethod):
     """Laplace's method with sites that do not move with the parameters."""
 
     tolerance: float = 1e-11

@@ -16,12 +16,12 @@ from scipy.special import log_ndtr
 import cavity
 from cavity import kernels, likelihoods
 from cavity.inference.energy import empty_sites
-from cavity.inference.sweep import sweep
-from cavity.learning.data import prepare
+from cavity.inference.solvers.parallel import sweep
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.outer_loop import lay_out
+from cavity.learning.solvers.double_loop import lay_out
 from cavity.numerics.orthant import log_orthant
-from tests.inference.test_classes import C, N, X, Y, inferred
+from tests.inference.test_coupled_classes import C, N, X, Y, inferred
 from tests.numerics.test_orthant import cavities, contrasts
 from tests.oracle import nested_ep
 from tests.tolerances import assert_close

@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 import cavity
-from cavity.inference.newton import bearing, inner
-from cavity.learning.data import prepare
+from cavity.inference.solvers.newton import bearing, inner
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.outer_loop import lay_out
-from cavity.learning.path import WIDEST, Path, _tangent, has_scale, widened
-from cavity.learning.programs import no_sites, run_sweeps, solved
-from cavity.learning.settle import _followed, _narrowed
+from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.fixed_point import _followed, _narrowed
+from cavity.learning.solvers.noise_continuation import WIDEST, Path, _tangent, has_scale, widened
+from cavity.learning.solvers.steps import no_sites, run_sweeps, solved
 from cavity.likelihoods import Bernoulli, Gaussian, NegativeBinomial, StudentT
 from tests.tolerances import assert_close
 

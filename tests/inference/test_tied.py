@@ -6,10 +6,10 @@ from scipy import stats
 
 import cavity
 from cavity import inducing, kernels, likelihoods
-from cavity.inference.tied import TiedBelief
-from cavity.learning.data import prepare, some_rows
+from cavity.inference.factors.tied import TiedBelief
+from cavity.learning.data.arrays import prepare, some_rows
 from cavity.learning.infer import as_dtype
-from cavity.learning.tied import TiedObjective
+from cavity.learning.objectives.tied import TiedObjective
 from tests.oracle import dense
 from tests.tolerances import assert_close
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from cavity.kernels.formula import parse
+from cavity.kernels.text_form import parse
 
 N, D = 6, 2
 WORDS = [

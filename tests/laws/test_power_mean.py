@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cavity.inference.sites import BlockSites, ScalarSites
+from cavity.inference.graph.sites import BlockSites, ScalarSites
 from cavity.likelihoods import Gaussian
 from tests.tolerances import assert_close
 

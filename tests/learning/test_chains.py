@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cavity.learning.chains import Chains, chains_of, diagnosed
+from cavity.learning.mcmc.chains import Chains, chains_of, diagnosed
 
 
 def autoregressive(rng, rho, shape):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity.learning.data import prepare
-from cavity.learning.scales import LOCATION, Scales, coordinate_scales, in_data_units, measure
+from cavity.learning.data.arrays import prepare
+from cavity.learning.data.scales import LOCATION, Scales, coordinate_scales, in_data_units, measure
 from cavity.parameters import bijections
 from tests.tolerances import assert_close
 

@@ -5,7 +5,7 @@ import pytest
 
 import cavity
 from cavity.learning.infer import NumericalError
-from cavity.learning.trials import TRIAL, fit_best
+from cavity.learning.optimisers.trials import TRIAL, fit_best
 
 random = np.random.default_rng(0)
 X = np.sort(random.uniform(0, 1, 60))[:, None]

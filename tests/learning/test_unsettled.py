@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import cavity
-from cavity.learning.data import prepare
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
-from cavity.learning.objective import Objective
+from cavity.learning.objectives.evidence import Objective
 
 
 def outliers():

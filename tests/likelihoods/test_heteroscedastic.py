@@ -8,10 +8,10 @@ from scipy import stats
 
 import cavity
 from cavity import inducing, kernels, likelihoods, means
-from cavity.inference.sites import ScalarSites
-from cavity.learning.data import prepare
+from cavity.inference.graph.sites import ScalarSites
+from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.objective import Objective
+from cavity.learning.objectives.evidence import Objective
 from tests.tolerances import assert_close
 
 NOISY = likelihoods.HeteroscedasticGaussian()

@@ -49,7 +49,8 @@ def test_all_is_complete(name):
 @each_package
 def test_all_is_sorted_without_repeats(name):
     exported = list(getattr(importlib.import_module(name), "__all__", []))
-    assert exported == sorted(set(exported), key=order)
+    by = None if name == "cavity" else order  # the root's is made from its stub
+    assert exported == sorted(set(exported), key=by)
 
 
 def test_root_shows_what_it_exports():

@@ -2,8 +2,8 @@
 
 The folders of the package are the floors. A module imports from its own floor or below; inside
 `kernels`, `inducing`, `likelihoods` and `models`, siblings import only `base` (likelihoods: also
-`loglinear`, `predictive` and `support`; models: also `layers`, `posterior` and `views`);
-`kernels.formula`, which names every kernel, imports them all.
+`log_link`, `predictive` and `support`; models: also `coupled_classes` and `posterior`);
+`kernels.text_form`, which names every kernel, imports them all.
 No module but the root's own `__init__` imports the root package.
 Floors 0 to 3 import only jax, numpy, equinox and jaxtyping; scipy, optax, scikit-learn,
 threadpoolctl and blackjax enter at floor 4, inside functions; the rest of the dependencies at
@@ -21,7 +21,6 @@ from tests.meta.source import ROOT, modules
 FLOORS = {
     "numerics": 0,
     "parameters": 0,
-    "priors": 0,
     "kernels": 1,
     "means": 1,
     "inducing": 1,
@@ -29,16 +28,21 @@ FLOORS = {
     "inference": 2,
     "models": 3,
     "learning": 4,
-    "interfaces": 5,
+    "persistence": 5,
+    "estimators": 5,
+    "tables": 5,
+    "report": 5,
+    "cli": 5,
     "__main__": 5,
+    "_version": 5,
 }
 SHARED_BY_SIBLINGS = {
     "kernels": {"base"},
     "inducing": {"base"},
-    "likelihoods": {"base", "loglinear", "predictive", "support"},
-    "models": {"base", "classes", "layers", "posterior", "views"},
+    "likelihoods": {"base", "log_link", "predictive", "support"},
+    "models": {"base", "coupled_classes", "posterior"},
 }
-COLLECTORS = {"cavity.kernels.formula"}
+COLLECTORS = {"cavity.kernels.text_form"}
 CORE = {"jax", "numpy", "equinox", "jaxtyping"}
 LEARNING = CORE | {"scipy", "optax", "sklearn", "threadpoolctl", "blackjax"}
 LAZY_ON_FLOOR_4 = {"scipy", "optax", "sklearn", "blackjax"}  # each costs import time

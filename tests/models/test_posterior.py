@@ -90,7 +90,7 @@ def test_chunks_of_predictions_change_nothing(posed, posterior, monkeypatch):
     S = np.random.default_rng(0).uniform(0, 4, (300, 2))
     whole = posterior.marginals(S)
     monkeypatch.setattr(module, "BUDGET", 64 * posterior.size)
-    monkeypatch.setattr("cavity.numerics.rows.CACHED", (32,))
+    monkeypatch.setattr("cavity.numerics.chunking.CACHED", (32,))
     chunked = posterior.marginals(S)
     assert_close(chunked.mean, whole.mean, "factorised")
     assert_close(chunked.var, whole.var, "factorised")

@@ -15,19 +15,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.absorb import absorb, absorbable
-from cavity.inference.factors import ExactFactor, Factor, SiteFactor
-from cavity.inference.graph import (
+from cavity.inference.approximations.local_terms import Latent, latent
+from cavity.inference.factors.fused_gaussian import absorb, absorbable
+from cavity.inference.factors.site import ExactFactor, Factor, SiteFactor
+from cavity.inference.graph.base import (
     AbstractBelief,
     AbstractResponse,
     AbstractVariable,
     Messages,
     Projection,
 )
-from cavity.inference.rows import Rows
-from cavity.inference.sites import AbstractSites
-from cavity.inference.terms import Latent, latent
-from cavity.numerics.rows import map_over_rows, sum_over_rows
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.sites import AbstractSites
+from cavity.numerics.chunking import map_over_rows, sum_over_rows
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 

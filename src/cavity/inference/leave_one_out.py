@@ -7,20 +7,20 @@ exact GP it is the closed form.
 
 import jax.numpy as jnp
 
+from cavity.inference.approximations.local_terms import Contrasted, Latent, latent
 from cavity.inference.energy import Beliefs, Graph, Sites, seen
-from cavity.inference.factors import ExactFactor, SiteFactor
-from cavity.inference.graph import Projection
-from cavity.inference.rows import Rows
-from cavity.inference.sites import (
+from cavity.inference.factors.site import ExactFactor, SiteFactor
+from cavity.inference.graph.base import Projection
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.sites import (
     AbstractSites,
     BlockSites,
     ClassSites,
     ScalarSites,
     class_precision,
 )
-from cavity.inference.terms import Contrasted, Latent, latent
+from cavity.numerics.chunking import map_over_rows
 from cavity.numerics.gaussian import LOG_2PI
-from cavity.numerics.rows import map_over_rows
 from cavity.numerics.types import Array, Float
 
 

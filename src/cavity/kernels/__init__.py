@@ -1,8 +1,7 @@
 """Floor 1: covariance functions."""
 
 from cavity.kernels.base import AbstractKernel, Active, Product, Scaled, Sum
-from cavity.kernels.formula import parse, text
-from cavity.kernels.nonstationary import ArcCosine, Linear, NeuralNetwork, Polynomial
+from cavity.kernels.dot_product import ArcCosine, Linear, NeuralNetwork, Polynomial
 from cavity.kernels.stationary import (
     RBF,
     AbstractStationary,
@@ -15,6 +14,7 @@ from cavity.kernels.stationary import (
     SpectralMixture,
     White,
 )
+from cavity.kernels.text_form import parse, text
 
 __all__ = [
     "RBF",

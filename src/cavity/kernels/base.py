@@ -7,10 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.numerics.summary import table
+from cavity.numerics.text import counted
 from cavity.numerics.types import Array, Float
-from cavity.numerics.words import counted
 from cavity.parameters import positive
+from cavity.parameters.table import table
 
 # What a constructor takes for a parameter: a number or anything array-like. The field's
 # converter makes it an array.

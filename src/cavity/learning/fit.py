@@ -4,17 +4,15 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cavity.inference.mcmc import MCMC
-from cavity.inference.methods import AbstractMethod, PowerEP
-from cavity.learning.checkpoints import Searches, Store, claim
-from cavity.learning.checks import (
+from cavity.inference.approximations.methods import AbstractMethod, PowerEP
+from cavity.learning.data.arrays import Data
+from cavity.learning.data.batched import gathered
+from cavity.learning.data.validation import (
     check_domains,
     check_draws,
     check_shapes,
     without_effect,
 )
-from cavity.learning.data import Data
-from cavity.learning.draws import all_fixed, draw, weak_priors
 from cavity.learning.infer import (
     NumericalError,
     as_dtype,
@@ -24,14 +22,16 @@ from cavity.learning.infer import (
     infer_from,
     one_blas_thread,
 )
-from cavity.learning.optimise import INTERRUPTED, Minimum, Progress, patiently
+from cavity.learning.mcmc.run import all_fixed, draw, weak_priors
+from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.optimisers.checkpoint import Searches, Store, claim
+from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, patiently
+from cavity.learning.optimisers.restarts import Run, verbs
 from cavity.learning.result import Inference, described
-from cavity.learning.runs import Run, verbs
-from cavity.learning.stream import gathered
 from cavity.models.base import AbstractModel
-from cavity.numerics.summary import table
 from cavity.parameters import bijections as default_bijections
-from cavity.priors import flat, log_prior
+from cavity.parameters.priors import flat, log_prior
+from cavity.parameters.table import table
 
 
 @dataclasses.dataclass(frozen=True)

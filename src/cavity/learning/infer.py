@@ -9,35 +9,35 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.inference.approximations.methods import AbstractMethod, PowerEP, TiedPowerEP
 from cavity.inference.energy import Sites, beliefs, empty_sites, energy
-from cavity.inference.factors import ExactFactor, SiteFactor
-from cavity.inference.mcmc import MCMC
-from cavity.inference.methods import AbstractMethod, PowerEP, TiedPowerEP
-from cavity.inference.tied import tied_energy
-from cavity.learning.checks import check_domains, check_draws, check_shapes
-from cavity.learning.data import Data
-from cavity.learning.draws import Drawn, all_fixed, draw
-from cavity.learning.left_out import LeftOut
-from cavity.learning.optimise import StartFailed
-from cavity.learning.outer_loop import lay_out
-from cavity.learning.passes import streamed_posterior
-from cavity.learning.programs import no_sites
+from cavity.inference.factors.site import ExactFactor, SiteFactor
+from cavity.inference.factors.tied import tied_energy
+from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.data.arrays import Data
+from cavity.learning.data.batched import Stream, gathered
+from cavity.learning.data.validation import check_domains, check_draws, check_shapes
+from cavity.learning.diagnostics.row_diagnostics import LeftOut
+from cavity.learning.mcmc.run import Drawn, all_fixed, draw
+from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.objectives.streamed import streamed_posterior
+from cavity.learning.objectives.tied import Beliefs, TiedObjective, counts, settle_tied
+from cavity.learning.optimisers.lbfgs import StartFailed
 from cavity.learning.result import Inference
-from cavity.learning.settle import EXACT, SiteReport, settle
-from cavity.learning.stream import Stream, gathered
-from cavity.learning.threads import one_blas_thread
-from cavity.learning.tied import Beliefs, TiedObjective, counts, settle_tied
+from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.fixed_point import EXACT, SiteReport, settle
+from cavity.learning.solvers.steps import no_sites
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
+from cavity.models.from_beliefs import posterior_of
 from cavity.models.posterior import AbstractPosterior
-from cavity.models.posteriors import posterior_of
-from cavity.numerics.compiled import compiled
+from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import MOST_JITTER, escalate
-from cavity.numerics.names import named
+from cavity.numerics.text import counted
+from cavity.numerics.tree import named
 from cavity.numerics.types import Scalar
-from cavity.numerics.words import counted
 from cavity.parameters import bijections
-from cavity.priors import flat
+from cavity.parameters.priors import flat
 
 # What is said of sites where there are none.
 BY_DRAWS = SiteReport(0, 0.0, 0, "mcmc")

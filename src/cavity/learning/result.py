@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from cavity.learning.chains import Chains
-from cavity.learning.left_out import LeftOut
-from cavity.learning.settle import SiteReport
+from cavity.learning.diagnostics.row_diagnostics import LeftOut
+from cavity.learning.mcmc.chains import Chains
+from cavity.learning.solvers.fixed_point import SiteReport
 from cavity.models.posterior import AbstractPosterior
-from cavity.numerics.summary import table
+from cavity.parameters.table import table
 
 
 @dataclasses.dataclass(frozen=True)

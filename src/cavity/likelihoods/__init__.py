@@ -3,10 +3,10 @@
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.binary import Bernoulli, BernoulliPredictive
 from cavity.likelihoods.counts import NegativeBinomial, Poisson
-from cavity.likelihoods.draws import DrawsPredictive
 from cavity.likelihoods.gaussian import Gaussian, NormalPredictive
+from cavity.likelihoods.heavy_tailed import Laplace, StudentT
 from cavity.likelihoods.heteroscedastic import HeteroscedasticGaussian
-from cavity.likelihoods.loglinear import AbstractLogLinear
+from cavity.likelihoods.log_link import AbstractLogLinear
 from cavity.likelihoods.multiclass import (
     AbstractClasses,
     MultinomialProbit,
@@ -15,15 +15,15 @@ from cavity.likelihoods.multiclass import (
 )
 from cavity.likelihoods.ordinal import OrdinalProbit
 from cavity.likelihoods.positive import Exponential, Gamma
-from cavity.likelihoods.predictive import (
+from cavity.likelihoods.predictive.latent import (
     AbstractPredictive,
     ClassPredictive,
     GridPredictive,
     MixturePredictive,
 )
-from cavity.likelihoods.robust import Laplace, StudentT
+from cavity.likelihoods.predictive.mixture import DrawsPredictive
+from cavity.likelihoods.proportions import Beta
 from cavity.likelihoods.support import Support
-from cavity.likelihoods.unit import Beta
 
 __all__ = [
     "AbstractClasses",

@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.likelihoods.predictive import AbstractPredictive, Side, grid_predictive
+from cavity.likelihoods.predictive.latent import AbstractPredictive, Side, grid_predictive
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
-from cavity.numerics.powers import Power
+from cavity.numerics.chunking import map_over_entries
+from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Landmark, Measure, Tilted
-from cavity.numerics.rows import map_over_entries
-from cavity.numerics.summary import table
 from cavity.numerics.types import Array, Bool, Float, PRNGKeyArray
+from cavity.parameters.table import table
 
 NONE: Side = {}
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
-from cavity.likelihoods.predictive import AbstractPredictive, Side, check_outputs, levels
+from cavity.likelihoods.predictive.latent import AbstractPredictive, Side, check_outputs, levels
 from cavity.likelihoods.support import Support
-from cavity.numerics.powers import Power, is_exactly
+from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.quadrature import Landmark, Tilted
 from cavity.numerics.special import log_ndtr, log_ndtr_derivatives
 from cavity.numerics.types import Array, Float

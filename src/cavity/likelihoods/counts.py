@@ -8,12 +8,12 @@ import numpy as np
 from jax.scipy.special import betainc, gammaincc, gammaln, ndtr
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.loglinear import AbstractLogLinear, capped_exp, log_link_predictive
-from cavity.likelihoods.predictive import AbstractPredictive, Side
+from cavity.likelihoods.log_link import AbstractLogLinear, capped_exp, log_link_predictive
+from cavity.likelihoods.predictive.latent import AbstractPredictive, Side
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
 from cavity.numerics.gaussian import LOG_2PI
-from cavity.numerics.powers import Power, log1p_ratio
+from cavity.numerics.power_limits import Power, log1p_ratio
 from cavity.numerics.quadrature import Landmark
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive

@@ -6,11 +6,11 @@ import jax.numpy as jnp
 from jax.scipy.special import ndtr, ndtri
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
-from cavity.likelihoods.predictive import AbstractPredictive, Side, check_outputs, levels
+from cavity.likelihoods.predictive.latent import AbstractPredictive, Side, check_outputs, levels
 from cavity.likelihoods.support import Support
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.linalg import safe_sqrt
-from cavity.numerics.powers import Power, log1p_ratio, log_determinant_ratio
+from cavity.numerics.power_limits import Power, log1p_ratio, log_determinant_ratio
 from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jax.scipy.special import ndtr
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.predictive import AbstractPredictive, MixturePredictive, Side
+from cavity.likelihoods.predictive.latent import AbstractPredictive, MixturePredictive, Side
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
 from cavity.numerics.gaussian import LOG_2PI
-from cavity.numerics.powers import Power, is_exactly
+from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.quadrature import Landmark, Tilted
 from cavity.numerics.types import Array, Float
 

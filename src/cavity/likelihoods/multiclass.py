@@ -10,13 +10,13 @@ import numpy as np
 from jax.scipy.special import logsumexp
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
-from cavity.likelihoods.predictive import ClassPredictive, Side, class_predictive
+from cavity.likelihoods.predictive.latent import ClassPredictive, Side, class_predictive
 from cavity.likelihoods.support import Support
-from cavity.numerics.largest import largest, log_first, log_largest, one_hot
+from cavity.numerics.argmax_probability import largest, log_first, log_largest, one_hot
 from cavity.numerics.orthant import log_orthant
-from cavity.numerics.powers import Power, is_exactly
+from cavity.numerics.power_limits import Power, is_exactly
+from cavity.numerics.qmc import normal_points
 from cavity.numerics.quadrature import Tilted
-from cavity.numerics.quasi_random import normal_points
 from cavity.numerics.types import Array, Float
 
 # Points for predictive probabilities.

@@ -7,10 +7,10 @@ import numpy as np
 from jax.scipy.special import log_ndtr
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.predictive import ClassPredictive, Side, class_predictive
+from cavity.likelihoods.predictive.latent import ClassPredictive, Side, class_predictive
 from cavity.likelihoods.support import Support
 from cavity.numerics.gaussian import LOG_2PI
-from cavity.numerics.powers import Power, is_exactly
+from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.quadrature import Landmark, Tilted
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive, real

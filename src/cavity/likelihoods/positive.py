@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jax.scipy.special import gammainc, gammaln
 
 from cavity.likelihoods.base import NONE
-from cavity.likelihoods.loglinear import AbstractLogLinear, capped_exp, log_link_predictive
-from cavity.likelihoods.predictive import AbstractPredictive, Side
+from cavity.likelihoods.log_link import AbstractLogLinear, capped_exp, log_link_predictive
+from cavity.likelihoods.predictive.latent import AbstractPredictive, Side
 from cavity.likelihoods.support import Support
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive

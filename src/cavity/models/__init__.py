@@ -1,7 +1,7 @@
 """Floor 3: models, and the processes that they become."""
 
 from cavity.models.base import AbstractModel
-from cavity.models.draws import DrawsPosterior
+from cavity.models.from_beliefs import ClassesPosterior
 from cavity.models.gp import GP
 from cavity.models.posterior import (
     AbstractPosterior,
@@ -9,7 +9,7 @@ from cavity.models.posterior import (
     LatentsPosterior,
     SparsePosterior,
 )
-from cavity.models.posteriors import ClassesPosterior
+from cavity.models.sampled_posterior import DrawsPosterior
 
 __all__ = [
     "GP",

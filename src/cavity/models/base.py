@@ -6,11 +6,11 @@ from typing import Any
 import equinox as eqx
 
 from cavity.inducing.base import AbstractInducing
+from cavity.inference.approximations.methods import AbstractMethod
 from cavity.inference.energy import Graph
-from cavity.inference.methods import AbstractMethod
-from cavity.inference.rows import Rows
+from cavity.inference.graph.rows import Rows
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.numerics.powers import Power
+from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Scalar
 
 

@@ -5,25 +5,25 @@ from typing import Any
 import equinox as eqx
 
 from cavity.inducing.base import AbstractInducing
-from cavity.inference.correlated import Correlated, Identity
+from cavity.inference.approximations.methods import AbstractMethod
 from cavity.inference.energy import Graph
-from cavity.inference.factors import Edge, ExactFactor, Factor, SiteFactor
-from cavity.inference.graph import AbstractVariable, AbstractView
-from cavity.inference.methods import AbstractMethod
-from cavity.inference.rows import Rows
-from cavity.inference.whitened import Whitened
+from cavity.inference.factors.site import Edge, ExactFactor, Factor, SiteFactor
+from cavity.inference.graph.base import AbstractVariable, AbstractView
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import OutputMean, inducing_view
+from cavity.inference.variables.function_values import Correlated, Identity
+from cavity.inference.variables.inducing import Whitened
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Zero
 from cavity.models.base import AbstractModel
-from cavity.models.classes import class_graph
-from cavity.models.views import OutputMean, inducing_view
+from cavity.models.coupled_classes import class_graph
 from cavity.numerics.linalg import jittered
-from cavity.numerics.powers import Power
-from cavity.numerics.summary import table
+from cavity.numerics.power_limits import Power
+from cavity.numerics.text import counted
 from cavity.numerics.types import Scalar
-from cavity.numerics.words import counted
+from cavity.parameters.table import table
 
 _PARTS = {
     "kernel": "kernels, such as RBF()",

@@ -10,22 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from cavity.inference.rows import Rows
-from cavity.inference.whitened import WhitenedBelief
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import InducingView, OutputMean
+from cavity.inference.variables.inducing import WhitenedBelief
 from cavity.likelihoods.base import AbstractPredictive
 from cavity.models.base import AbstractModel
-from cavity.models.views import InducingView, OutputMean
-from cavity.numerics.checks import (
+from cavity.numerics.chunking import cached_size, map_over_rows, padded_size
+from cavity.numerics.jit import compiled
+from cavity.numerics.linalg import jittered, product_lower
+from cavity.numerics.types import Array, Float, PRNGKeyArray
+from cavity.numerics.validation import (
     as_floats,
     check_columns,
     check_finite,
     check_side,
     check_side_names,
 )
-from cavity.numerics.compiled import compiled
-from cavity.numerics.linalg import jittered, product_lower
-from cavity.numerics.rows import cached_size, map_over_rows, padded_size
-from cavity.numerics.types import Array, Float, PRNGKeyArray
 
 # Values of one N x M matrix held at a time by predictions.
 BUDGET = 1 << 22

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.numerics.gaussian import LOG_2PI
-from cavity.numerics.powers import Power, is_exactly
+from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.types import Array, Bool, Float
 
 Landmark = tuple[Array, Array]

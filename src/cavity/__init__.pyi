@@ -1,0 +1,36 @@
+"""The public names: each is imported when it is first used."""
+
+from . import inducing as inducing
+from . import kernels as kernels
+from . import likelihoods as likelihoods
+from . import means as means
+from . import parameters as parameters
+from ._version import __version__ as __version__
+from .estimators.classifier import GPClassifier as GPClassifier
+from .estimators.regressor import GPRegressor as GPRegressor
+from .inference.approximations.methods import Laplace as Laplace
+from .inference.approximations.methods import LocalBound as LocalBound
+from .inference.approximations.methods import MeanField as MeanField
+from .inference.approximations.methods import PowerEP as PowerEP
+from .inference.approximations.methods import TiedPowerEP as TiedPowerEP
+from .learning.cost import Cost as Cost
+from .learning.cost import estimate_cost as estimate_cost
+from .learning.data.batches import Batches as Batches
+from .learning.diagnostics.marginal_corrections import ImprovedMarginals as ImprovedMarginals
+from .learning.diagnostics.marginal_corrections import improve_marginals as improve_marginals
+from .learning.diagnostics.tierney_kadane import tierney_kadane as tierney_kadane
+from .learning.fit import FitResult as FitResult
+from .learning.fit import fit as fit
+from .learning.infer import NumericalError as NumericalError
+from .learning.infer import infer as infer
+from .learning.initialisation.inducing_points import cluster_blocks as cluster_blocks
+from .learning.initialisation.inducing_points import select_inducing as select_inducing
+from .learning.mcmc.chains import Chains as Chains
+from .learning.mcmc.settings import MCMC as MCMC
+from .learning.optimisers.lbfgs import Progress as Progress
+from .learning.result import Inference as Inference
+from .models.gp import GP as GP
+from .parameters import priors as priors
+from .persistence.checkpoint import Checkpoint as Checkpoint
+from .persistence.model_file import load as load
+from .persistence.model_file import save as save

@@ -1,0 +1,372 @@
+"""`cavity fit`: from a table to a model file."""
+
+import dataclasses
+import re
+import warnings
+from collections.abc import Callable, Collection
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from cavity.cli.progress import progress
+from cavity.cli.session import (
+    INTERRUPTED,
+    Outcome,
+    Session,
+    patient_interrupts,
+    refuse_overwriting,
+    usage,
+)
+from cavity.cli.task import (
+    TASKS,
+    check_likelihood,
+    check_method,
+    default_likelihood,
+)
+from cavity.cli.text import describe_fit
+from cavity.cli.training_tables import Tables, check_in_batches, in_batches, read
+from cavity.estimators.base import AbstractEstimator
+from cavity.estimators.classifier import GPClassifier
+from cavity.estimators.regressor import GPRegressor
+from cavity.estimators.settings import (
+    AUTO_INDUCING,
+    FULL_ROWS,
+    LIKELIHOODS,
+    MEANS,
+    METHODS,
+    MOST_FULL_ROWS,
+)
+from cavity.inducing.base import Points
+from cavity.inference.approximations.methods import TiedPowerEP
+from cavity.kernels.stationary import RBF
+from cavity.kernels.text_form import parse, text
+from cavity.learning.cost import estimate_cost
+from cavity.learning.infer import NumericalError
+from cavity.learning.mcmc.kernels import blackjax
+from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.optimisers.lbfgs import Enough, Progress
+from cavity.likelihoods.gaussian import Gaussian
+from cavity.models.gp import GP
+from cavity.persistence import model_file as storage
+from cavity.persistence.checkpoint import Checkpoint
+from cavity.persistence.errors import DataError
+from cavity.tables.schema import Encoded, Schema
+from cavity.tables.table_model import Fitted, diagnostics, parameters
+
+ESTIMATORS: dict[str, Callable[..., Any]] = {
+    "regression": GPRegressor,
+    "classification": GPClassifier,
+}
+MINIBATCH = 1_000  # rows of a minibatch of a long table
+# What Ctrl-C keeps of a fit by draws.
+DRAWS_SO_FAR = "the draws so far, if they are enough for a model"
+WORTH_SAYING = 10.0  # seconds of an estimate from which on it is printed
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What `cavity fit` was asked for, option by option."""
+
+    table: str
+    targets: tuple[str, ...]
+    out: str
+    task: str | None = None
+    likelihood: str | None = None
+    kernel: str = "rbf"
+    method: str = "power_ep"
+    power: float = 0.5
+    inducing: str = "auto"
+    seed: int = 0
+    test: str | None = None
+    ignore: tuple[str, ...] = ()
+    noise_column: str | None = None
+    exposure_column: str | None = None
+    drop_missing: bool = False
+    restarts: int = 0
+    max_iterations: int = 1000
+    draws: int | None = None
+    mean: str = "constant"
+    batch_rows: int | None = None
+    checkpoint: str | None = None
+    resume: bool = False
+
+
+# ------------------------------------------------------------------- the command line
+
+
+def check(request: Request) -> None:
+    """A usage error for whatever is wrong before any file is opened."""
+    if request.task is not None:
+        _one_of("--task", request.task, TASKS)
+    if request.likelihood is not None:
+        _one_of("--likelihood", request.likelihood, {n for t in LIKELIHOODS.values() for n in t})
+    _one_of("--method", request.method, METHODS)
+    if request.method == "mcmc":
+        _check_draws(request)
+    elif request.draws is not None:
+        raise usage("--draws", "draws are made with --method mcmc only")
+    if request.method == "tied" and request.inducing == "full":
+        raise usage("--inducing", "'tied' needs inducing points: a number, or auto")
+    _one_of("--mean", request.mean, MEANS)
+    if not 0.0 <= request.power <= 1.0:
+        raise usage("--power", f"the power lies between 0 and 1, given {request.power:g}")
+    inducing_points(request.inducing)
+    _check_kernel(request.kernel)
+    roles = (request.noise_column, request.exposure_column)
+    check_likelihood(request.task, request.likelihood, request.targets, *roles)
+    asked = request.likelihood or (default_likelihood(request.task) if request.task else None)
+    if asked is not None:
+        check_method(request.method, asked)
+    if request.batch_rows is not None:
+        check_in_batches(request.method, request.inducing)
+    if request.resume and request.checkpoint is None:
+        raise usage("--resume", "it needs --checkpoint DIR, the folder to go on from")
+    refuse_overwriting(request.out, table=request.table, test_table=request.test)
+
+
+def _check_draws(request: Request) -> None:
+    """A usage error for draws of what they are not for, or without their package."""
+    if request.inducing not in ("auto", "full"):
+        raise usage("--inducing", "'mcmc' is for the full GP: leave --inducing out")
+    if len(request.targets) > 1:
+        raise usage("--target", "'mcmc' takes one target; fit each one alone")
+    try:
+        blackjax()
+    except ImportError as error:
+        raise usage("--method", str(error)) from None
+
+
+def _one_of(option: str, value: str, known: Collection[str]) -> None:
+    if value not in known:
+        raise usage(option, f"'{value}' is not among: {', '.join(sorted(known))}")
+
+
+def inducing_points(given: str) -> int | str | None:
+    """What --inducing asks for, as the estimator takes it."""
+    if given in ("auto", "full"):
+        return None if given == "full" else given
+    if not re.fullmatch(r"\d{1,9}", given) or int(given) < 1:
+        raise usage("--inducing", f"'{given}' is not auto, full or a whole number from 1 on")
+    return int(given)
+
+
+def _check_kernel(given: str) -> None:
+    """Reads the kernel as if every column that it names were there."""
+    inside = ",".join(re.findall(r"\[([^\[\]]*)\]", given))
+    columns = {column.strip() for column in inside.split(",")} - {""}
+    numbered = [int(column) for column in columns if column.isdecimal()]
+    count = min(max(numbered, default=0) + 1, 10_000)
+    names = [*map(str, range(count)), *sorted(columns - set(map(str, range(count))))]
+    try:
+        parse(given, len(names), names)
+    except (ValueError, RecursionError) as error:
+        raise usage("--kernel", str(error)) from None
+
+
+def with_features(kernel: str, schema: Schema) -> str:
+    """A kernel's text with each categorical column replaced by the numbers of its features."""
+    places, start = {}, 0
+    for column in schema.inputs:
+        width = len(column.categories) if column.kind == "categorical" else 1
+        if column.kind == "categorical" and column.name not in schema.features:
+            places[column.name] = ",".join(map(str, range(start, start + width)))
+        start += width
+
+    def replaced(columns: re.Match[str]) -> str:
+        names = (name.strip() for name in columns[1].split(","))
+        return f"[{','.join(places.get(name, name) for name in names)}]"
+
+    return re.sub(r"\[([^\[\]]*)\]", replaced, kernel)
+
+
+# ---------------------------------------------------------------------------- the work
+
+
+def fit_table(session: Session, request: Request) -> Outcome:
+    """Fits a model to a table and writes it."""
+    check(request)
+    storage.check_output(request.out)
+    kept = None
+    if request.checkpoint is not None:
+        kept = Checkpoint(request.checkpoint, resume=request.resume)
+        kept.open()
+    tables = read(session, request)
+    if tables.batches is not None:
+        request = in_batches(session, request, tables)
+    fitted, interrupted = fit_model(session, request, tables, kept)
+    fitted.save(request.out)
+    if tables.test is not None:
+        tested = fitted.record | {"test": fitted.metrics(tables.test)}
+        fitted = dataclasses.replace(fitted, record=tested)
+        fitted.save(request.out)
+    message = fitted.record["message"]
+    if interrupted:
+        held = "the draws" if request.method == "mcmc" else "the best model"
+        session.note(f"interrupted; {request.out} holds {held} so far")
+        if kept is not None:
+            session.note("the same command with --resume goes on from here")
+    elif not fitted.record["converged"]:
+        session.warn(f"not converged: {message}")
+    written = f"model written to {request.out} ({session.seconds:.1f} s)"
+    text = f"{describe_fit(fitted)}\n\n{written}"
+    return Outcome(fitted.record, text, INTERRUPTED if interrupted else 0)
+
+
+def fit_model(
+    session: Session, request: Request, tables: Tables, kept: Checkpoint | None = None
+) -> tuple[Fitted, bool]:
+    """The fitted model, and whether it was interrupted."""
+    train, features, spool = tables.train, tables.schema.features, tables.spool
+    assert train.y is not None
+    kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
+    wanted = inducing_points(request.inducing)
+    if request.method == "mcmc":
+        estimate_draws(session, wanted, train)
+    else:
+        shape = (tables.rows, train.X.shape[1])
+        estimate(session, wanted, shape, sparse=request.method == "tied" or spool is not None)
+    settings: dict[str, Any] = {"n_inducing": wanted}
+    estimator = ESTIMATORS[tables.task](
+        # by number, because the estimator sees no names
+        kernel=text(kernel),
+        likelihood=tables.likelihood,
+        method=_method(request, minibatches=spool is not None),
+        power=request.power,
+        mean=request.mean,
+        n_restarts=request.restarts,
+        max_iterations=request.max_iterations,
+        random_state=request.seed,
+        **settings,
+    )
+    y = train.y[:, 0] if train.y.shape[1] == 1 else train.y
+    side = train.side if spool is None else train.side | {"batches": tables.batches}
+    line = progress(evidence=request.method != "mcmc", spool=spool)
+    keeping = DRAWS_SO_FAR if request.method == "mcmc" else "the best model so far"
+    with patient_interrupts(keeping) as interrupted, line as show, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it is said in our own way
+
+        begun: list[int] = []  # before the first iteration there is no model to keep
+        ended: list[int] = []  # a pass ends once; those that the model needs then do not
+
+        def callback(step: Progress) -> None:
+            begun.append(step.iteration)
+            show(step)
+            if interrupted():
+                ended.append(step.iteration)
+                raise Enough
+
+        if spool is not None:
+            spool.watch = _interruptible(
+                spool.watch, lambda: bool(begun) and not ended and interrupted(), ended
+            )
+        estimator.fit(train.X, y, callback=callback, checkpoint=kept, **side)
+        stopped = interrupted() or estimator.interrupted_
+    _check_finite(estimator)
+    written = dataclasses.replace(request, kernel=text(kernel, features))
+    return _fitted(estimator, written, tables), stopped
+
+
+def _interruptible(
+    watch: Callable[[int], None], asked: Callable[[], bool], ended: list[int]
+) -> Callable[[int], None]:
+    """Ends a pass over a long table where that is asked for, and notes it."""
+
+    def watched(done: int) -> None:
+        watch(done)
+        if asked():
+            ended.append(done)
+            raise Enough
+
+    return watched
+
+
+def _method(request: Request, *, minibatches: bool) -> str | MCMC | TiedPowerEP:
+    """The method as the estimator takes it."""
+    if request.method == "tied" and minibatches:
+        return TiedPowerEP(batch=MINIBATCH, seed=request.seed)
+    if request.method != "mcmc":
+        return request.method
+    draws = 1000 if request.draws is None else request.draws
+    warmup, keep = max(draws // 2, 1), min(200, 4 * draws)
+    return MCMC(draws=draws, warmup=warmup, keep=keep, seed=request.seed)
+
+
+def _check_finite(estimator: AbstractEstimator) -> None:
+    found = (estimator.posterior_, estimator.log_evidence_)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(found)]
+    floats = [leaf for leaf in leaves if np.issubdtype(leaf.dtype, np.floating)]
+    if not all(np.all(np.isfinite(leaf)) for leaf in floats):
+        raise NumericalError(
+            "the fitted model has values that are not finite, so nothing was written; check the "
+            "scale of the columns, or try another kernel"
+        )
+
+
+def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> Fitted:
+    schema = tables.schema
+    inducing, scale = estimator.inducing_, estimator.output_scale_
+    posterior = estimator.posterior_
+    record: dict[str, Any] = {
+        "model": request.out,
+        "task": tables.task,
+        "likelihood": tables.likelihood,
+        "kernel": request.kernel,
+        "method": request.method,
+        "power": request.power,
+        "n_inducing": None if inducing is None else inducing.size,
+        "n_rows": tables.rows,
+        "inputs": [column.name for column in schema.inputs],
+        "targets": [column.name for column in schema.targets],
+        "classes": list(schema.targets[0].categories) or None,
+        "converged": bool(estimator.converged_),
+        "message": estimator.message_,
+        "log_evidence": estimator.log_evidence_,
+        "iterations": int(estimator.n_iter_),
+        "evaluations": int(estimator.n_evaluations_),
+        "jitter": float(estimator.jitter_),
+        "sites": dataclasses.asdict(estimator.sites_),
+        "parameters": parameters(posterior.model, scale, known_noise=posterior.known_noise),
+        "test": None,
+    }
+    if estimator.chains_ is not None:
+        record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
+    if tables.batches is not None:
+        record["batches"] = tables.batch_count
+    return Fitted(posterior, schema, record, scale, tables.y_mean, tables.y_var)
+
+
+# ------------------------------------------------------------------------ while it works
+
+
+def estimate(
+    session: Session, wanted: int | str | None, shape: tuple[int, int], *, sparse: bool = False
+) -> None:
+    """Says on standard error what a long fit will take."""
+    rows, inputs = shape
+    points = wanted
+    if wanted == "auto":
+        points = AUTO_INDUCING if sparse or rows > FULL_ROWS else None
+    if points is None and rows > MOST_FULL_ROWS:
+        raise DataError(
+            f"a full GP on {rows} rows needs about {10 * rows**2 * 8e-9:.0f} GB of memory (the "
+            f"limit is {MOST_FULL_ROWS} rows); ask for inducing points, such as --inducing 500"
+        )
+    with jax.enable_x64(True):
+        start = jax.numpy.zeros((min(int(points or 0), rows), inputs))
+        inducing = None if points is None else Points(start)
+        cost = estimate_cost(GP(RBF(), Gaussian(), inducing), rows, inputs)
+    if cost.seconds > WORTH_SAYING:
+        session.note(f"this fit may take {cost}; Ctrl-C stops it and keeps the best model so far")
+
+
+def estimate_draws(session: Session, wanted: int | str | None, train: Encoded) -> None:
+    """Says on standard error that draws take long; refuses what would take days."""
+    rows = len(train.X)
+    if wanted == "auto" and rows > FULL_ROWS:
+        raise DataError(
+            f"draws from a full GP on {rows} rows take many hours (the limit is {FULL_ROWS}); "
+            "leave --method out, or give --inducing full to wait for it"
+        )
+    session.note("draws take minutes; Ctrl-C stops them and keeps what there is, if it is enough")

@@ -1,0 +1,38 @@
+"""What is seen of a fit while it works."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+from cavity.learning.optimisers.lbfgs import Progress
+from cavity.tables.row_cache import Spool
+
+
+@contextlib.contextmanager
+def progress(*, evidence: bool, spool: Spool | None = None) -> Iterator[Callable]:
+    """A moving line on standard error, where that is a terminal; yields what to call."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("compiling", total=None)
+        said = ["compiling"]
+
+        def show(step: Progress) -> None:
+            value = f", log evidence {-step.objective:.2f}" if evidence else ""
+            said[0] = f"iteration {step.iteration}{value}"
+            bar.update(task, description=said[0])
+
+        def watch(done: int) -> None:
+            assert spool is not None
+            text = f"{said[0]}, pass {spool.passes} over the table"
+            bar.update(task, description=text, completed=done, total=spool.rows)
+
+        if spool is not None:
+            spool.watch = watch
+        yield show

@@ -1,0 +1,163 @@
+"""How every command runs: what it prints where, and how it ends."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+import typer
+
+from cavity.persistence.atomic_file import reason
+from cavity.persistence.errors import DataError, StorageError
+
+INTERRUPTED = 130
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a command has to say: a record for programs, the same as text, and an exit code."""
+
+    record: Mapping[str, Any]
+    text: str
+    code: int = 0
+
+
+@dataclasses.dataclass
+class Session:
+    """One run of a command; warnings and notes go to standard error."""
+
+    command: str
+    began: float
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+    def warn(self, message: str) -> None:
+        """Something that a user should know of the result."""
+        self.warnings.append(message)
+        self.note(f"warning: {message}")
+
+    def note(self, message: str) -> None:
+        """Something that passes."""
+        typer.echo(message, err=True)
+
+    @property
+    def seconds(self) -> float:
+        """Since the command began."""
+        return time.perf_counter() - self.began
+
+
+def run(command: str, work: Callable[[Session], Outcome], *, as_json: bool) -> None:
+    """Runs a command and ends as the command line promises.
+
+    Args:
+        command: its name.
+        work: does it; usage errors are typer's.
+        as_json: print one JSON object instead of text.
+    """
+    session = Session(command, time.perf_counter())
+    try:
+        outcome = work(session)
+    except KeyboardInterrupt as error:
+        typer.echo(": ".join(["interrupted", *filter(None, [str(error)])]), err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except (DataError, StorageError) as error:
+        _fail(session, error.kind, str(error), as_json=as_json)
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        _fail(session, "io", named + reason(error), as_json=as_json)
+    except (MemoryError, RuntimeError) as error:
+        _fail(session, "numerical", _numerical(error), as_json=as_json)
+    except ValueError as error:
+        _fail(session, "data", str(error), as_json=as_json)
+    if as_json:
+        typer.echo(as_line({**_head(command), **_tail(session), **outcome.record}))
+    else:
+        typer.echo(outcome.text)
+    raise typer.Exit(outcome.code)
+
+
+def _fail(session: Session, kind: str, message: str, *, as_json: bool) -> NoReturn:
+    typer.echo(f"error: {message}", err=True)
+    if as_json:
+        typer.echo(as_line(_head(session.command) | {"error": {"kind": kind, "message": message}}))
+    raise typer.Exit(1)
+
+
+def _numerical(error: Exception) -> str:
+    """The message about a failed computation; anything but our own is passed on as a bug."""
+    from cavity.learning.infer import NumericalError
+
+    if isinstance(error, NumericalError):
+        return str(error)
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+        return "there is not enough memory; ask for fewer inducing points, such as --inducing 100"
+    raise error
+
+
+def _head(command: str) -> dict[str, Any]:
+    return {"command": command, "version": version("cavity")}
+
+
+def _tail(session: Session) -> dict[str, Any]:
+    return {"seconds": session.seconds, "warnings": session.warnings}
+
+
+def as_line(record: Mapping[str, Any]) -> str:
+    """A record as one line of JSON, numbers that are not finite as null."""
+    return json.dumps(_finite(record), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def usage(option: str, message: str) -> typer.BadParameter:
+    """A complaint about the command line itself."""
+    return typer.BadParameter(message, param_hint=option)
+
+
+def refuse_overwriting(out: str, **inputs: str | None) -> None:
+    """A usage error if a result would take the place of a file that is read."""
+    for name, path in inputs.items():
+        same = path is not None and os.path.realpath(out) == os.path.realpath(path)
+        if same:
+            raise usage("--out", f"{out} is the {name} itself; choose another name")
+
+
+@contextlib.contextmanager
+def patient_interrupts(keeping: str) -> Iterator[Callable[[], bool]]:
+    """Lets the first Ctrl-C wait; the second interrupts as usual.
+
+    Args:
+        keeping: what the first one keeps, to be said.
+
+    Yields:
+        Whether there was one.
+    """
+    pressed: list[int] = []
+
+    def remember(number: int, _: Any) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+        # buffered streams must not be written to from within a signal
+        os.write(2, f"\ninterrupted: keeping {keeping} (again to stop at once)\n".encode())
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,114 @@
+"""Records as text for people."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cavity.numerics.text import counted
+from cavity.report.parameters import class_of
+from cavity.tables.table_model import Fitted
+
+MOST_LINES = 30  # of one parameter with a value per input
+
+
+def describe_fit(fitted: Fitted) -> str:
+    """What was fitted to what, how it ended, and what was learned."""
+    record = fitted.record
+    points = record["n_inducing"]
+    gaussian = record["likelihood"] == "gaussian"
+    form = "full GP" if points is None else counted(points, "inducing point")
+    if record["method"] != "power_ep":
+        form = f"{form}, method {record['method']}"
+    if fitted.powered:
+        form = f"{form}, power {record['power']:g}"
+    converged = "converged" if record["converged"] else "NOT CONVERGED"
+    iterations = counted(record["iterations"], "iteration")
+    told_apart = f": {', '.join(record['classes'])}" if record["classes"] else ""
+    noise = "gaussian noise" if gaussian else f"{record['likelihood']} likelihood"
+    rows = [
+        ("task", f"{record['task']} of {', '.join(record['targets'])}{told_apart}"),
+        ("data", f"{counted(record['n_rows'], 'row')}, {counted(len(record['inputs']), 'input')}"),
+        ("model", f"{record['kernel']}, {noise}, {form}"),
+        ("log evidence", _evidence(record["log_evidence"])),
+        ("learning", f"{converged} in {iterations}: {record['message']}"),
+    ]
+    if record["jitter"] > 1e-8:
+        rows.append(("jitter", f"{record['jitter']:g} (had to be raised)"))
+    parts = [aligned(rows), "parameters, in the units of the data:", _parameters(fitted)]
+    if "mcmc" in record:
+        parts[1] = f"medians of the {parts[1]}"
+        parts += ["draws:", describe_draws(record["mcmc"], fitted.classes)]
+    if record["test"] is not None:
+        parts += ["on the test table:", describe_metrics(record["test"])]
+    return "\n\n".join(parts)
+
+
+def _evidence(value: float | None) -> str:
+    return "not estimated from draws" if value is None else f"{value:.4f} nats"
+
+
+def describe_draws(draws: Mapping[str, Any], classes: Sequence[str] = ()) -> str:
+    """How the draws of each parameter are distributed, and how far they can be trusted."""
+    names = ("mean", "sd", "low", "high")
+    rows: list[tuple[str, ...]] = [("", "mean", "sd", "5 %", "95 %", "R-hat", "ESS")]
+    for row in draws["parameters"]:
+        numbers = (f"{row[k]:.4g}" for k in names)
+        rows.append(
+            (_with_class(row["name"], classes), *numbers, *_trust(row["rhat"], row["ess"]))
+        )
+    rows.append(
+        ("worst, functions included", "", "", "", "", *_trust(draws["rhat"], draws["ess"]))
+    )
+    return aligned(rows, indent="  ")
+
+
+def _trust(rhat: float | None, ess: float | None) -> tuple[str, str]:
+    return "-" if rhat is None else f"{rhat:.3f}", "-" if ess is None else f"{ess:.0f}"
+
+
+def _parameters(fitted: Fitted) -> str:
+    rows = []
+    features = fitted.schema.features
+    for name, value in fitted.record["parameters"].items():
+        array = np.asarray(value)
+        per_input = array.shape == (len(features),) and name.startswith("kernel.")
+        if per_input and 1 < len(features) <= MOST_LINES:
+            rows += [(f"{name}[{f}]", _show(v)) for f, v in zip(features, array, strict=True)]
+        else:
+            rows.append((_with_class(name, fitted.classes), _show(array)))
+    return aligned(rows, indent="  ")
+
+
+def _with_class(name: str, classes: Sequence[str]) -> str:
+    """A parameter's name, and the class that it belongs to, if there is one."""
+    owner = class_of(name, classes)
+    return f"{name}[{owner}]" if owner else name
+
+
+def _show(value: Any) -> str:
+    array = np.asarray(value)
+    if array.size > 8:
+        shape = " x ".join(map(str, array.shape))
+        return f"{shape} values from {array.min():.4g} to {array.max():.4g}"
+    return np.array2string(array, formatter={"float_kind": lambda v: f"{v:.5g}"}, separator=", ")
+
+
+def describe_metrics(metrics: Mapping[str, Any]) -> str:
+    """Measures by name; those of several targets side by side, with their mean."""
+    each: Mapping[str, Mapping[str, float]] = metrics.get("per_target", {})
+    # what the data do not define, such as the ROC curve of many classes, is left out
+    known = {name for name, value in metrics.items() if value is not None and value == value}
+    names = [name for name in metrics if name != "per_target" and (each or name in known)]
+    columns = [*each.values(), metrics]
+    rows = [(name, *(f"{column[name]:.5g}" for column in columns)) for name in names]
+    if each:
+        rows.insert(0, ("", *each, "mean"))
+    return aligned(rows, indent="  ")
+
+
+def aligned(rows: Sequence[Sequence[str]], indent: str = "") -> str:
+    """Rows of cells as text with aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in rows)
+    return "\n".join(indent + line.rstrip() for line in lines)

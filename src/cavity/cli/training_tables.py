@@ -1,0 +1,239 @@
+"""The tables of a fit as numbers: in memory, or of a long table read part by part."""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from cavity.cli.session import Session, usage
+from cavity.cli.table_parts import Parts, report_warnings
+from cavity.cli.task import (
+    check_classes,
+    check_method,
+    decide,
+    encode_classes,
+    extended,
+)
+from cavity.estimators.settings import build_likelihood
+from cavity.learning.data.batches import Batches
+from cavity.persistence.errors import DataError
+from cavity.tables.batched import LongTable, long_table, rows_at_a_time
+from cavity.tables.class_labels import class_values, classes_of
+from cavity.tables.column_types import REMEMBERED, Evidence, evidence
+from cavity.tables.files import read_table
+from cavity.tables.row_cache import Spool
+from cavity.tables.schema import (
+    Encoded,
+    Schema,
+    check_roles,
+    encode,
+    learn_schema,
+    schema_from,
+)
+from cavity.tables.table_model import check_targets
+from cavity.tables.warnings import Noticed, refuse_empty
+
+
+@dataclasses.dataclass(frozen=True)
+class Tables:
+    """The tables of a fit as numbers, what their columns are, and what to do with them.
+
+    Attributes:
+        schema: what the columns are.
+        train: all rows; of a long table a sample.
+        test: the table to evaluate on, in parts.
+        task: "regression" or "classification".
+        likelihood: its name.
+        rows: rows of the training table.
+        y_mean: the mean of each target, (P,).
+        y_var: its variance, (P,).
+        spool: where the numbers of a long table are.
+        batch: rows read at a time, of a long table.
+    """
+
+    schema: Schema
+    train: Encoded
+    test: Iterable[Encoded] | None
+    task: str
+    likelihood: str
+    rows: int
+    y_mean: np.ndarray
+    y_var: np.ndarray
+    spool: Spool | None = None
+    batch: int | None = None
+
+    @property
+    def batches(self) -> Batches | None:
+        """All rows of a long table."""
+        spool, size = self.spool, self.batch
+        if spool is None or size is None:
+            return None
+        return Batches(lambda: spool.batches(size), size=size)
+
+    @property
+    def batch_count(self) -> int | None:
+        """The number of batches of a long table."""
+        return None if self.batch is None else -(-self.rows // self.batch)
+
+
+def read(session: Session, request: Any) -> Tables:
+    """Opens and checks the tables.
+
+    Raises:
+        DataError: for anything in them that cannot be used.
+    """
+    rows = rows_at_a_time(request.table, request.batch_rows)
+    found = _read_whole(session, request) if rows is None else _read_long(session, request, rows)
+    for column in found.schema.inputs:
+        if column.kind == "categorical" and len(column.categories) == 1:
+            session.warn(f"column '{column.name}' holds '{column.categories[0]}' in every row")
+    if request.test is None:
+        return found
+    size = rows_at_a_time(request.test, request.batch_rows)
+    test = Parts(request.test, found.schema, size, drop_missing=request.drop_missing)
+    for part in test:
+        _check_targets(found.schema, found.task, found.likelihood, part)
+    report_warnings(session, request.test, test.noticed)
+    return dataclasses.replace(found, test=test)
+
+
+def _read_whole(session: Session, request: Any) -> Tables:
+    table = read_table(request.table)
+    roles = (request.ignore, request.noise_column, request.exposure_column)
+    schema = learn_schema(table, request.targets, *roles)
+    task, likelihood = decide(schema, request.task, request.likelihood)
+    drop = request.drop_missing
+    if task == "classification":
+        schema, train = encode_classes(table, schema, drop_missing=drop)
+        count = len(schema.targets[0].categories)
+        likelihood = extended(likelihood, count)
+        check_method(request.method, likelihood, count)
+    else:
+        check_method(request.method, likelihood)
+        train = encode(table, schema, drop_missing=drop)
+    report_warnings(session, request.table, train.noticed)
+    _check_targets(schema, task, likelihood, train)
+    assert train.y is not None
+    moments = (len(train.y), train.y.mean(axis=0), train.y.var(axis=0))
+    return Tables(schema, train, None, task, likelihood, *moments)
+
+
+def _check_targets(schema: Schema, task: str, likelihood: str, encoded: Encoded) -> None:
+    targets = [column.name for column in schema.targets]
+    count = len(schema.targets[0].categories) or 2
+    check_targets(build_likelihood(likelihood, task, count), targets, encoded)
+
+
+# ------------------------------------------------------------------------------ long tables
+
+
+def check_in_batches(method: str, inducing: str) -> None:
+    """A usage error for what cannot be done with rows that are read in batches."""
+    if method not in ("power_ep", "tied"):
+        raise usage("--batch-rows", f"'{method}' needs all rows in memory: leave it out")
+    if inducing == "full":
+        raise usage("--batch-rows", "a full GP needs all rows in memory: leave it out")
+
+
+def _refuse_whole(request: Any) -> None:
+    """Complains where a table that is read in batches is to be fitted by what needs all rows."""
+    if request.method not in ("power_ep", "tied") or request.inducing == "full":
+        asked = "a full GP" if request.inducing == "full" else f"the method '{request.method}'"
+        raise DataError(
+            f"{request.table} is too large for memory and is read in batches, and {asked} needs "
+            "all rows at once; leave the option out, or fit some of the rows"
+        )
+
+
+def in_batches(session: Session, request: Any, tables: Tables) -> Any:
+    """The request as it can be done with a table that is read in batches."""
+    if tables.likelihood == "gaussian" or request.method == "tied":
+        return request
+    session.warn(
+        f"{request.table} is read in batches, and the method 'power_ep' keeps a site for every "
+        f"row of the likelihood '{tables.likelihood}': 'tied' takes its place"
+    )
+    return dataclasses.replace(request, method="tied")
+
+
+def _read_long(session: Session, request: Any, rows: int) -> Tables:
+    """Two passes over the file: what columns hold, and their numbers, kept on disk."""
+    _refuse_whole(request)
+    table = long_table(request.table, rows)
+    roles = (request.targets, request.ignore, request.noise_column, request.exposure_column)
+    check_roles(table.columns, *roles)
+    session.note(f"{request.table} is read {rows} rows at a time")
+    read_columns = [name for name in table.columns if name not in request.ignore]
+    seen = _evidence(table, read_columns)
+    schema = schema_from(table.columns, seen.__getitem__, *roles)
+    task, likelihood = decide(schema, request.task, request.likelihood)
+    labels = task == "classification"
+    if labels:
+        schema = schema.with_target_categories(_classes(table, schema))
+    names = ("noise_variance", "exposure")
+    columns = (request.noise_column, request.exposure_column)
+    sides = tuple(name for name, column in zip(names, columns, strict=True) if column is not None)
+    spool, noticed = Spool(sides, len(schema.targets), request.seed), Noticed()
+    for first, part in table.parts(*read_columns):
+        encoded = encode(part, schema, drop_missing=request.drop_missing, first=first)
+        if not labels:
+            _check_targets(schema, task, likelihood, encoded)
+        spool.add(encoded, labels=labels)
+        noticed += encoded.noticed
+    refuse_empty(noticed)
+    report_warnings(session, request.table, noticed)
+    if labels:
+        classes = schema.targets[0].categories
+        schema = schema.with_target_categories(tuple(classes[int(i)] for i in spool.seen))
+        check_classes(schema, spool.rows)
+        spool.recode()
+        likelihood = extended(likelihood, len(schema.targets[0].categories))
+    check_method(request.method, likelihood, len(schema.targets[0].categories))
+    count = spool.tally
+    assert count is not None
+    moments = (spool.rows, count.mean, count.var)
+    train = _sampled(spool, schema)
+    return Tables(schema, train, None, task, likelihood, *moments, spool, rows)
+
+
+def _evidence(table: LongTable, columns: list[str]) -> dict[str, Evidence]:
+    """What the columns of a long table show."""
+    found: dict[str, Evidence] = {}
+    for _, part in table.parts(*columns):
+        for name in columns:
+            new = evidence(part[name])
+            found[name] = found[name] + new if name in found else new
+    return found
+
+
+def _classes(table: LongTable, schema: Schema) -> tuple[str, ...]:
+    """The classes in the target column of a long table."""
+    (target,) = schema.targets
+    found: set[str] = set(target.categories)
+    if not found:
+        for _, part in table.parts(target.name):
+            found |= set(classes_of(part[target.name], target.kind))
+            if len(found) > REMEMBERED:
+                raise DataError(
+                    f"the target '{target.name}' has more than {REMEMBERED} classes, too many to "
+                    "tell apart; merge some of them, or leave --task out for regression"
+                )
+    names = tuple(found)
+    values: list[Any] = class_values(target.kind, names)
+    return tuple(name for _, name in sorted(zip(values, names, strict=True)))
+
+
+def _sampled(spool: Spool, schema: Schema) -> Encoded:
+    """The sample as an encoded table."""
+    X, y, side = spool.sample()
+    known = dict(side or {})
+    return Encoded(
+        X=np.ascontiguousarray(X),
+        y=y.reshape(len(X), -1),
+        noise=known.get("noise_variance"),
+        exposure=known.get("exposure"),
+        kept=np.ones(len(X), bool),
+        features=schema.features,
+        noticed=Noticed(len(X), len(X)),
+    )

@@ -1,0 +1,202 @@
+"""`cavity predict`, `evaluate`, `report` and `show`: what a model file is good for."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cavity.cli.session import Outcome, Session, refuse_overwriting, usage
+from cavity.cli.table_parts import Parts, report_warnings
+from cavity.cli.text import describe_fit, describe_metrics
+from cavity.estimators.predictions import decided
+from cavity.numerics.text import counted
+from cavity.persistence.atomic_file import why_not_writable
+from cavity.persistence.errors import DataError
+from cavity.tables.batched import rows_at_a_time
+from cavity.tables.class_labels import class_values
+from cavity.tables.files import ENDINGS, check_output, predictions_file, read_table
+from cavity.tables.schema import Encoded, encode
+from cavity.tables.table_model import Fitted, check_targets
+
+
+def quantile_levels(given: str | None) -> tuple[float, ...]:
+    """The probabilities in `0.05,0.95`; a usage error unless they lie between 0 and 1."""
+    if given is None:
+        return ()
+    try:
+        levels = tuple(float(part) for part in given.split(","))
+    except ValueError:
+        raise usage(
+            "--quantiles", f"'{given}' is no list of probabilities such as 0.05,0.95"
+        ) from None
+    if not all(0.0 < level < 1.0 for level in levels):
+        raise usage("--quantiles", f"probabilities lie between 0 and 1, given {given}")
+    if len(set(levels)) < len(levels):
+        raise usage("--quantiles", f"a probability is there twice: {given}")
+    return levels
+
+
+def predict(
+    session: Session,
+    model: str,
+    table: str,
+    out: str,
+    *,
+    quantiles: str | None = None,
+    density: bool = False,
+    costs: str | None = None,
+    drop_missing: bool = False,
+    batch_rows: int | None = None,
+) -> Outcome:
+    """Writes predictions for every row of a table, part by part where it is long."""
+    levels = quantile_levels(quantiles)
+    if Path(out).suffix.lower() not in ENDINGS:
+        raise usage("--out", f"'{out}' must end in .csv or .parquet")
+    refuse_overwriting(out, model=model, table=table, costs=costs)
+    fitted = Fitted.load(model)
+    check_output(out)
+    if fitted.classes and levels:
+        raise DataError(
+            f"{model} tells {' and '.join(fitted.classes)} apart, and classes have no quantiles; "
+            "leave --quantiles out"
+        )
+    if costs is not None and not fitted.classes:
+        raise DataError(f"{model} is a regression; costs are for classes: leave --costs out")
+    wrong = None if costs is None else read_costs(costs, fitted.classes)
+    size = rows_at_a_time(table, batch_rows)
+    reading = {"drop_missing": drop_missing, "need_targets": density}
+    parts = Parts(table, fitted.schema, size, **reading)
+    names: list[str] = []
+    with predictions_file(out) as add:
+        for encoded in parts:
+            if fitted.classes:
+                columns = class_columns(fitted, encoded, density=density, costs=wrong)
+            else:
+                columns = prediction_columns(fitted, encoded, levels, density=density)
+            add(columns)
+            names = [*columns]
+    report_warnings(session, table, parts.noticed, "with blank outputs")
+    rows = parts.noticed.rows
+    record = {"model": model, "table": table, "out": out, "n_rows": rows, "columns": names}
+    text = f"predictions of {counted(rows, 'row')} written to {out}: {', '.join(names)}"
+    return Outcome(record | parts.record, text)
+
+
+def prediction_columns(
+    fitted: Fitted, encoded: Encoded, levels: tuple[float, ...], *, density: bool
+) -> dict[str, np.ndarray]:
+    """The columns of predict's file, one entry per row of the table, NaN in rows left out."""
+    if density and not fitted.classes:
+        check_targets(fitted.posterior.model.likelihood, fitted.targets, encoded)
+    names = ["mean", "std", *(f"quantile_{level}" for level in levels)]
+    names += ["log_density"] if density else []
+    found = np.full((len(names), encoded.kept.size, len(fitted.targets)), np.nan)
+    if len(encoded.X):
+        out = fitted.predictive(encoded.X, encoded.side)
+        parts = [out.mean, out.std]
+        parts += [*np.moveaxis(out.quantiles(levels), -1, 0)] if levels else []
+        if density:
+            assert encoded.y is not None
+            parts.append(out.log_density(encoded.y))
+        found[:, encoded.kept] = np.stack(parts)
+    return {
+        name if len(fitted.targets) == 1 else f"{name}_{target}": found[j, :, i]
+        for i, target in enumerate(fitted.targets)
+        for j, name in enumerate(names)
+    }
+
+
+def read_costs(path: str, classes: tuple[str, ...]) -> np.ndarray:
+    """The costs of deciding for a class (column) where another is true (row), (C, C).
+
+    Raises:
+        DataError: unless the table has a row and a column of finite numbers for each class.
+    """
+    table = read_table(path)
+    names = [str(name) for name in table[table.columns[0]].to_list()]
+    missing = [c for c in classes if c not in names or c not in table.columns[1:]]
+    if missing or len(names) != len(classes):
+        raise DataError(
+            f"{path} needs a row and a column for each of the classes {', '.join(classes)}, the "
+            f"names of the true classes in its first column; "
+            + (f"'{missing[0]}' is missing" if missing else f"it has {len(names)} rows")
+        )
+    order = [names.index(c) for c in classes]
+    try:
+        found = np.column_stack([table[c].to_numpy().astype(float) for c in classes])[order]
+    except (TypeError, ValueError):
+        found = np.full((1, 1), np.nan)
+    if not np.all(np.isfinite(found)):
+        raise DataError(f"{path} must hold numbers only: what each decision costs")
+    return found
+
+
+def class_columns(
+    fitted: Fitted, encoded: Encoded, *, density: bool, costs: np.ndarray | None = None
+) -> dict[str, Any]:
+    """The columns of predict's file for classes, None and NaN in rows left out."""
+    found = np.full((encoded.kept.size, len(fitted.classes)), np.nan)
+    if len(encoded.X):
+        found[encoded.kept] = fitted.log_probabilities(encoded.X)
+    values = class_values(fitted.schema.targets[0].kind, fitted.classes)
+    labels = [None] * encoded.kept.size
+    rows = np.flatnonzero(encoded.kept)
+    for row, place in zip(rows, decided(found[rows], costs), strict=True):
+        labels[row] = values[int(place)]
+    columns: dict[str, Any] = {"label": labels}
+    columns |= {
+        f"probability_{c}": np.exp(p) for c, p in zip(fitted.classes, found.T, strict=True)
+    }
+    if density:
+        assert encoded.y is not None
+        columns["log_density"] = np.full(encoded.kept.size, np.nan)
+        truth = encoded.y[:, 0].astype(int)
+        columns["log_density"][encoded.kept] = found[encoded.kept, truth]
+    return columns
+
+
+def evaluate(
+    session: Session,
+    model: str,
+    table: str,
+    *,
+    drop_missing: bool = False,
+    batch_rows: int | None = None,
+) -> Outcome:
+    """Compares predictions with the targets of a table, part by part where it is long."""
+    fitted = Fitted.load(model)
+    size = rows_at_a_time(table, batch_rows)
+    parts = Parts(table, fitted.schema, size, drop_missing=drop_missing)
+    metrics = fitted.metrics(parts)
+    report_warnings(session, table, parts.noticed)
+    rows = parts.noticed.kept
+    record = {"model": model, "table": table, "n_rows": rows, "metrics": metrics}
+    head = f"{counted(rows, 'row')} of {table}, {', '.join(fitted.targets)}:"
+    return Outcome(record | parts.record, f"{head}\n\n{describe_metrics(metrics)}")
+
+
+def report(
+    session: Session, model: str, table: str, out: str, *, drop_missing: bool = False
+) -> Outcome:
+    """Writes one self-contained HTML page on a model and a table."""
+    from cavity.report.page import write_report
+
+    refuse_overwriting(out, model=model, table=table)
+    trouble = why_not_writable(Path(out))
+    if trouble:
+        raise DataError(trouble, kind="io")
+    fitted = Fitted.load(model)
+    data = read_table(table)
+    judged = all(target in data.columns for target in fitted.targets)
+    encoded = encode(data, fitted.schema, drop_missing=drop_missing, need_targets=judged)
+    report_warnings(session, table, encoded.noticed)
+    figures = list(write_report(out, fitted, encoded))
+    record = {"model": model, "table": table, "out": out, "figures": figures}
+    return Outcome(record, f"report with {counted(len(figures), 'figure')} written to {out}")
+
+
+def show(session: Session, model: str) -> Outcome:
+    """Says what a model file holds."""
+    fitted = Fitted.load(model)
+    record: dict[str, Any] = fitted.record | {"model": model}
+    return Outcome(record, describe_fit(fitted))

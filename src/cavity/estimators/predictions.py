@@ -1,0 +1,202 @@
+"""Predictions of outputs in the units of the data, from a posterior of scaled outputs."""
+
+import dataclasses
+import reprlib
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.learning.infer import one_blas_thread
+from cavity.likelihoods.base import AbstractLikelihood, AbstractPredictive
+from cavity.likelihoods.multiclass import AbstractClasses
+from cavity.likelihoods.predictive.mixture import DrawsPredictive
+from cavity.likelihoods.predictive.numerical import Tabulated, tabulate
+from cavity.models.posterior import LatentsPosterior
+from cavity.models.sampled_posterior import DrawsPosterior
+from cavity.numerics.jit import compiled
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Predictions:
+    """The predictive distribution of every output at every row, noise included.
+
+    Attributes:
+        mean: means, (n, P).
+        std: standard deviations, (n, P); infinite where there is none.
+        scaled: the distribution of the outputs divided by `scale`.
+        scale: the divisor of each output, (P,).
+        likelihood: of the model.
+    """
+
+    mean: np.ndarray
+    std: np.ndarray
+    scaled: AbstractPredictive
+    scale: np.ndarray
+    likelihood: AbstractLikelihood
+
+    def log_density(self, y: np.ndarray) -> np.ndarray:
+        """Log predictive densities, (n, P), in nats per unit of y, of outputs (n, P)."""
+        with jax.enable_x64(True), one_blas_thread():
+            scaled = (np.asarray(y, float) / self.scale).reshape(self.scaled.mean.shape)
+            density = np.asarray(self.scaled.log_density(jnp.asarray(scaled)))
+        return density.reshape(self.mean.shape) - np.log(self.scale)
+
+    def quantiles(self, levels: Any) -> np.ndarray:
+        """Quantiles, (n, P, Q), at Q probabilities."""
+        levels = np.atleast_1d(np.asarray(levels, float))
+        with jax.enable_x64(True), one_blas_thread():
+            values = np.asarray(self.scaled.quantile(levels))
+        values = values.reshape(len(levels), *self.mean.shape)
+        return np.moveaxis(values * self.scale, 0, -1)
+
+    def tabulated(self) -> list[Tabulated]:
+        """The distribution of each output as a table."""
+        likelihood, shape = self.likelihood, self.mean.shape
+
+        def log_density(y: np.ndarray) -> np.ndarray:
+            given = y.reshape(len(y), *self.scaled.mean.shape)
+            return np.asarray(_log_densities(self.scaled, given)).reshape(y.shape)
+
+        with jax.enable_x64(True), one_blas_thread():
+            centre = (self.mean / self.scale).ravel()
+            found = tabulate(log_density, likelihood.support, centre)
+        places = found.places.reshape(-1, *shape) * self.scale
+        cumulative = found.cumulative.reshape(-1, *shape)
+        return [
+            Tabulated(places[..., p], cumulative[..., p], found.discrete) for p in range(shape[1])
+        ]
+
+
+@compiled
+def _log_densities(predictive: AbstractPredictive, y: Any) -> Any:
+    quick = isinstance(predictive, DrawsPredictive)
+    return jax.lax.map(predictive.rough_log_density if quick else predictive.log_density, y)
+
+
+def function_of(posterior: Any) -> Any:
+    """The posterior of the function f, where a likelihood has another latent function beside it.
+
+    Args:
+        posterior: of one latent function or of several; of classes all functions stay.
+    """
+    if isinstance(posterior.model.likelihood, AbstractClasses):
+        return posterior
+    if isinstance(posterior, DrawsPosterior) and posterior.model.likelihood.latents > 1:
+        return posterior.latent(0)
+    return posterior.parts[0] if isinstance(posterior, LatentsPosterior) else posterior
+
+
+def predict_outputs(
+    posterior: Any, scale: np.ndarray, X: np.ndarray, side: Mapping[str, np.ndarray]
+) -> Predictions:
+    """The predictive distribution of outputs in the units of the data.
+
+    Args:
+        posterior: of outputs that were divided by `scale`.
+        scale: the divisor of each output, (P,).
+        X: inputs, (n, D).
+        side: side data by name, (n,) each, where the fit had them.
+
+    Raises:
+        ValueError: for unusable inputs.
+    """
+    with jax.enable_x64(True), one_blas_thread():
+        out = posterior.predict(np.asarray(X, float), rows=dict(side) or None)
+        shape = (len(X), len(scale))
+        mean = np.asarray(out.mean).reshape(shape) * scale
+        std = np.sqrt(np.asarray(out.var)).reshape(shape) * scale
+    return Predictions(mean, std, out, scale, posterior.model.likelihood)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chances:
+    """The probability of the second of two classes at every row, and how sure it is itself.
+
+    Attributes:
+        mean: the probabilities, (n, 1).
+    """
+
+    mean: np.ndarray
+    _likelihood: AbstractLikelihood
+    _latent_mean: np.ndarray
+    _latent_std: np.ndarray
+
+    def quantiles(self, levels: Any) -> np.ndarray:
+        """Quantiles of the probability that the uncertain function gives, (n, 1, Q)."""
+        from scipy.special import ndtri
+
+        f = self._latent_mean[:, None] + self._latent_std[:, None] * ndtri(np.asarray(levels))
+        with jax.enable_x64(True), one_blas_thread():
+            found = np.exp(np.asarray(self._likelihood.log_prob(f, np.ones_like(f))))
+        return found[:, None]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ClassChances:
+    """The probabilities of all classes at every row.
+
+    Attributes:
+        mean: the probabilities, (n, C).
+    """
+
+    mean: np.ndarray
+
+
+def predict_chances(posterior: Any, X: np.ndarray) -> Chances | ClassChances:
+    """The probability of the second of two classes, or of all where there are more.
+
+    Args:
+        posterior: of labels.
+        X: inputs, (n, D).
+    """
+    likelihood = posterior.model.likelihood
+    if isinstance(likelihood, AbstractClasses):
+        found = class_log_probabilities(posterior, X, likelihood.classes)
+        return ClassChances(np.exp(found))
+    with jax.enable_x64(True), one_blas_thread():
+        mean, var = map(np.asarray, posterior.marginals(np.asarray(X, float)))
+    chance = np.exp(class_log_probabilities(posterior, X, 2)[:, 1:])
+    return Chances(chance, posterior.model.likelihood, mean, np.sqrt(var))
+
+
+def class_log_probabilities(posterior: Any, X: np.ndarray, count: int) -> np.ndarray:
+    """Log probabilities of the classes 0, 1, ... of a classification, (n, C).
+
+    Args:
+        posterior: of labels.
+        X: inputs, (n, D).
+        count: the number of classes C.
+    """
+    with jax.enable_x64(True), one_blas_thread():
+        out = posterior.predict(np.asarray(X, float))
+        each = [np.asarray(out.log_density(jnp.full(len(X), float(c)))) for c in range(count)]
+    found = np.stack(each, axis=1)
+    return found - np.logaddexp.reduce(found, axis=1, keepdims=True)
+
+
+def decided(log_probabilities: np.ndarray, costs: Any = None) -> np.ndarray:
+    """The place of the class to decide for: the likeliest, or that of the least expected cost.
+
+    Args:
+        log_probabilities: (n, C).
+        costs: cost of deciding for class j where class i is true, (C, C), or None.
+
+    Raises:
+        ValueError: for costs that are no finite matrix with a row and a column for each class.
+    """
+    if costs is None:
+        return np.argmax(log_probabilities, axis=1)
+    count = log_probabilities.shape[1]
+    try:
+        matrix = np.asarray(costs, float)
+    except (TypeError, ValueError):  # ragged, or text
+        matrix = np.full((0, 0), np.nan)
+    if matrix.shape != (count, count) or not np.all(np.isfinite(matrix)):
+        raise ValueError(
+            f"costs must be finite numbers, ({count}, {count}): a row for each true class and a "
+            f"column for each decision; given {reprlib.repr(costs)}"
+        )
+    return np.argmin(np.exp(log_probabilities) @ matrix, axis=1)

@@ -1,0 +1,58 @@
+"""Inference once more, on any rows, with the parameters that a fit learned."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from cavity.inference.approximations.methods import AbstractMethod
+from cavity.learning.infer import infer
+from cavity.learning.result import Inference
+
+
+def infer_again(
+    posterior: Any,
+    scale: np.ndarray,
+    X: np.ndarray,
+    y: np.ndarray,
+    side: Mapping[str, np.ndarray],
+    *,
+    method: AbstractMethod,
+    power: Any,
+    jitter: float,
+    missing: str = "error",
+) -> Inference:
+    """Inference on rows with nothing but the parameters of a posterior.
+
+    Args:
+        posterior: of outputs that were divided by `scale`.
+        scale: the divisor of each output, (P,).
+        X: inputs, (N, D).
+        y: outputs in the units of the data, (N, P).
+        side: side data by name, (N,) each.
+        method: how sites are found.
+        power: a number in [0, 1], or one per row.
+        jitter: the jitter to begin with.
+        missing: "error", or "skip" to leave out outputs that are NaN.
+
+    Returns:
+        The result, of the divided outputs.
+    """
+    outputs = y / scale
+    given: Any = {"method": method, "power": power, "jitter": jitter, "missing": missing}
+    with jax.enable_x64(True):
+        column = outputs[:, 0] if outputs.shape[1] == 1 else outputs
+        return infer(posterior.model, X, column, rows=dict(side) or None, **given)
+
+
+def left_out_densities(result: Inference, scale: np.ndarray) -> np.ndarray:
+    """Log density of each output given the others, (N, P), in nats per unit of the data.
+
+    Args:
+        result: of outputs that were divided by `scale`.
+        scale: the divisor of each output, (P,).
+    """
+    with jax.enable_x64(True):
+        found = result.leave_one_out()
+    return found.reshape(len(found), -1) - np.log(scale)

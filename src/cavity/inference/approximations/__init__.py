@@ -1,0 +1,1 @@
+"""Approximations: what stands in the place of a likelihood term."""

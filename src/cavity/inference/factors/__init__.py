@@ -1,0 +1,1 @@
+"""Factors: alike likelihood terms, one per row, and the messages that they send."""

@@ -1,0 +1,216 @@
+r"""Sites: the Gaussian factors that stand for the likelihood terms, and their arithmetic.
+
+A site on a projected value z is $t(z) = \exp(\nu z - \tfrac12 \tau z^2)$; a block's site has a
+vector and a matrix. Precisions may be negative. The functions of a site need only the
+marginal of z under the belief: a cavity, what removing a power of the site does to the
+log-partition, and the site that matches given derivatives.
+"""
+
+import abc
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from cavity.numerics.power_limits import Power, log1p_ratio, log_determinant_ratio
+from cavity.numerics.types import Array, Bool, Float
+
+S = TypeVar("S", bound="AbstractSites")
+
+
+class AbstractSites(eqx.Module):
+    """The sites of a factor's rows on one variable.
+
+    To implement:
+        fields `shift` and `precision`; `cavity`, `removal`, `matched` and `distance` for whole
+        chunks.
+    """
+
+    shift: eqx.AbstractVar[Array]
+    precision: eqx.AbstractVar[Array]
+
+    @abc.abstractmethod
+    def cavity(self, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
+        """Cavity mean and variance, and whether the cavity is a proper distribution."""
+
+    @abc.abstractmethod
+    def removal(self, mean: Array, var: Array, power: Power) -> Array:
+        r"""$D_a = [\Phi(q / t^a) - \Phi(q)] / a$ per row, its limit at power 0."""
+
+    @abc.abstractmethod
+    def matched(self: S, mean: Array, var: Array, slope: Array, bend: Array, power: Power) -> S:
+        """The site that matches the derivatives G and H of log M at the given cavity."""
+
+    @abc.abstractmethod
+    def keep(self: S, new: S, ok: Array) -> S:
+        """`new` where `ok`, these sites elsewhere."""
+
+    @abc.abstractmethod
+    def distance(self: S, new: S, var: Array) -> Array:
+        """How far new sites would move the moments, in deviations, per row and output."""
+
+    @abc.abstractmethod
+    def units(self: S, var: Array) -> S:
+        """What to multiply a change of each number by, to compare it with changes of others.
+
+        Square roots of the diagonal of the Fisher information of the belief in the site's
+        numbers: its deviation for a shift, its variance times 2^(-1/2) for a precision.
+        """
+
+
+class ScalarSites(AbstractSites):
+    """One scalar site per row and output."""
+
+    shift: Float[Array, "N P"]
+    precision: Float[Array, "N P"]
+
+    def cavity(self, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
+        left = 1.0 - power * self.precision * var
+        ok = left > 0.0
+        left = jnp.where(ok, left, 1.0)
+        return (mean - power * var * self.shift) / left, var / left, ok
+
+    def removal(self, mean: Array, var: Array, power: Power) -> Array:
+        tau, nu = self.precision, self.shift
+        # -log(1 - aτv)/2a + (τm²/2 - νm + aν²v/2) / (1 - aτv)
+        left = 1.0 - power * tau * var
+        moved = 0.5 * tau * mean**2 - nu * mean + 0.5 * power * nu**2 * var
+        return moved / left - 0.5 * log1p_ratio(power, -tau * var)
+
+    def matched(
+        self, mean: Array, var: Array, slope: Array, bend: Array, power: Power
+    ) -> "ScalarSites":
+        # τ = -H / (1 + aHv),  ν = τm + G / (1 + aHv)
+        left = 1.0 + power * bend * var
+        precision = -bend / left
+        return ScalarSites(precision * mean + slope / left, precision)
+
+    def keep(self, new: "ScalarSites", ok: Array) -> "ScalarSites":
+        return jax.tree.map(lambda a, b: jnp.where(ok, b, a), self, new)
+
+    def distance(self, new: "ScalarSites", var: Array) -> Array:
+        precision = jnp.abs(new.precision - self.precision) * var
+        return jnp.maximum(precision, jnp.abs(new.shift - self.shift) * jnp.sqrt(var))
+
+    def units(self, var: Array) -> "ScalarSites":
+        return ScalarSites(jnp.sqrt(var), var * 0.5**0.5)
+
+
+class BlockSites(AbstractSites):
+    """One Gaussian site over the B values of each block, per output."""
+
+    shift: Float[Array, "K P B"]
+    precision: Float[Array, "K P B B"]
+
+    def cavity(self, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
+        def one(m: Array, V: Array, h: Array, T: Array, a: Power) -> tuple[Array, Array, Array]:
+            # (I - aVT)⁻¹ applied to m - aVν and to V; proper iff V⁻¹ - aT > 0
+            left = jnp.eye(V.shape[0], dtype=V.dtype) - a * V @ T
+            solved = jnp.linalg.solve(left, jnp.column_stack([m - a * V @ h, V]))
+            cov = 0.5 * (solved[:, 1:] + solved[:, 1:].T)
+            values = jnp.linalg.eigvalsh(cov)
+            return solved[:, 0], cov, values[0] >= -1e-10 * jnp.abs(values[-1])
+
+        return _per_block(one, power)(mean, var, self.shift, self.precision)
+
+    def removal(self, mean: Array, var: Array, power: Power) -> Array:
+        def one(m: Array, V: Array, h: Array, T: Array, a: Power) -> Array:
+            # -mᵀν + aνᵀVν/2 + wᵀT(I - aVT)⁻¹w/2 - log|I - aVT|/2a,  w = m - aVν
+            w = m - a * V @ h
+            left = jnp.eye(V.shape[0], dtype=V.dtype) - a * V @ T
+            quadratic = w @ T @ jnp.linalg.solve(left, w)
+            volume = log_determinant_ratio(a, -V @ T)
+            return -m @ h + 0.5 * a * h @ V @ h + 0.5 * quadratic - 0.5 * volume
+
+        return _per_block(one, power)(mean, var, self.shift, self.precision)
+
+    def matched(
+        self, mean: Array, var: Array, slope: Array, bend: Array, power: Power
+    ) -> "BlockSites":
+        def one(m: Array, V: Array, g: Array, H: Array, a: Power) -> tuple[Array, Array]:
+            left = jnp.eye(V.shape[0], dtype=V.dtype) + a * H @ V
+            solved = jnp.linalg.solve(left, jnp.column_stack([g, -H]))
+            precision = 0.5 * (solved[:, 1:] + solved[:, 1:].T)
+            return precision @ m + solved[:, 0], precision
+
+        return BlockSites(*_per_block(one, power)(mean, var, slope, bend))
+
+    def keep(self, new: "BlockSites", ok: Bool[Array, "K P"]) -> "BlockSites":
+        shift = jnp.where(ok[..., None], new.shift, self.shift)
+        return BlockSites(shift, jnp.where(ok[..., None, None], new.precision, self.precision))
+
+    def distance(self, new: "BlockSites", var: Array) -> Array:
+        return _block_distance(new.shift - self.shift, new.precision - self.precision, var)
+
+    def units(self, var: Array) -> "BlockSites":
+        scale = jnp.sqrt(jnp.diagonal(var, axis1=-2, axis2=-1))
+        return BlockSites(scale, scale[..., None] * scale[..., None, :] * 0.5**0.5)
+
+
+class ClassSites(AbstractSites):
+    r"""Sites on the functions of all classes at a row, as a softmax has them.
+
+    Their precision is $\operatorname{diag}(\boldsymbol\pi) - \boldsymbol\pi \boldsymbol\pi^\top /
+    \mathbf 1^\top \boldsymbol\pi$. They are for methods that see the mean alone.
+
+    Attributes:
+        shift: the shifts.
+        precision: $\boldsymbol\pi$.
+    """
+
+    shift: Float[Array, "N 1 C"]
+    precision: Float[Array, "N 1 C"]
+
+    def cavity(self, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
+        return mean, var, jnp.ones(mean.shape[:2], bool)
+
+    def removal(self, mean: Array, var: Array, power: Power) -> Array:
+        pushed = 0.5 * _class_product(self.precision, mean) - self.shift
+        return jnp.sum(mean * pushed, axis=-1)
+
+    def matched(
+        self, mean: Array, var: Array, slope: Array, bend: Array, power: Power
+    ) -> "ClassSites":
+        return ClassSites(_class_product(-bend, mean) + slope, -bend)
+
+    def keep(self, new: "ClassSites", ok: Array) -> "ClassSites":
+        return jax.tree.map(lambda a, b: jnp.where(ok[..., None], b, a), self, new)
+
+    def distance(self, new: "ClassSites", var: Array) -> Array:
+        now, after = class_precision(self.precision), class_precision(new.precision)
+        return _block_distance(new.shift - self.shift, after - now, var)
+
+    def units(self, var: Array) -> "ClassSites":
+        own = jnp.diagonal(var, axis1=-2, axis2=-1)
+        return ClassSites(jnp.sqrt(own), own * 0.5**0.5)
+
+
+def class_precision(weights: Float[Array, "... C"]) -> Float[Array, "... C C"]:
+    r"""$\operatorname{diag}(\boldsymbol\pi) - \boldsymbol\pi \boldsymbol\pi^\top / s$."""
+    s = jnp.sum(weights, axis=-1, keepdims=True)
+    shares = weights / jnp.where(s > 0.0, s, 1.0)
+    own = weights[..., None] * jnp.eye(weights.shape[-1], dtype=weights.dtype)
+    return own - weights[..., :, None] * shares[..., None, :]
+
+
+def _class_product(weights: Float[Array, "... C"], x: Float[Array, "... C"]) -> Array:
+    s = jnp.sum(weights, axis=-1, keepdims=True)
+    common = jnp.sum(weights * x, axis=-1, keepdims=True) / jnp.where(s > 0.0, s, 1.0)
+    return weights * (x - common)
+
+
+def _block_distance(shift: Array, precision: Array, var: Array) -> Array:
+    """The size of changes of matrix sites, in deviations."""
+    scale = jnp.sqrt(jnp.diagonal(var, axis1=-2, axis2=-1))
+    change = jnp.abs(precision) * scale[..., None] * scale[..., None, :]
+    return jnp.maximum(jnp.max(change, axis=(-2, -1)), jnp.max(jnp.abs(shift) * scale, axis=-1))
+
+
+def _per_block(one, power: Power):
+    """Maps a function of one block and its power over blocks and outputs."""
+    if isinstance(power, jax.Array) and power.ndim:
+        over_outputs = jax.vmap(one, in_axes=(0, 0, 0, 0, None))
+        blocks = jax.vmap(over_outputs)
+        return lambda *args: blocks(*args, power.reshape(-1))
+    return jax.vmap(jax.vmap(lambda m, V, h, T: one(m, V, h, T, power)))

@@ -1,0 +1,56 @@
+r"""What a change of the model does to the energy by way of its sites.
+
+Sites at a fixed point $\mathbf s = F(\mathbf s, \theta)$ of the sweeps change with the model.
+Where the energy is stationary in them that changes nothing. Where it is not, as of terms whose
+moments are averages over points,
+
+$$\frac{d E}{d \theta} = \frac{\partial E}{\partial \theta} + \boldsymbol\lambda^\top
+\frac{\partial F}{\partial \theta}, \qquad
+\Big(\mathbf I - \frac{\partial F}{\partial \mathbf s}\Big)^\top \boldsymbol\lambda =
+\frac{\partial E}{\partial \mathbf s},$$
+
+and the linear system is solved by GMRES, whose products are backward passes through one sweep.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from cavity.inference.energy import Graph, Sites, energy
+from cavity.inference.factors.site import SiteFactor
+from cavity.inference.solvers.parallel import sweep
+from cavity.numerics.power_limits import frozen
+from cavity.numerics.types import Scalar
+
+# The error of the solution, relative; directions between restarts, and restarts at the most.
+RELATIVE, DIRECTIONS, RESTARTS = 1e-8, 20, 3
+
+
+def stationary(graph: Graph) -> bool:
+    """Whether the energy of every factor is stationary in its sites at a fixed point."""
+    return all(f.stationary for f in graph.factors if isinstance(f, SiteFactor))
+
+
+def by_way_of_sites(graph: Graph, sites: Sites) -> Scalar:
+    """Zero, with the derivative in the model that the energy has by way of its sites.
+
+    Args:
+        graph: the model laid out for inference.
+        sites: at a fixed point of the sweeps; constant under differentiation.
+    """
+    from jax.scipy.sparse.linalg import gmres
+
+    still, sites = frozen(graph), frozen(sites)
+    uphill = jax.grad(lambda s: energy(still, s))(sites)
+    _, back = jax.vjp(lambda s: sweep(still, s, 1.0)[0], sites)
+
+    def left(weights: Sites) -> Any:
+        return jax.tree.map(jnp.subtract, weights, back(weights)[0])
+
+    limits = {"tol": RELATIVE, "restart": DIRECTIONS, "maxiter": RESTARTS}
+    weights, _ = gmres(left, uphill, x0=uphill, **limits)
+    moved = sweep(graph, sites, 1.0)[0]
+    products = jax.tree.map(lambda w, s: jnp.sum(frozen(w) * s), weights, moved)
+    value = jnp.asarray(sum(jax.tree.leaves(products)))
+    return value - frozen(value)

@@ -1,0 +1,1 @@
+"""Solvers: how sites are brought to a fixed point."""

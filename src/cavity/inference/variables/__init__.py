@@ -1,0 +1,1 @@
+"""Gaussian variables and their posteriors."""

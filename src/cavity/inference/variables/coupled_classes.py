@@ -1,0 +1,286 @@
+r"""The functions of several classes as one Gaussian variable, coupled row by row.
+
+Rows send $\operatorname{diag}(\boldsymbol\pi_n) - \boldsymbol\pi_n \boldsymbol\pi_n^\top / s_n$,
+$s_n = \mathbf 1^\top \boldsymbol\pi_n$: over all rows blocks of classes less a coupling of rank N.
+With $\mathbf D_k$ the k-th entries of all $\boldsymbol\pi_n$,
+
+$$\mathbf A_k = \mathbf I + \mathbf D_k^{1/2} \mathbf K_k \mathbf D_k^{1/2}, \quad
+\mathbf B_k = \mathbf D_k^{1/2} \mathbf A_k^{-1} \mathbf D_k^{1/2}, \quad
+\mathbf P = \textstyle\sum_k \mathbf B_k$$
+
+give the covariance blocks
+$\delta_{kl} (\mathbf K_k - \mathbf K_k \mathbf B_k \mathbf K_k) + \mathbf K_k \mathbf B_k
+\mathbf P^{-1} \mathbf B_l \mathbf K_l$ in time O(C N³), and
+$\log |\mathbf I + \mathbf K \mathbf T| = \sum_k \log |\mathbf A_k| + \log |\mathbf P| -
+\sum_n \log s_n$.
+
+References:
+    Jylanki (2013), S77.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve
+
+from cavity.inference.graph.base import (
+    AbstractBelief,
+    AbstractResponse,
+    AbstractVariable,
+    Messages,
+    Projection,
+)
+from cavity.inference.graph.sites import AbstractSites
+from cavity.inference.variables.inducing import absorbed
+from cavity.numerics.linalg import (
+    cholesky,
+    gram_lower,
+    gram_weighted,
+    inverse_lower,
+    log_determinant,
+    safe_sqrt,
+)
+from cavity.numerics.types import Array, Float, Int, Scalar
+
+# The least weight of a row on a class, as a share of the prior precision: nothing, but no zero.
+LEAST = 1e-12
+
+
+class ClassValuesBelief(AbstractBelief):
+    r"""$q(\mathbf f^1, \dots, \mathbf f^C)$ of the values at the data, in covariance form."""
+
+    weights: Float[Array, "C N"]  # means are K w
+    precision: Float[Array, "C N"]  # the diagonals of D
+    blocks: Float[Array, "C N N"]  # B
+    factor: Float[Array, "N N"]  # the lower Cholesky factor of P
+    root: Float[Array, "N N"]  # its inverse
+    covariance: Float[Array, "G N N"]
+    log_normaliser: Scalar
+
+    def functions(self) -> tuple[Float[Array, "N C"], Float[Array, "N C C"]]:
+        """Means and covariances of the values of each row."""
+
+        def half(own: Array, weighed: Array) -> tuple[Array, Array]:
+            # BK = I - B D⁻¹
+            return own, self.root - weighed
+
+        own, halves = self._over_classes(half)
+        cov = jnp.einsum("kmn,lmn->nkl", halves, halves)
+        return self._means(), cov + own.T[:, :, None] * jnp.eye(len(own), dtype=own.dtype)
+
+    def marginal(
+        self, projection: Projection, site: AbstractSites | None = None
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        if projection.contrasts is None or site is None:
+            return _seen(*self.functions(), projection, site)
+        s = jnp.sum(self.precision, axis=0)
+        # the weighted mean of I - B_k D_k⁻¹ is I - P / s
+        common = self.factor.T / s
+
+        def contrast(own: Array, weighed: Array) -> tuple[Array, Array]:
+            return own, jnp.sum((common - weighed) ** 2, axis=0)
+
+        own, spread = self._over_classes(contrast)
+        return projection.contrasts.apart(
+            self._means(), own.T, spread.T, site.shift, site.precision
+        )
+
+    def _means(self) -> Float[Array, "N C"]:
+        K = _each(self.covariance, len(self.weights))
+        return jnp.einsum("kij,kj->ik", K, self.weights)
+
+    def _over_classes(self, fn: Any) -> Any:
+        """Maps over the classes a function of own variances and of P^-1/2 B D⁻¹.
+
+        Own variances are those of one class heard alone, the diagonal of K - KBK.
+        """
+
+        def one(parts: tuple[Array, Array, Array]) -> Any:
+            K, B, pi = parts
+            left = jnp.diagonal(B) / pi  # of I - KB: small where the data say much
+            own = jnp.where(left < 0.5, 1.0 - left, jnp.sum(K * B, axis=0)) / pi
+            return fn(jnp.maximum(own, 0.0), (self.root @ B) / pi)
+
+        return _over_classes(one, self.covariance, self.blocks, self.precision)
+
+    def response(self) -> AbstractResponse:
+        raise NotImplementedError("the response of coupled classes is not linear in their sites")
+
+    def dense(self) -> tuple[Float[Array, "1 M"], Float[Array, "1 M M"]]:
+        K = _each(self.covariance, len(self.weights))
+        BK = jnp.einsum("kij,kjl->kil", self.blocks, K)
+        half = jnp.concatenate([self.root @ x for x in BK], axis=1)
+        own = jax.scipy.linalg.block_diag(*(k - k @ bk for k, bk in zip(K, BK, strict=True)))
+        mean = jnp.einsum("kij,kj->ki", K, self.weights)
+        return mean.reshape(1, -1), (own + half.T @ half)[None]
+
+
+class ClassValues(AbstractVariable):
+    """The values of the functions of all classes at the data; they are independent a priori.
+
+    Attributes:
+        covariance: prior covariances, one per class, or one for all.
+        classes: their number.
+    """
+
+    covariance: Float[Array, "G N N"]
+    classes: int = eqx.field(static=True)
+
+    def scatter(
+        self,
+        shift: Float[Array, "..."],
+        precision: Float[Array, "..."],
+        log_scale: Float[Array, " rows"],
+        projection: Projection,
+    ) -> Messages:
+        return Messages(*_sent(shift, precision, log_scale, projection))
+
+    def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
+        raise NotImplementedError("messages of coupled classes are not linear in their sites")
+
+    def belief(self, messages: Messages) -> ClassValuesBelief:
+        height = jnp.mean(jnp.diagonal(self.covariance, axis1=1, axis2=2))
+        nu, pi = messages.shift.T, jnp.maximum(messages.precision.T, LEAST / height)
+
+        def one(parts: tuple[Array, Array]) -> tuple[Array, Array]:
+            K, each = parts
+            d = safe_sqrt(each)
+            L = cholesky(jnp.eye(len(d), dtype=d.dtype) + d[:, None] * K * d)
+            return gram_lower(inverse_lower(L) * d), log_determinant(L)
+
+        blocks, volumes = _over_classes(one, self.covariance, pi)
+        L = cholesky(jnp.sum(blocks, axis=0))
+        s, K = jnp.sum(pi, axis=0), _each(self.covariance, self.classes)
+
+        def solved(nu: Array) -> Array:
+            """(I + TK)⁻¹ ν."""
+            heard = jnp.einsum("kij,kj->ki", blocks, jnp.einsum("kij,kj->ki", K, nu))
+            common = cho_solve((L, True), jnp.sum(heard, axis=0))
+            return nu - heard + jnp.einsum("kij,j->ki", blocks, common)
+
+        weights = solved(nu)
+        # P is nearly singular in the height that all classes share: one step of refinement
+        seen = pi * jnp.einsum("kij,kj->ki", K, weights)
+        weights = weights + solved(nu - weights - seen + pi * (jnp.sum(seen, axis=0) / s))
+        gained = jnp.sum(nu * jnp.einsum("kij,kj->ki", K, weights))
+        volume = jnp.sum(volumes) + log_determinant(L) - jnp.sum(jnp.log(s))
+        value = 0.5 * (gained - volume) + jnp.sum(messages.log_scale)
+        root = inverse_lower(L)
+        return ClassValuesBelief(weights, pi, blocks, L, root, self.covariance, value)
+
+
+class WhitenedClassesBelief(AbstractBelief):
+    r"""$q(\mathbf v^1, \dots, \mathbf v^C)$ of whitened inducing variables of all classes."""
+
+    mean: Float[Array, "C M"]
+    covariance: Float[Array, "C M C M"]
+    log_normaliser: Scalar
+
+    def functions(self, projection: Projection) -> tuple[Array, Array]:
+        """Means and covariances of the projections of all classes, (n, C) and (n, C, C)."""
+        A = projection.loadings
+        assert A is not None
+        count, shared = self.mean.shape[0], A.shape[0] == 1
+        mean = jnp.einsum("kmn,km->nk", _each(A, count), self.mean)
+        first, second = jnp.triu_indices(count)
+
+        def pair(which: tuple[Array, Array]) -> Array:
+            k, j = which
+            left, right = (A[0], A[0]) if shared else (A[k], A[j])
+            return jnp.sum(left * (self.covariance[k, :, j, :] @ right), axis=0)
+
+        values = jax.lax.map(pair, (first, second))
+        cov = jnp.zeros((count, count, values.shape[1]), values.dtype)
+        cov = cov.at[first, second].set(values).at[second, first].set(values)
+        return mean, jnp.moveaxis(cov, 2, 0)
+
+    def marginal(
+        self, projection: Projection, site: AbstractSites | None = None
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        return _seen(*self.functions(projection), projection, site)
+
+    def response(self) -> AbstractResponse:
+        raise NotImplementedError("the response of coupled classes is not linear in their sites")
+
+    def dense(self) -> tuple[Float[Array, "1 M"], Float[Array, "1 M M"]]:
+        size = self.mean.size
+        return self.mean.reshape(1, size), self.covariance.reshape(1, size, size)
+
+
+class WhitenedClasses(AbstractVariable):
+    r"""Whitened inducing variables of all classes, prior $\mathcal N(0, \mathbf I)$."""
+
+    size: int = eqx.field(static=True)
+    classes: int = eqx.field(static=True)
+
+    def scatter(
+        self,
+        shift: Float[Array, "..."],
+        precision: Float[Array, "..."],
+        log_scale: Float[Array, " rows"],
+        projection: Projection,
+    ) -> Messages:
+        nu, pi, scale = _sent(shift, precision, log_scale, projection)
+        assert projection.loadings is not None
+        A = _each(projection.loadings, self.classes)
+        h = jnp.einsum("kmn,nk->km", A, nu)
+        s = jnp.sum(pi, axis=1)
+        coupled = (A * (pi / jnp.sqrt(s)[:, None]).T[:, None, :]).reshape(-1, len(s))
+        P = gram_weighted(coupled, -jnp.ones_like(s))
+        P = P.reshape(self.classes, self.size, self.classes, self.size)
+        own = jnp.stack([gram_weighted(a, w) for a, w in zip(A, pi.T, strict=True)])
+        index = jnp.arange(self.classes)
+        # indexed axes come first where they are apart
+        P = P.at[index, :, index, :].add(own)
+        return Messages(h, P, jnp.sum(scale))
+
+    def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
+        raise NotImplementedError("messages of coupled classes are not linear in their sites")
+
+    def belief(self, messages: Messages) -> WhitenedClassesBelief:
+        h, P = messages.shift.reshape(1, 1, -1), messages.precision
+        mean, _, covariance, value = absorbed(
+            Messages(h, P.reshape(1, h.size, h.size), messages.log_scale)
+        )
+        mean, covariance = mean.reshape(messages.shift.shape), covariance.reshape(P.shape)
+        return WhitenedClassesBelief(mean, covariance, value)
+
+
+def _each(x: Float[Array, "G ..."], classes: int) -> Array:
+    """One entry per class, of one for all."""
+    return jnp.broadcast_to(x, (classes, *x.shape[1:]))
+
+
+def _over_classes(fn: Any, covariance: Float[Array, "G N N"], *parts: Array) -> Any:
+    """Maps over the classes, one at a time, a function of a covariance and parts of its own."""
+    if covariance.shape[0] == 1:
+        return jax.lax.map(lambda x: fn((covariance[0], *x)), parts)
+    return jax.lax.map(fn, (covariance, *parts))
+
+
+def _sent(
+    shift: Array, precision: Array, log_scale: Array, projection: Projection
+) -> tuple[Float[Array, "n C"], Float[Array, "n C"], Float[Array, " n"]]:
+    """Shifts and weights of rows, from sites on contrasts, or from sites on all classes."""
+    if projection.contrasts is not None:
+        nu, pi, scale = projection.contrasts.sent(shift, precision)
+        return nu, pi, log_scale + scale
+    nu, pi = shift[:, 0], precision[:, 0]
+    # weight on one class alone says nothing: such are the rows without a site
+    first = jnp.arange(pi.shape[1]) == 0
+    empty = jnp.sum(pi, axis=1, keepdims=True) <= 0.0
+    return nu, jnp.where(empty, first, pi), log_scale
+
+
+def _seen(
+    mean: Float[Array, "n C"],
+    cov: Float[Array, "n C C"],
+    projection: Projection,
+    site: AbstractSites | None,
+) -> tuple[Array, Array]:
+    """What sites see: contrasts if that is what they are on; with no sites all classes."""
+    if projection.contrasts is None or site is None:
+        return mean[:, None], cov[:, None]
+    return projection.contrasts.marginal(mean, cov, site.shift, site.precision)

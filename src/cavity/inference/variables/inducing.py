@@ -1,0 +1,132 @@
+"""Variables with a standard normal prior, in precision form: inducing variables."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+
+from cavity.inference.graph.base import (
+    AbstractBelief,
+    AbstractResponse,
+    AbstractVariable,
+    Messages,
+    Projection,
+)
+from cavity.inference.graph.sites import AbstractSites
+from cavity.numerics.linalg import (
+    cholesky_and_inverse,
+    gram_lower,
+    gram_weighted,
+    log_determinant,
+    with_slopes,
+)
+from cavity.numerics.types import Array, Float, Int, Scalar
+
+
+class WhitenedBelief(AbstractBelief):
+    r"""$q(\mathbf v) = \mathcal N(\mathbf m, \mathbf B^{-1})$, one B per group of outputs."""
+
+    mean: Float[Array, "G R M"]
+    root: Float[Array, "G M M"]  # inverse of the lower Cholesky factor of B
+    log_normaliser: Scalar
+
+    def marginal(
+        self, projection: Projection, site: AbstractSites | None = None
+    ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
+        A = projection.loadings
+        assert A is not None
+        flat = A.reshape(A.shape[0], -1)
+        mean = jnp.moveaxis((self.mean @ flat).reshape(-1, *A.shape[1:]), 0, -1)
+        # aᵀ B⁻¹ a = |L⁻¹ a|²
+        half = (self.root @ flat).reshape(*self.root.shape[:2], *A.shape[1:])
+        outputs = mean.shape[-1]
+        if A.ndim == 2:
+            var = jnp.sum(half**2, axis=1).T
+            return mean, jnp.broadcast_to(var, mean.shape)
+        cov = jnp.einsum("gmkb,gmkc->kgbc", half, half)
+        return mean, jnp.broadcast_to(cov, (cov.shape[0], outputs, *cov.shape[2:]))
+
+    def dense(self) -> tuple[Float[Array, "P M"], Float[Array, "P M M"]]:
+        groups, replicas, size = self.mean.shape
+        cov = jnp.repeat(self.response().covariance, replicas, axis=0)
+        return self.mean.reshape(groups * replicas, size), cov
+
+    def response(self) -> "WhitenedResponse":
+        return WhitenedResponse(jnp.swapaxes(self.root, -1, -2) @ self.root)
+
+
+class WhitenedResponse(AbstractResponse):
+    """Through the covariance: mean + B⁻¹h, covariance - B⁻¹PB⁻¹."""
+
+    covariance: Float[Array, "G M M"]
+
+    def change(self, messages: Messages) -> tuple[Array, Array]:
+        mean = messages.shift @ self.covariance
+        return mean, -self.covariance @ messages.precision @ self.covariance
+
+    def marginal(
+        self, change: tuple[Array, Array], projection: Projection
+    ) -> tuple[Float[Array, "N P"], Float[Array, "N P"]]:
+        A = projection.loadings
+        assert A is not None
+        mean = (change[0] @ A).reshape(-1, A.shape[1]).T
+        var = jnp.sum(A * (change[1] @ A), axis=1).T
+        return mean, jnp.broadcast_to(var, mean.shape)
+
+
+class Whitened(AbstractVariable):
+    r"""A variable with prior $\mathcal N(0, \mathbf I)$, such as $\mathbf L^{-1} \mathbf u$.
+
+    A precision is the identity plus a sum over rows, so no prior covariance is inverted.
+    """
+
+    size: int = eqx.field(static=True)
+
+    def scatter(
+        self,
+        shift: Float[Array, "..."],
+        precision: Float[Array, "..."],
+        log_scale: Float[Array, " rows"],
+        projection: Projection,
+    ) -> Messages:
+        A = projection.loadings
+        assert A is not None
+        if A.ndim == 2:
+            # Σ τ a aᵀ
+            P = jnp.stack([gram_weighted(A, t) for t in precision.T])
+            h = (A @ shift).T
+        else:
+            flat = A.reshape(A.shape[0], -1)
+            TA = jnp.einsum("kgbc,mkc->gmkb", precision, A)
+            P = TA.reshape(precision.shape[1], A.shape[0], -1) @ flat.T
+            h = (flat @ jnp.moveaxis(shift, 1, 2).reshape(flat.shape[1], -1)).T
+        h = h.reshape(P.shape[0], -1, self.size)
+        return Messages(h, P, jnp.sum(log_scale))
+
+    def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
+        return jax.tree.map(jnp.add, messages, change)
+
+    def belief(self, messages: Messages) -> WhitenedBelief:
+        mean, root, _, value = absorbed(messages)
+        return WhitenedBelief(mean, root, value)
+
+
+def absorbed(
+    messages: Messages,
+) -> tuple[Float[Array, "G R M"], Float[Array, "G M M"], Float[Array, "G M M"], Scalar]:
+    r"""What messages $\mathbf h, \mathbf P$ make of a standard normal prior.
+
+    Returns the means, the inverses of the lower Cholesky factors of $\mathbf B = \mathbf I +
+    \mathbf P$, the covariances $\mathbf B^{-1}$ and the log normaliser.
+    """
+    h, P, log_scale = messages.shift, messages.precision, messages.log_scale
+    B = jnp.eye(P.shape[-1], dtype=P.dtype) + P
+    L, root = jax.vmap(cholesky_and_inverse)(B)
+    half = solve_triangular(L, jnp.swapaxes(h, -1, -2), lower=True)
+    mean = jnp.swapaxes(solve_triangular(L, half, lower=True, trans=1), -1, -2)
+    covariance, replicas = jax.vmap(gram_lower)(root), h.shape[1]
+    # ½ hᵀB⁻¹h - ½ log|B|: its derivatives are moments
+    value = 0.5 * (jnp.sum(half**2) - replicas * jnp.sum(log_determinant(L)))
+    square = replicas * covariance + jnp.swapaxes(mean, -1, -2) @ mean
+    slopes = Messages(mean, -0.5 * square, jnp.ones_like(log_scale))
+    return mean, root, covariance, with_slopes(value + log_scale, slopes, messages)

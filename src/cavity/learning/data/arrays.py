@@ -1,0 +1,259 @@
+"""From arrays as users have them to padded rows."""
+
+import dataclasses
+import reprlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.graph.rows import Rows
+from cavity.learning.data.scales import Scales, row_tallies, scales_of
+from cavity.numerics.chunking import chunk_size, padded_size, repeating_size
+from cavity.numerics.jit import compiled
+from cavity.numerics.text import counted
+from cavity.numerics.types import Array
+from cavity.numerics.validation import (
+    as_floats,
+    check_columns,
+    check_finite,
+    check_magnitude,
+    check_side,
+)
+
+
+class Data(eqx.Module):
+    """Checked and padded data, ready for a model.
+
+    Attributes:
+        rows: the data, padded; blocks are rows with an axis more.
+        power: the power of all rows: a Python number at 0 and 1, an array in between.
+        chunk: rows worked on at a time.
+        single: whether y was a vector.
+        length: rows without padding; of blocks, all their rows.
+    """
+
+    rows: Rows
+    power: Any
+    chunk: int = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    length: Any = 0
+
+    @property
+    def count(self) -> float:
+        """The number of observed outputs."""
+        presence = np.asarray(self.rows.presence)
+        return float(np.sum(np.broadcast_to(presence, self.rows.y.shape)))
+
+    @property
+    def head(self) -> "Data":
+        """Data with the shapes of all: themselves."""
+        return self
+
+    def scales(self, likelihood: Any) -> Scales:
+        """Location and spread of the columns."""
+        return scales_of(*row_tallies(self.rows, likelihood))
+
+    def minibatches(self, size: int, random: np.random.Generator) -> Iterator[np.ndarray]:
+        """Numbers of `size` rows, for ever; every pass through the data is in another order."""
+        n = int(self.length)
+        order = random.permutation(n)
+        while True:
+            if order.size < size:
+                order = np.concatenate([order, random.permutation(n)])
+            yield order[:size]
+            order = order[size:]
+
+
+@compiled
+def some_rows(data: Data, index: Array) -> Data:
+    """Some rows of prepared data, without blocks."""
+    rows = jax.tree.map(lambda x: x[index], data.rows)
+    return Data(rows, data.power, index.shape[0], data.single, data.length)
+
+
+def prepare(
+    X: Any,
+    y: Any,
+    *,
+    power: Any = 0.5,
+    blocks: Any = None,
+    rows: Mapping[str, Any] | None = None,
+    missing: str = "error",
+) -> Data:
+    """Checks data and lays them out for inference.
+
+    Args:
+        X: inputs, (N, D).
+        y: outputs, (N,) or (N, P).
+        power: a number in [0, 1], or one per row (with blocks: one per row, equal in a block).
+        blocks: one integer label per row, or None.
+        rows: side data, by name, (N,) each: "noise_variance", "exposure".
+        missing: "error", or "skip" to leave out outputs that are NaN.
+
+    Raises:
+        ValueError: for unusable data, saying what was given and what to do.
+        TypeError: for data that are not numbers, or float64 data in 32-bit mode.
+    """
+    found, single = check_arrays(X, y, rows, missing)
+    count = len(found.x)
+    powers = check_power(power, count)
+    shared = None if isinstance(powers, np.ndarray) else powers
+    if isinstance(powers, np.ndarray):
+        found = dataclasses.replace(found, power=powers)
+    if blocks is None:
+        padded = pad_rows(found, padded_size(count))
+    else:
+        padded = _pad_blocks(found, check_blocks(blocks, count))
+    return laid_out(padded, shared, single=single, length=count)
+
+
+def check_arrays(
+    X: Any, y: Any, rows: Mapping[str, Any] | None, missing: str
+) -> tuple[Rows, bool]:
+    """The arrays as rows without padding, and whether y was a vector; see `prepare`.
+
+    Raises:
+        ValueError: for unusable data, saying what was given and what to do.
+        TypeError: for data that are not numbers, or float64 data in 32-bit mode.
+    """
+    inputs, outputs = as_floats("X", X), as_floats("y", y)
+    check_columns("X", inputs)
+    check_finite("X", inputs)
+    columns, presence = _outputs(outputs, inputs.shape[0], missing)
+    check_magnitude("X", inputs)
+    check_magnitude("y", columns)
+    side = check_side(rows, inputs.shape[0])
+    # single precision only where both are
+    wide = np.promote_types(inputs.dtype, columns.dtype)
+    arrays: Any = (np.asarray(inputs, wide), columns, presence, side)
+    return Rows(*arrays), outputs.ndim == 1
+
+
+def laid_out(padded: Rows, power: Any, *, single: bool, length: int) -> Data:
+    """Data of padded rows, their arrays on the device.
+
+    Args:
+        padded: the rows.
+        power: of all rows, a Python number, or None where rows have their own.
+        single: whether y was a vector.
+        length: rows without padding.
+    """
+    dtype = padded.x.dtype
+    laid = jax.tree.map(lambda a: jnp.asarray(a, dtype), padded)
+    row_size = laid.x.shape[1] if laid.blocked else 1
+    traced = power if power in (None, 0.0, 1.0) else jnp.asarray(power, dtype)
+    chunk = chunk_size(laid.x.shape[0], row_size)
+    return Data(laid, 0.0 if traced is None else traced, chunk, single, np.asarray(length))
+
+
+def _outputs(y: Array, n: int, missing: str) -> tuple[np.ndarray, np.ndarray]:
+    if y.ndim not in (1, 2):
+        raise ValueError(f"y must have shape (rows,) or (rows, outputs), given {y.shape}")
+    if y.shape[0] != n:
+        raise ValueError(
+            f"X has {counted(n, 'row')} but y has {y.shape[0]}; they must match row by row"
+        )
+    columns = np.asarray(y)[:, None] if y.ndim == 1 else np.asarray(y)
+    if columns.shape[1] == 0:
+        raise ValueError("y has no output columns; at least one is needed")
+    if missing not in ("error", "skip"):
+        raise ValueError(f'missing must be "error" or "skip", given {missing!r}')
+    absent = np.isnan(columns)
+    if missing == "error" or np.any(np.isinf(columns)):
+        check_finite("y", columns)  # type: ignore[arg-type]
+    if np.all(absent):
+        raise ValueError("every output is missing; at least one must be observed")
+    shared = bool(np.all(absent == absent[:, :1]))
+    present = 1.0 - (absent[:, :1] if shared else absent).astype(columns.dtype)
+    # the first output observed stands for a missing one, as it is within the support
+    first = columns[np.argmin(absent, axis=0), np.arange(columns.shape[1])]
+    return np.where(absent, np.nan_to_num(first), columns), present
+
+
+def check_power(power: Any, n: int) -> float | np.ndarray:
+    """The power as a Python number, or as one number per row.
+
+    Raises:
+        ValueError: for what is no number, outside [0, 1], or of a wrong shape.
+    """
+    try:
+        values = np.asarray(power)
+    except ValueError:  # lists of different lengths
+        values = np.asarray(None)
+    if values.dtype.kind not in "fiub":
+        raise ValueError(
+            f"power must be a number in [0, 1], or one per row; given {reprlib.repr(power)}"
+        )
+    values = values.astype(np.float64)
+    if values.shape not in ((), (n,)):
+        raise ValueError(
+            f"power must be one number or one per row, ({n},), given shape {values.shape}"
+        )
+    if not np.all((values >= 0.0) & (values <= 1.0)):
+        raise ValueError(
+            f"power must lie in [0, 1] (0 variational, 1 expectation propagation), given {power}"
+        )
+    return float(values) if values.ndim == 0 else values
+
+
+def check_blocks(blocks: Any, n: int) -> np.ndarray:
+    """Block labels as integers 0..K-1.
+
+    Raises:
+        ValueError: unless there is one integer label per row.
+    """
+    labels = np.asarray(blocks)
+    if labels.shape != (n,) or labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"blocks must be one integer label per row, shape ({n},), given shape "
+            f"{labels.shape} of {labels.dtype}"
+        )
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def pad_rows(rows: Rows, size: int) -> Rows:
+    """Rows, with more that are only padding, `size` in all."""
+    more = size - len(rows.x)
+
+    def fill(a: Any, value: Any) -> Any:
+        if a is None:
+            return None
+        return np.concatenate([a, np.full((more, *a.shape[1:]), value, a.dtype)])
+
+    inputs: Any = np.concatenate([rows.x, np.repeat(rows.x[:1], more, axis=0)])
+    known: Any = {name: fill(values, 1.0) for name, values in rows.side.items()}
+    # of the first row, so that padding is within the support of the likelihood
+    y, presence = fill(rows.y, rows.y[0]), fill(rows.presence, 0.0)
+    return Rows(inputs, y, presence, known, fill(rows.power, 0.5))
+
+
+def _pad_blocks(rows: Rows, labels: np.ndarray) -> Rows:
+    counts = np.bincount(labels)
+    size = repeating_size(int(counts.max()))
+    shape = (padded_size(len(counts), size), size)
+    order = np.argsort(labels, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    column = np.arange(len(labels)) - np.repeat(starts, counts)
+    place = (labels[order], column)
+
+    def lay(a: Any, value: Any) -> Any:
+        out = np.empty((*shape, *a.shape[1:]), a.dtype)
+        out[...] = value
+        out[place] = a[order]
+        return out
+
+    each: Any = None
+    if rows.power is not None:
+        lowest, highest = np.full(shape[0], np.inf), np.full(shape[0], -np.inf)
+        np.minimum.at(lowest, labels, rows.power)
+        np.maximum.at(highest, labels, rows.power)
+        if np.any(lowest[: len(counts)] != highest[: len(counts)]):
+            raise ValueError("the rows of a block must share one power")
+        each = np.where(np.isfinite(lowest), lowest, 0.5)
+    known: Any = {name: lay(values, 1.0) for name, values in rows.side.items()}
+    inputs, presence = lay(rows.x, rows.x[0]), lay(rows.presence, 0.0)
+    return Rows(inputs, lay(rows.y, 0.0), presence, known, each)

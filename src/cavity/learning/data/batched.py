@@ -1,0 +1,306 @@
+"""What a first pass over batches finds out, and the blocks that later passes work on."""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from cavity.inference.approximations.methods import AbstractMethod, TiedPowerEP
+from cavity.inference.graph.rows import Rows
+from cavity.learning.data.arrays import (
+    Data,
+    check_arrays,
+    check_power,
+    laid_out,
+    pad_rows,
+    prepare,
+)
+from cavity.learning.data.batches import BUFFER, LEAST, MOST, Batch, Batches, as_batches
+from cavity.learning.data.scales import Scales, Tally, row_tallies, scales_of
+from cavity.learning.data.validation import check_model, check_outputs
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.gaussian import Gaussian
+from cavity.models.base import AbstractModel
+from cavity.numerics.chunking import padded_size
+from cavity.numerics.text import counted
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stream:
+    """Batches that were looked through once, in blocks of one shape.
+
+    Attributes:
+        batches: where rows come from.
+        missing: "error" or "skip".
+        size: rows of a block.
+        power: the power of all rows.
+        single: whether outputs are vectors.
+        length: rows, those without any output left out.
+        observed: observed outputs, (P,).
+        tallies: of the inputs, and of the latent function as the outputs tell it.
+        filler: an observed value of each output, (P,), which stands for missing ones.
+        shared: whether outputs are missing in whole rows only.
+        digests: what tells inputs, outputs and side data of all rows from others.
+    """
+
+    batches: Batches
+    missing: str
+    size: int
+    power: float
+    single: bool
+    length: int
+    observed: np.ndarray
+    tallies: tuple[Tally, Tally]
+    filler: np.ndarray
+    shared: bool
+    digests: Mapping[str, str]
+
+    @functools.cached_property
+    def head(self) -> Data:
+        """The first block, which has the shapes of all."""
+        return next(self.blocks())
+
+    @property
+    def rows(self) -> Rows:
+        """Those of the first block."""
+        return self.head.rows
+
+    @property
+    def count(self) -> float:
+        """The number of observed outputs."""
+        return float(self.observed.sum())
+
+    @property
+    def blocks_in_all(self) -> int:
+        """The number of blocks."""
+        return -(-self.length // self.size)
+
+    def scales(self, likelihood: AbstractLikelihood) -> Scales:
+        """Location and spread of the columns, of the likelihood that the stream was read for."""
+        return scales_of(*self.tallies)
+
+    def blocks(self) -> Iterator[Data]:
+        """One pass over all rows; the last block is padded.
+
+        Raises:
+            ValueError: where it gives another number of rows than the first pass.
+        """
+        for rows in cut(self._rows(), self.size):
+            yield self._data(pad_rows(rows, self.size), len(rows.x))
+
+    def minibatches(self, size: int, random: np.random.Generator) -> Iterator[Data]:
+        """Minibatches of `size` rows for ever, shuffled among those of some blocks at a time."""
+        asked = self.batches.buffer
+        buffer = BUFFER * self.size if asked is None else asked
+        left: list[Rows] = []
+        while True:
+            for rows in cut(self._rows(), max(buffer, size)):
+                order = random.permutation(len(rows.x))
+                left = [joined([*left, jax.tree.map(lambda a, order=order: a[order], rows)])]
+                count = len(left[0].x)
+                for start in range(0, count - size + 1, size):
+                    yield self._data(part(left[0], start, start + size), size)
+                left = [part(left[0], count - count % size, count)]
+
+    def _data(self, rows: Rows, length: int) -> Data:
+        """Rows as data of the shapes of all."""
+        presence: Any = np.asarray(rows.presence)
+        if not self.shared:
+            presence = np.ascontiguousarray(np.broadcast_to(presence, rows.y.shape))
+        y: Any = np.where(presence > 0.0, rows.y, self.filler)
+        laid = dataclasses.replace(rows, y=y, presence=presence)
+        return laid_out(laid, self.power, single=self.single, length=length)
+
+    def _rows(self) -> Iterator[Rows]:
+        count = 0
+        for rows, _ in _checked(self.batches, self.missing):
+            count += len(rows.x)
+            yield rows
+        if count != self.length:
+            raise ValueError(
+                f"the batches gave {counted(self.length, 'row')} in the first pass and "
+                f"{count} in a later one: they must give the same rows every time"
+            )
+
+
+def gathered(
+    model: AbstractModel,
+    X: Any,
+    y: Any,
+    *,
+    method: AbstractMethod,
+    power: Any,
+    blocks: Any,
+    rows: Any,
+    missing: str,
+) -> Data | Stream:
+    """The data that `infer` and `fit` were given: arrays, or batches in the place of both.
+
+    Raises:
+        ValueError: for unusable data, and for what batches are not for.
+        TypeError: for data that are not numbers, batches that can be read only once, and float64
+            data in 32-bit mode.
+    """
+    check_model(model, blocks, method)
+    if y is not None:
+        if isinstance(X, Batches):
+            raise TypeError("batches hold X and y both: leave y out")
+        return prepare(X, y, power=power, blocks=blocks, rows=rows, missing=missing)
+    batches = X if isinstance(X, Stream) else as_batches(X)
+    if rows is not None:
+        raise ValueError("side data of rows come with their batch: give (X, y, rows) as batches")
+    if blocks is not None or np.ndim(power):
+        raise ValueError(
+            "batches have neither blocks nor a power per row: leave blocks=None, and give one "
+            "power for all"
+        )
+    if model.inducing is None:
+        raise ValueError(
+            "a full GP compares every row with all others and needs them in memory: give X and y, "
+            "or a model with inducing variables"
+        )
+    exact = method.exact and isinstance(model.likelihood, Gaussian)
+    if not (exact or isinstance(method, TiedPowerEP)):
+        raise ValueError(
+            f"{type(method).__name__}() keeps a site for every row of the likelihood "
+            f"{type(model.likelihood).__name__}, so that the rows must be in memory: give X and "
+            "y, or method=cavity.TiedPowerEP(batch=1000)"
+        )
+    if isinstance(batches, Stream):
+        return batches
+    return survey(batches, model.likelihood, power=power, missing=missing)
+
+
+def survey(
+    batches: Batches, likelihood: AbstractLikelihood, *, power: Any = 0.5, missing: str = "error"
+) -> Stream:
+    """The first pass: checks all batches, counts rows and measures columns.
+
+    Raises:
+        ValueError: for unusable data, naming the batch.
+        TypeError: for data that are not numbers, or float64 data in 32-bit mode.
+    """
+    largest, length, shared, singles = 0, 0, True, set()
+    observed, tallies, filler = np.zeros(0), None, np.zeros(0)
+    hashes: dict[str, Any] = {}
+    for rows, single in _checked(batches, missing, likelihood):
+        presence = np.broadcast_to(np.asarray(rows.presence), rows.y.shape)
+        observations = np.where(presence > 0.0, rows.y, np.nan)
+        for name, a in ({"X": rows.x, "y": observations} | dict(rows.side)).items():
+            hashes.setdefault(name, hashlib.sha256()).update(np.ascontiguousarray(a).tobytes())
+        shared = shared and rows.presence.shape[1] == 1
+        if tallies is None:
+            observed = np.zeros(rows.y.shape[1])
+            filler = np.full(observed.shape, np.nan)
+        found = row_tallies(rows, likelihood)
+        tallies = found if tallies is None else (tallies[0] + found[0], tallies[1] + found[1])
+        filler = np.where(np.isnan(filler) & presence.any(axis=0), rows.y[0], filler)
+        observed = observed + presence.sum(axis=0)
+        largest, length = max(largest, len(rows.x)), length + len(rows.x)
+        singles.add(single)
+    if tallies is None:
+        raise ValueError(
+            "the batches hold no rows: give at least one batch with a row (a generator that was "
+            "read before is empty)"
+        )
+    asked = batches.size or min(max(largest, LEAST), MOST)
+    level = check_power(power, length)
+    if not isinstance(level, float):
+        raise ValueError("batches have no power per row: give one power for all")
+    return Stream(
+        batches=batches,
+        missing=missing,
+        size=padded_size(min(asked, length)),
+        power=level,
+        single=singles == {True},
+        length=length,
+        observed=observed,
+        tallies=tallies,
+        filler=np.nan_to_num(filler),
+        shared=shared,
+        digests={name: f"sha256 {found.hexdigest()}" for name, found in hashes.items()},
+    )
+
+
+def _checked(
+    batches: Batches, missing: str, likelihood: AbstractLikelihood | None = None
+) -> Iterator[tuple[Rows, bool]]:
+    """Every batch that has rows, checked, and whether its y was a vector."""
+    shape, count = None, 0
+    for number, batch in enumerate(batches, 1):
+        try:
+            found = _arrays(batch, missing)
+            if found is None:
+                continue
+            rows, single = found
+            if likelihood is not None:
+                check_outputs(likelihood, Data(rows, 0.0, len(rows.x), single))
+            own = (rows.x.shape[1], rows.y.shape[1], sorted(rows.side), rows.x.dtype)
+            if shape is not None and own != shape:
+                raise ValueError(_another_shape(own, shape))
+        except (TypeError, ValueError) as error:
+            where = f"batch {number}, whose index 0 is row {count} of all"
+            raise type(error)(f"{where}: {error}") from None
+        shape, count = own, count + len(rows.x)
+        yield rows, single
+
+
+def _arrays(batch: Batch, missing: str) -> tuple[Rows, bool] | None:
+    """The arrays of a batch, rows without any output left out; None where none are left."""
+    X, y = np.asarray(batch.X), np.asarray(batch.y)
+    side = dict(batch.rows or {})
+    if len(np.atleast_1d(X)) == 0 and len(np.atleast_1d(y)) == 0:
+        return None
+    if missing == "skip" and y.dtype.kind == "f" and X.shape[:1] == y.shape[:1]:
+        seen = ~np.all(np.isnan(y.reshape(len(y), -1)), axis=1)
+        if not np.any(seen):
+            return None
+        if not np.all(seen):
+            X, y = X[seen], y[seen]
+            side = {name: np.asarray(values)[seen] for name, values in side.items()}
+    return check_arrays(X, y, side, missing)
+
+
+def _another_shape(own: Any, shape: Any) -> str:
+    names = ("input columns", "output columns", "side data", "numbers")
+    pairs = zip(names, own, shape, strict=True)
+    name, found, before = next(pair for pair in pairs if pair[1] != pair[2])
+    return f"it has other {name} than the batches before it: {found}, not {before}"
+
+
+def joined(parts: list[Rows]) -> Rows:
+    """Rows one after another; if some share the presence of their outputs, it is unshared."""
+    if len(parts) == 1:
+        return parts[0]
+    if len({rows.presence.shape[1] for rows in parts}) > 1:
+        parts = [
+            dataclasses.replace(r, presence=np.broadcast_to(np.asarray(r.presence), r.y.shape))
+            for r in parts
+        ]
+    return jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
+
+
+def part(rows: Rows, start: int, end: int) -> Rows:
+    """Some consecutive rows."""
+    return jax.tree.map(lambda a: a[start:end], rows)
+
+
+def cut(parts: Iterable[Rows], size: int) -> Iterator[Rows]:
+    """The same rows in the same order, `size` at a time; the last ones may be fewer."""
+    held: list[Rows] = []
+    count = 0
+    for rows in parts:
+        held.append(rows)
+        count += len(rows.x)
+        if count < size:
+            continue
+        together, whole = joined(held), count - count % size
+        for start in range(0, whole, size):
+            yield part(together, start, start + size)
+        held, count = [part(together, whole, count)], count - whole
+    if count:
+        yield joined(held)

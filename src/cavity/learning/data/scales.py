@@ -1,0 +1,216 @@
+"""Scales of the data, and what they say about parameters.
+
+Parameters declare the units they are measured in; with the scales of the columns this gives
+starting values in the units of the data, and step sizes for an optimiser. Positive parameters
+move on the logarithmic scale, where units are only an offset, so learning does not depend on
+the units of the data although nothing is ever transformed.
+"""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from cavity.inference.graph.rows import Rows
+from cavity.kernels.base import Active
+from cavity.likelihoods.support import Support
+from cavity.numerics.jit import compiled
+from cavity.parameters import Positive, Real, Units, free_parts, from_real, to_real, units
+
+# Logarithms of parameters stay this close to where they start: a factor of 6e7 either way.
+REACH = 18.0
+LEAST_VARIANCE = 1e-9
+# Locations move by so many spreads where logarithms move by one (benchmarks/results/steps.csv).
+LOCATION = 2.0
+
+# One program each: their many small steps would be compiled one by one.
+coordinates_of = compiled(to_real)
+model_at = compiled(from_real)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scales:
+    """Location and spread of the columns of a data set.
+
+    Attributes:
+        x_centre: mean of each input column.
+        x_spread: standard deviation of each input column; 1 for constant ones.
+        y_centre: mean of each output.
+        y_spread: standard deviation of all outputs about their means; for constant ones their
+            magnitude, or 1.
+        distances: whether the unit of the inputs is a typical distance between rows, the spread
+            of a column times the square root of the number of columns.
+    """
+
+    x_centre: np.ndarray
+    x_spread: np.ndarray
+    y_centre: np.ndarray
+    y_spread: float
+    distances: bool = False
+
+    @property
+    def x_unit(self) -> np.ndarray:
+        """The unit of each input column."""
+        return self.x_spread * (np.sqrt(len(self.x_spread)) if self.distances else 1.0)
+
+    def columns(self, dims: tuple[int, ...]) -> "Scales":
+        """The scales of some input columns only."""
+        kept = list(dims)
+        spread = self.x_spread[kept]
+        return dataclasses.replace(self, x_centre=self.x_centre[kept], x_spread=spread)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tally:
+    """What is counted of columns; that of two parts of a table adds to that of both.
+
+    Attributes:
+        count: entries of each column.
+        mean: their means.
+        squares: sums of their squared deviations from the means.
+        largest: the largest magnitude of each column.
+    """
+
+    count: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+    largest: np.ndarray
+
+    @property
+    def var(self) -> np.ndarray:
+        """The variance of each column; 0 where there is no entry."""
+        return self.squares / np.maximum(self.count, 1.0)
+
+    def __add__(self, other: "Tally") -> "Tally":
+        count = self.count + other.count
+        share = other.count / np.maximum(count, 1.0)
+        apart = other.mean - self.mean
+        squares = self.squares + other.squares + apart**2 * self.count * share
+        largest = np.maximum(self.largest, other.largest)
+        return Tally(count, self.mean + apart * share, squares, largest)
+
+
+def tally(values: np.ndarray, presence: np.ndarray | None = None) -> Tally:
+    """The tally of columns (N, K).
+
+    Args:
+        values: the columns.
+        presence: weights that broadcast against them, 0 for entries that do not count.
+    """
+    if presence is None:
+        count = np.full(values.shape[1], float(len(values)))
+        mean = values.mean(axis=0)
+        squares = ((values - mean) ** 2).sum(axis=0)
+        return Tally(count, mean, squares, np.abs(values).max(axis=0, initial=0.0))
+    weight = np.broadcast_to(presence, values.shape)
+    count = weight.sum(axis=0)
+    mean = (weight * values).sum(axis=0) / np.maximum(count, 1.0)
+    squares = (weight * (values - mean) ** 2).sum(axis=0)
+    return Tally(count, mean, squares, np.abs(weight * values).max(axis=0, initial=0.0))
+
+
+def measure(X: np.ndarray, y: np.ndarray, presence: np.ndarray | None = None) -> Scales:
+    """The scales of a data set.
+
+    Args:
+        X: inputs (N, D).
+        y: outputs (N, P).
+        presence: weights that broadcast against y, 0 for entries that do not count.
+    """
+    return scales_of(tally(X), tally(y, presence))
+
+
+def scales_of(x: Tally, y: Tally) -> Scales:
+    """The scales of inputs and outputs that were counted."""
+    spread = np.sqrt(x.var)
+    spread = np.where(spread > 1e-12 * x.largest, spread, 1.0)
+    magnitude = float(y.largest.max(initial=0.0))
+    deviation = np.sqrt(y.squares.sum() / np.maximum(y.count, 1.0).sum())
+    if not deviation > 1e-12 * magnitude:
+        deviation = magnitude or 1.0
+    return Scales(x.mean, spread, y.mean, float(deviation))
+
+
+def in_data_units(module: Any, scales: Scales) -> Any:
+    """A module given in standardised units, moved to the units of the data.
+
+    Each parameter is multiplied by its units' powers of the columns' spreads; locations move
+    with the centres. A value that does not depend on the input axis, such as one lengthscale for
+    all columns, becomes one value per column.
+    """
+    return _moved(module, units(module), scales)
+
+
+def _moved(node: Any, measured: Any, scales: Scales) -> Any:
+    """The node with its arrays moved; `measured` is the same node of the tree of units."""
+    if isinstance(measured, Units):
+        return _scaled(node, measured, scales)
+    if not isinstance(node, eqx.Module):
+        return node
+    inner = scales.columns(node.dims) if isinstance(node, Active) else scales
+    for field in dataclasses.fields(node):
+        value = getattr(node, field.name)
+        if isinstance(value, eqx.Module) or eqx.is_inexact_array(value):
+            new = _moved(value, getattr(measured, field.name), inner)
+            node = eqx.tree_at(lambda m, name=field.name: getattr(m, name), node, new)
+    return node
+
+
+def _scaled(value: Any, unit: Units, scales: Scales) -> np.ndarray:
+    factor = scales.x_unit**unit.input if unit.input else np.ones(())
+    moved = np.asarray(value, np.float64) * factor * scales.y_spread**unit.output
+    return np.asarray(moved + scales.x_centre if unit.location else moved)
+
+
+def coordinate_scales(model: Any, maps: Any, scales: Scales) -> np.ndarray:
+    """Step sizes of the free coordinates: 1 on logarithmic scales, data units elsewhere.
+
+    Locations among the inputs, such as inducing points, have `LOCATION` of these.
+    """
+    parts = []
+    for value, b, unit in free_parts(model, maps, units(model)):
+        shape = np.shape(value)
+        if not isinstance(b, Real):
+            parts.append(np.ones(int(np.prod(shape))))
+            continue
+        spread = scales.x_spread**unit.input if unit.input else np.ones(())
+        if spread.shape and (not shape or shape[-1] != spread.shape[0]):
+            spread = np.exp(np.mean(np.log(spread)))
+        spread = LOCATION * spread if unit.location else spread
+        parts.append(np.ravel(np.broadcast_to(spread * scales.y_spread**unit.output, shape)))
+    return np.concatenate([*parts, np.zeros(0)])
+
+
+def coordinate_bounds(model: Any, maps: Any, scales: Scales) -> np.ndarray:
+    """Bounds of the free coordinates about their start at 0, (parameters, 2).
+
+    Logarithms of positive parameters stay within `REACH`, and those of variances do not fall
+    below that of `LEAST_VARIANCE` times the outputs' variance: noise that small is lost in the
+    rounding errors of a covariance matrix.
+    """
+    least = np.log(LEAST_VARIANCE) + 2.0 * np.log(scales.y_spread)
+    parts = []
+    for value, b, unit in free_parts(model, maps, units(model)):
+        start = np.ravel(np.asarray(value, np.float64))
+        reach = np.full(start.size, REACH if isinstance(b, Positive) else np.inf)
+        lower = -reach
+        if b == Positive() and unit == Units(output=2):
+            lower = np.clip(least - np.log(start), lower, 0.0)
+        parts.append(np.column_stack([lower, reach]))
+    return np.concatenate([*parts, np.zeros((0, 2))])
+
+
+def row_tallies(rows: Rows, likelihood: Any) -> tuple[Tally, Tally]:
+    """Those of the inputs, and of the latent function as the outputs tell it."""
+    x = np.asarray(rows.x, np.float64).reshape(-1, rows.x.shape[-1])
+    y = np.asarray(rows.y, np.float64).reshape(-1, rows.y.shape[-1])
+    presence = np.asarray(rows.presence, np.float64).reshape(y.shape[0], -1)
+    seen = presence.max(axis=1) > 0.0  # padding is not data
+    if likelihood.support is not Support.REAL:
+        side = {name: np.asarray(values, np.float64).ravel() for name, values in rows.side.items()}
+        known = {name: values[seen] for name, values in side.items()}
+        columns = [likelihood.guess(column, **known) for column in y[seen].T]
+        # of classes a column for each
+        return tally(x[seen]), tally(np.column_stack(columns), presence[seen])
+    return tally(x[seen]), tally(y[seen], presence[seen])

@@ -1,0 +1,170 @@
+"""Whether a model can be worked with at all, and whether it suits the data."""
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from cavity.inducing.base import Points
+from cavity.inference.approximations.methods import AbstractMethod, Laplace, TiedPowerEP
+from cavity.learning.data.arrays import Data
+from cavity.learning.mcmc.settings import MCMC
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.gaussian import Gaussian
+from cavity.models.base import AbstractModel
+from cavity.numerics.text import counted
+from cavity.numerics.validation import check_side_names
+from cavity.parameters import FIXED, Bijection, Interval, Positive, Real, bijections, entries
+
+
+class OutsideDomain(ValueError):
+    """A parameter whose value is not in its domain; the message names it."""
+
+
+def check_model(model: AbstractModel, blocks: Any, method: Any) -> None:
+    """Refuses what is no method (TypeError), and combinations that make no sense (ValueError)."""
+    if not isinstance(method, AbstractMethod):
+        raise TypeError(f"method must be an object such as cavity.PowerEP(), given {method!r}")
+    method.check(model.likelihood)
+    if isinstance(method, TiedPowerEP) and (model.inducing is None or blocks is not None):
+        raise ValueError(
+            "tied sites need a model with inducing variables, and no blocks: all rows share one "
+            "site on the inducing variables"
+        )
+    if isinstance(method, MCMC) and (model.inducing is not None or blocks is not None):
+        raise ValueError(
+            "MCMC() is for the full GP: leave inducing=None and blocks=None, or use PowerEP()"
+        )
+    if isinstance(method, Laplace) and model.likelihood.latents > 1 and model.inducing is not None:
+        raise ValueError(
+            "Laplace's method for several classes is for the full GP: leave inducing=None, or use "
+            "PowerEP() or TiedPowerEP()"
+        )
+    if blocks is not None and method.couples(model.likelihood):
+        raise ValueError(
+            "blocks need a Gaussian likelihood: the rows of several classes have a site on the "
+            "functions of all of them; leave blocks=None"
+        )
+    if blocks is not None and model.inducing is None:
+        raise ValueError(
+            "blocks change nothing in a full GP, which is exact; give the model inducing "
+            "variables or leave blocks=None"
+        )
+
+
+def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: bool) -> None:
+    """Refuses models and data that `MCMC` is not for.
+
+    Raises:
+        ValueError: for several outputs, and an evidence that is not that of fixed parameters.
+        TypeError: in 32-bit mode.
+    """
+    outputs = data.rows.y.shape[-1]
+    if outputs > 1:
+        raise ValueError(f"MCMC() takes one output, y has {outputs}: fit a model to each")
+    if data.rows.x.dtype != np.float64:
+        raise TypeError(
+            "MCMC() needs 64-bit numbers: give float64 inside `with jax.enable_x64(True):`"
+        )
+    if learning and method.temperatures is not None:
+        raise ValueError(
+            "MCMC(temperatures=...) estimates the log evidence at fixed parameters: leave it out "
+            "in fit, and give it to cavity.infer with the fitted model"
+        )
+
+
+def check_shapes(model: AbstractModel, data: Data) -> None:
+    """Raises ValueError where parts of a model have other numbers of columns than the data."""
+    columns, outputs = data.rows.x.shape[-1], data.rows.y.shape[-1]
+    check_side_names(data.rows.side, model.likelihood.side, "this likelihood")
+    check_outputs(model.likelihood, data)
+    if model.likelihood.latents > 1 and outputs > 1:
+        raise ValueError(
+            f"{type(model.likelihood).__name__} has {model.likelihood.latents} latent functions "
+            f"and takes one output, y has {outputs}: fit a model to each"
+        )
+    if isinstance(model.inducing, Points) and model.inducing.Z.shape[1] != columns:
+        given = counted(model.inducing.Z.shape[1], "column")
+        raise ValueError(
+            f"the inducing points have {given}, X has {columns}; points have the columns of X"
+        )
+    if not isinstance(model.likelihood, Gaussian):
+        return
+    shape = np.shape(model.likelihood.variance)
+    if shape not in ((), (1,), (outputs,)):
+        given = counted(shape[0], "noise variance")
+        if len(shape) > 1:
+            given = f"noise variances of shape {shape}"
+        raise ValueError(
+            f"the likelihood has {given}, y has {counted(outputs, 'output')}: give one, or one "
+            'per output; those of the rows are rows={"noise_variance": ...}'
+        )
+
+
+def check_outputs(likelihood: AbstractLikelihood, data: Data) -> None:
+    """Raises ValueError for an observed output that the likelihood does not have."""
+    y = np.asarray(data.rows.y)
+    seen = np.broadcast_to(np.asarray(data.rows.presence), y.shape) > 0.0
+    bad = np.argwhere(seen & ~np.asarray(likelihood.accepts(y)))  # type: ignore[arg-type]
+    if len(bad):
+        value, name = float(y[tuple(bad[0])]), type(likelihood).__name__
+        raise ValueError(
+            f"y has {counted(len(bad), 'value')} that the {name} likelihood does not take (the "
+            f"first is {value:g}): it takes {likelihood.accepted}"
+        )
+
+
+def check_domains(model: AbstractModel, maps: Any = None, verb: str = "starts at") -> None:
+    """Raises OutsideDomain naming the first parameter whose value is not in its domain.
+
+    A learned parameter must lie strictly inside its domain in `maps`; any other one in the
+    domain that its class declares, bounds included.
+
+    Args:
+        model: the model.
+        maps: an edited `bijections(model)` in which it is to be learned, or None.
+        verb: what the message says of a parameter that is to be learned.
+    """
+    declared = entries(model, bijections(model))
+    edited = declared if maps is None else entries(model, maps)
+    for (name, value, own), (_, _, chosen) in zip(declared, edited, strict=True):
+        if not isinstance(own, Bijection):
+            continue
+        learned = maps is not None and chosen.free
+        domain = chosen if learned else own
+        values = np.asarray(value)
+        bad = _outside(values, domain, learned=learned)
+        if len(bad):
+            place = f"[{', '.join(map(str, bad[0]))}]" if values.ndim else ""
+            found = values[tuple(bad[0])]
+            shown = Real() if domain == FIXED else domain
+            raise OutsideDomain(
+                f"the parameter {name}{place} {verb if learned else 'is'} {found:g}, but its "
+                f"domain is {shown}: {_remedy(found, own, learned=learned)}"
+            )
+
+
+def _outside(values: Any, domain: Bijection, *, learned: bool) -> np.ndarray:
+    """The places of values that the domain does not have, (count, axes)."""
+    good = np.isfinite(values)
+    if isinstance(domain, Positive | Interval):
+        inside = (values > domain.lower) & (values < domain.upper)
+        zero = isinstance(domain, Positive) & (values == 0.0)
+        bound = ((values == domain.lower) | (values == domain.upper)) & ~zero
+        good &= inside if learned else inside | bound
+    return np.argwhere(~good)
+
+
+def _remedy(value: Any, declared: Bijection, *, learned: bool) -> str:
+    if not np.isfinite(value):
+        return "give it a finite value"
+    if learned and not len(_outside(value, declared, learned=False)):
+        return "start inside it, or freeze it with FIXED"
+    return "give it a value inside"
+
+
+def without_effect(model: AbstractModel, maps: Any, data: Data) -> Any:
+    """The bijections with FIXED for the noise variance that known noise takes the place of."""
+    if "noise_variance" not in data.rows.side or not isinstance(model.likelihood, Gaussian):
+        return maps
+    return eqx.tree_at(lambda m: m.likelihood.variance, maps, FIXED)

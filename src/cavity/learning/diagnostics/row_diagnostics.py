@@ -1,0 +1,88 @@
+"""What a result says of single rows, found when it is asked for."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+
+from cavity.inference.approximations.methods import AbstractMethod, TiedPowerEP
+from cavity.inference.energy import beliefs, empty_sites
+from cavity.inference.factors.tied import tied_leave_one_out, tied_site_precisions
+from cavity.inference.leave_one_out import leave_one_out, site_precisions
+from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.data.arrays import Data
+from cavity.learning.objectives.tied import counts
+from cavity.learning.solvers.double_loop import lay_out
+from cavity.models.base import AbstractModel
+from cavity.numerics.jit import compiled
+from cavity.numerics.types import Array, Scalar
+
+
+@dataclasses.dataclass(frozen=True)
+class LeftOut:
+    """What leaving out single rows needs of a result, its data among it.
+
+    Args:
+        model: the model.
+        data: prepared data.
+        method: the inference method.
+        jitter: of the covariance that is factorised.
+        found: sites, None where every factor is exact; of tied factors the beliefs.
+    """
+
+    model: AbstractModel
+    data: Data
+    method: AbstractMethod
+    jitter: Scalar
+    found: Any
+
+    @functools.cached_property
+    def densities(self) -> np.ndarray:
+        """Of the rows that are not padding, NaN for outputs that are missing."""
+        with one_blas_thread():
+            densities = _densities(self.model, self.data, self.method, self.jitter, self.found)
+        values = self._of_rows(densities)
+        return values[:, 0] if self.data.single else values
+
+    @functools.cached_property
+    def precisions(self) -> np.ndarray | None:
+        """Of the sites of the rows that are not padding, NaN for outputs that are missing.
+
+        A column for each latent function where there are several; None where sites are not
+        scalar.
+        """
+        with one_blas_thread():
+            found = _precisions(self.model, self.data, self.method, self.jitter, self.found)
+        if found is None:
+            return None
+        values = np.concatenate([self._of_rows(each) for each in found], axis=1)
+        return values[:, 0] if self.data.single and len(found) == 1 else values
+
+    def _of_rows(self, values: Array) -> np.ndarray:
+        """Without padding, and NaN for outputs that are missing."""
+        seen = np.broadcast_to(np.asarray(self.data.rows.presence) > 0.0, values.shape)
+        return np.where(seen, np.asarray(values), np.nan)[: int(self.data.length)]
+
+
+@compiled
+def _densities(
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, found: Any
+) -> Array:
+    graph = lay_out(model, data, method, jitter)
+    if isinstance(method, TiedPowerEP):
+        return tied_leave_one_out(graph, found, counts(data))
+    sites = empty_sites(graph) if found is None else found
+    densities = leave_one_out(graph, sites, beliefs(graph, sites))
+    assert densities is not None  # rows of blocks are refused before
+    return densities
+
+
+@compiled
+def _precisions(
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, found: Any
+) -> tuple[Array, ...] | None:
+    graph = lay_out(model, data, method, jitter)
+    if isinstance(method, TiedPowerEP):
+        return tied_site_precisions(graph, found, counts(data))
+    return site_precisions(graph, empty_sites(graph) if found is None else found)

@@ -1,0 +1,1 @@
+"""Where learning starts: inducing points, parameters, and trials of several starts."""

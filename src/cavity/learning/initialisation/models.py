@@ -1,0 +1,177 @@
+"""Starting values of a whole model: location, scale, lengthscales, and others to try."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from cavity.learning.data.scales import Scales, in_data_units, measure
+from cavity.learning.initialisation.screening import latent_guesses, screen, starting_kernel
+from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.multiclass import AbstractClasses
+from cavity.means import Constant, Zero
+from cavity.models.gp import GP
+
+# The noise variance of a regression on latent guesses to begin with, as a share of their
+# variance; the defaults of likelihoods with a scale suit it.
+NOISE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """Which parts of a model came with values of their own, which then stay as they are."""
+
+    kernel: bool = False
+    likelihood: bool = False
+    mean: bool = False
+
+
+def started(
+    model: GP,
+    given: Given,
+    X: np.ndarray,
+    y: np.ndarray,
+    side: Mapping[str, np.ndarray],
+    *,
+    points: int | None = None,
+    seed: int = 0,
+) -> list[GP]:
+    """Models with starting values from the data, the likeliest first.
+
+    With Gaussian noise they come from the outputs, otherwise from the latent values that would
+    roughly give them. Sparse models with Gaussian noise get others to try beside the best: the
+    typical lengthscale with much and with little noise. A full GP is dearer to try, and needs it
+    less. With any other likelihood trials of the typical lengthscale gained nothing over the
+    screened one where they were measured, and sweeps make them dear. A noise level that varies
+    starts from the same noise everywhere.
+
+    Args:
+        model: in standardised units, but for what was given; without inducing variables.
+        given: what stays as it is.
+        X: inputs, (N, D).
+        y: outputs, (N, P), NaN where missing.
+        side: side data by name, (N,) each.
+        points: the number of inducing points that are to come; None for a full GP.
+        seed: of everything random.
+    """
+    if isinstance(model.likelihood, Gaussian):
+        noise = side.get("noise_variance")
+        return _gaussian(model, given, X, y, noise, points, seed)
+    if isinstance(model.likelihood, AbstractClasses):
+        return [_classes(model, given, X, y[:, 0], points, seed)]
+    guesses = latent_guesses(model.likelihood, y, side)
+    if model.likelihood.latents > 1:
+        return [_noise_level(model, given, X, guesses, points, seed)]
+    return [_others(model, given, X, guesses, points, seed)]
+
+
+def _gaussian(
+    model: GP,
+    given: Given,
+    X: np.ndarray,
+    y: np.ndarray,
+    noise: np.ndarray | None,
+    points: int | None,
+    seed: int,
+) -> list[GP]:
+    scales = _measured(X, y)
+    model = _centred(model, given, scales)
+    if not given.likelihood:
+        likelihood = in_data_units(model.likelihood, scales)
+        model = eqx.tree_at(lambda m: m.likelihood, model, likelihood)
+    if given.kernel:
+        return [model]
+    model = _with_kernel(model, starting_kernel(model.kernel, scales))
+    variance = model.likelihood.variance  # type: ignore[attr-defined]
+    known = variance if noise is None and given.likelihood else noise
+    level = None if known is None else float(np.mean(known))
+    found = screen(model, X, y, points=points, noise=level, seed=seed)
+    if points is None:
+        return [found]
+    if known is not None:
+        return [found, model]
+    quiet = eqx.tree_at(lambda m: m.likelihood.variance, model, variance / 10)
+    return [found, model, quiet]
+
+
+def _others(
+    model: GP, given: Given, X: np.ndarray, guesses: np.ndarray, points: int | None, seed: int
+) -> GP:
+    """With the lengthscales of a regression on the guesses, which calls their roughness noise."""
+    scales, standard = _measured(X, guesses), model.likelihood
+    model = _centred(model, given, scales)
+    noise = NOISE * scales.y_spread**2
+    if not given.kernel:
+        kernel = starting_kernel(model.kernel, scales)
+        stand_in = GP(kernel, Gaussian(noise), None, model.mean)
+        found: Any = screen(stand_in, X, guesses, points=points, seed=seed)
+        model, noise = _with_kernel(model, found.kernel), float(found.likelihood.variance)
+    if not given.likelihood:
+        spread = dataclasses.replace(scales, y_spread=float(np.sqrt(noise / NOISE)))
+        likelihood = in_data_units(standard, spread)
+        model = eqx.tree_at(lambda m: m.likelihood, model, likelihood)
+    return model
+
+
+def _noise_level(
+    model: GP, given: Given, X: np.ndarray, y: np.ndarray, points: int | None, seed: int
+) -> GP:
+    """A function and a log noise variance: the one of a regression with the same noise anywhere.
+
+    The kernel of the log noise variance starts with typical distances as lengthscales and with
+    variances as they are, in units of logarithms.
+    """
+    function, level = model.latents
+    known = dataclasses.replace(given, likelihood=False)
+    stand_in = GP(function.kernel, Gaussian(), None, function.mean)
+    found: Any = _gaussian(stand_in, known, X, y, None, points, seed)[0]
+    kernel = level.kernel
+    if not given.kernel:
+        kernel = starting_kernel(kernel, dataclasses.replace(_measured(X, y), y_spread=1.0))
+    means = (found.mean, Constant(np.log(found.likelihood.variance)))
+    return GP((found.kernel, kernel), model.likelihood, None, means)
+
+
+def _classes(
+    model: GP, given: Given, X: np.ndarray, labels: np.ndarray, points: int | None, seed: int
+) -> GP:
+    """The kernel of a regression on all classes at once, and means at the logs of their shares."""
+    guesses = model.likelihood.guess(labels)
+    means = model.mean
+    if isinstance(means, tuple) and not given.mean:
+        share = np.log(np.maximum(np.mean(guesses > 0.0, axis=0), 0.5 / len(labels)))
+        heights = zip(means, share - share.mean(), strict=True)
+        means = tuple(eqx.tree_at(_height(mean), mean, np.asarray(h)) for mean, h in heights)
+    kernel: Any = model.kernel
+    if not given.kernel:
+        stand_in = GP(kernel, Gaussian(), None, Zero())
+        known = dataclasses.replace(given, likelihood=False, mean=True)
+        centred = guesses - guesses.mean(axis=0)
+        kernel = _gaussian(stand_in, known, X, centred, None, points, seed)[0].kernel
+    return GP(kernel, model.likelihood, None, means)
+
+
+def _measured(X: np.ndarray, y: np.ndarray) -> Scales:
+    present = ~np.isnan(y)
+    return measure(X, np.where(present, y, 0.0), present.astype(float))
+
+
+def _with_kernel(model: GP, kernel: object) -> GP:
+    return eqx.tree_at(lambda m: m.kernel, model, kernel)
+
+
+def _centred(model: GP, given: Given, scales: Scales) -> GP:
+    """The model with its mean started at the means of the outputs, unless it was given."""
+    mean = model.mean
+    if given.mean or isinstance(mean, Zero):
+        return model
+    height = scales.y_centre if len(scales.y_centre) > 1 else scales.y_centre[0]
+    moved = eqx.tree_at(_height(mean), mean, np.asarray(height))
+    return eqx.tree_at(lambda m: m.mean, model, moved)
+
+
+def _height(mean: Any) -> Any:
+    """Where a mean function keeps its height."""
+    return (lambda m: m.value) if isinstance(mean, Constant) else (lambda m: m.bias)

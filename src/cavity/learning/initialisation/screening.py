@@ -1,0 +1,207 @@
+"""Starting values from the data."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from cavity.inference.graph.views import OutputMean
+from cavity.kernels.base import AbstractKernel
+from cavity.learning.data.scales import Scales, in_data_units
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.support import Support
+from cavity.models.gp import GP
+from cavity.numerics.chunking import padded_size
+from cavity.numerics.jit import compiled
+from cavity.numerics.types import Array
+from cavity.parameters import Units, describe
+
+# Rows on which starting values are compared, the factors tried for lengthscales, and the ratios
+# of noise to prior variance.
+SCREENED = 256
+FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001)
+RATIOS = 10.0 ** np.arange(1.0, -6.5, -0.5)
+# Nats by which an evidence must be larger than another to count as larger.
+TIE = 1e-3
+# Share of the largest eigenvalue of a covariance below which the others are rounding errors.
+RANK = 1e-10
+# Share of the outputs below which what the mean leaves is rounding error.
+ROUNDING = 1e-12
+# The least noise to start from, as a share of the outputs' variance: learning may only take a
+# parameter so far from its start, and noise near the rounding error helps nobody.
+LEAST_NOISE = 1e-3
+
+
+# Deviations of a normal distribution per median absolute deviation.
+NORMAL_MAD = 1.4826
+# Latent guesses of real outputs further from their median than this many deviations, as the
+# median deviation tells them, are moved there: outliers must not set the scale of anything.
+FARTHEST = 3.0
+
+
+def latent_guesses(
+    likelihood: AbstractLikelihood, y: np.ndarray, side: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Rough latent values that would give these outputs, (N, P), NaN where missing.
+
+    Args:
+        likelihood: of the model.
+        y: outputs, (N, P), NaN where missing.
+        side: side data by name, (N,) each.
+    """
+    guesses = np.full(y.shape, np.nan)
+    for p, column in enumerate(y.T):
+        seen = ~np.isnan(column)
+        if not np.any(seen):
+            continue
+        known = {name: np.asarray(values)[seen] for name, values in side.items()}
+        found = np.asarray(likelihood.guess(column[seen], **known), np.float64)
+        if likelihood.support is Support.REAL:
+            middle = np.median(found)
+            reach = FARTHEST * NORMAL_MAD * np.median(np.abs(found - middle))
+            found = np.clip(found, middle - reach, middle + reach) if reach > 0.0 else found
+        guesses[seen, p] = found
+    return guesses
+
+
+def starting_kernel(kernel: AbstractKernel, scales: Scales) -> AbstractKernel:
+    """A kernel in standardised units, with its parameters moved to the units of the data.
+
+    A typical distance between inputs counts as one unit: the spreads of the columns that a
+    kernel sees times the square root of their number.
+    """
+    return in_data_units(kernel, dataclasses.replace(scales, distances=True))
+
+
+def screen(
+    model: GP,
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    points: int | None = None,
+    noise: float | None = None,
+    seed: int = 0,
+) -> GP:
+    r"""The model with the best of a few lengthscales, and the variances that go with it.
+
+    They are compared by the evidence of a random subset of the rows, which finds the right order
+    of magnitude where the evidence has several maxima: the exact evidence of a full GP, the
+    variational bound where there are inducing points, since they cannot follow a function of
+    short lengthscales. Of equals the first counts, and more noise comes first: short
+    lengthscales can imitate noise, and must not.
+
+    Args:
+        model: the model in the units of the data, with Gaussian noise; its inducing variables
+            play no part.
+        X: inputs, (N, D).
+        y: outputs, (N, P), NaN where missing.
+        points: the number of inducing points that are to come; None for a full GP.
+        noise: the noise variance where it is known and stays as it is.
+        seed: of the subset.
+
+    References:
+        van der Wilk (2018), item 47; Titsias (2009) for the bound.
+    """
+    random = np.random.default_rng(seed)
+    kept = np.sort(random.choice(len(X), min(SCREENED, len(X)), replace=False))
+    count = len(X) if points is None else min(points, len(X))
+    others = X[:0] if count == len(X) else X[random.choice(len(X), count, replace=False)]
+    inputs = _padded(np.concatenate([X[kept], others]))
+    best, chosen = -np.inf, model
+    for factor in FACTORS:
+        kernel = _stretched(model.kernel, factor)
+        prior = _prior(kernel, OutputMean(model.mean, y.shape[1]), inputs)
+        K, mean = (np.asarray(a)[: len(kept) + len(others)] for a in prior)
+        residual = y[kept] - mean[: len(kept)]
+        if _largest(residual) <= ROUNDING * _largest(y[kept]):
+            return model
+        K = K[:, : len(K)]
+        unit = float(np.mean(np.diagonal(K)))
+        seen, lost = _explained(K / unit, len(kept))
+        evidence, scale = _evidences(seen, lost, residual, noise)
+        first = int(np.argmax(evidence > np.max(evidence) - TIE))
+        if evidence[first] > best + TIE:
+            best = evidence[first]
+            least = LEAST_NOISE * float(np.nanmean(residual**2))
+            variance = max(scale[first] * RATIOS[first], least) if noise is None else None
+            chosen = _with_scale(model, kernel, scale[first] / unit, variance, X.shape[1])
+    return chosen
+
+
+def _padded(X: np.ndarray) -> np.ndarray:
+    return np.concatenate([X, np.repeat(X[:1], padded_size(len(X)) - len(X), axis=0)])
+
+
+def _explained(K: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """What the later rows explain of the covariance of the first n, and the variances they miss.
+
+    Everything where there are no later rows.
+    """
+    if len(K) == n or not np.all(np.isfinite(K)):
+        return K[:n, :n], np.zeros(n)
+    values, vectors = np.linalg.eigh(K[n:, n:])
+    clear = values > RANK * values[-1]
+    A = (vectors[:, clear] / np.sqrt(values[clear])).T @ K[n:, :n]
+    seen = A.T @ A
+    return seen, np.maximum(np.diagonal(K)[:n] - np.diagonal(seen), 0.0)
+
+
+def _largest(values: np.ndarray) -> float:
+    return float(np.max(np.abs(np.nan_to_num(values))))
+
+
+@compiled
+def _prior(kernel: AbstractKernel, mean: OutputMean, X: Any) -> tuple[Array, Array]:
+    return kernel.cross(X, X), mean(X)
+
+
+def _evidences(
+    K: np.ndarray, lost: np.ndarray, residual: np.ndarray, noise: float | None
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Log evidence of $\mathcal N(0, s (\mathbf K + r \mathbf I))$ at each ratio r, and s.
+
+    With half of the lost variances over the noise variance taken off, as in the variational
+    bound. The scale s is the best one, $\tfrac1N \mathbf y^\top (\mathbf K + r \mathbf I)^{-1}
+    \mathbf y$, or makes the noise s r what it is known to be. -inf where there is no answer.
+    """
+    present = ~np.isnan(residual)
+    count = present.sum()
+    volume, quadratic = np.zeros(len(RATIOS)), np.zeros(len(RATIOS))
+    patterns, which = np.unique(present, axis=1, return_inverse=True)
+    if not np.all(np.isfinite(K)):
+        return np.full(len(RATIOS), -np.inf), np.ones(len(RATIOS))
+    for number, rows in enumerate(patterns.T):
+        outputs = residual[rows][:, which.ravel() == number]
+        values, vectors = np.linalg.eigh(K[rows][:, rows])
+        total = np.maximum(values, 0.0) + RATIOS[:, None]
+        volume += outputs.shape[1] * (np.log(total).sum(axis=1) + lost[rows].sum() / RATIOS)
+        quadratic += (((vectors.T @ outputs) ** 2).sum(axis=1) / total).sum(axis=1)
+    scale = quadratic / count if noise is None else noise / RATIOS
+    usable = (scale > 0.0) & np.isfinite(scale)
+    scale = np.where(usable, scale, 1.0)
+    # -½ (log|s (K + rI)| + yᵀ(s (K + rI))⁻¹y), constants left out
+    evidence = -0.5 * (volume + count * np.log(scale) + quadratic / scale)
+    return np.where(usable, evidence, -np.inf), scale
+
+
+def _stretched(kernel: AbstractKernel, factor: float) -> AbstractKernel:
+    """The kernel with every parameter in units of the inputs scaled as a length is."""
+
+    def stretch(field: dataclasses.Field | None, value: Any) -> np.ndarray:
+        unit = Units() if field is None else field.metadata.get("units", Units())
+        return np.asarray(value if unit.location else value * factor**unit.input)
+
+    return describe(kernel, stretch)
+
+
+def _with_scale(
+    model: GP, kernel: AbstractKernel, scale: float, noise: float | None, columns: int
+) -> GP:
+    """The model with a kernel times a number, and with a noise variance unless None."""
+    amplitude = Scales(np.zeros(columns), np.ones(columns), np.zeros(1), float(np.sqrt(scale)))
+    model = eqx.tree_at(lambda m: m.kernel, model, in_data_units(kernel, amplitude))
+    if noise is None:
+        return model
+    return eqx.tree_at(lambda m: m.likelihood.variance, model, np.asarray(noise))

@@ -1,0 +1,99 @@
+"""Draws from the posterior, as a method beside the deterministic ones."""
+
+from typing import ClassVar, NoReturn
+
+import equinox as eqx
+import numpy as np
+
+from cavity.inference.approximations.local_terms import AbstractTerm, Sight
+from cavity.inference.approximations.methods import AbstractMethod
+from cavity.likelihoods.base import AbstractLikelihood
+
+# Fewer draws than this in a chain say nothing of its convergence.
+LEAST_DRAWS = 20
+# With fewer steps to the posterior the scatter of chains does not show the error of the evidence.
+LEAST_TEMPERATURES = 8
+# Seeds are 32 bits wide.
+MOST_SEED = 2**32 - 1
+
+
+class MCMC(AbstractMethod):
+    r"""Markov chain Monte Carlo: draws from the posterior in the place of an approximation.
+
+    `cavity.infer` draws the latent function at fixed parameters, `cavity.fit` the parameters with
+    it, so that predictions average over both. Exact but for Monte Carlo error, and slow: for the
+    full GP on up to some hundred rows, and as the truth that quicker methods are held against. It
+    needs blackjax, `pip install "cavity[mcmc]"`.
+
+    Where noise is Gaussian, or Gaussian given a variance per row (`StudentT`, `Laplace`), the
+    function is integrated out: parameters of the kernel move by NUTS on the marginal likelihood,
+    and function and variances are drawn from their conditional distributions. With any other
+    likelihood the whitened function moves by elliptical slices, and by NUTS with the parameters.
+
+    Parameters need proper priors. Those with none get a weak one about their starting value; see
+    `cavity.learning.mcmc.run.weak_priors`. The power given beside the method is not used.
+
+    Args:
+        draws: draws of each chain, after the warm-up.
+        warmup: iterations before them, in which step sizes are adapted.
+        chains: independent chains; convergence is judged by comparing them.
+        keep: draws kept for predictions, evenly spaced over all chains.
+        seed: of everything random.
+        acceptance: the mean acceptance that step sizes are adapted to; nearer to 1 where
+            divergences are reported.
+        temperatures: for `cavity.infer`, steps from the prior to the posterior for an estimate of
+            the log evidence by stepping stones, with its Monte Carlo error, which too few steps
+            understate: eight or more. None for no estimate.
+
+    References:
+        Murray, Adams and MacKay (2010), elliptical slice sampling; Hoffman and Gelman (2014),
+        NUTS; Jylanki (2013), S59 and S86; Xie et al. (2011), stepping stones.
+    """
+
+    draws: int = eqx.field(static=True, default=1000, kw_only=True)
+    warmup: int = eqx.field(static=True, default=500, kw_only=True)
+    chains: int = eqx.field(static=True, default=4, kw_only=True)
+    keep: int = eqx.field(static=True, default=200, kw_only=True)
+    seed: int = eqx.field(static=True, default=0, kw_only=True)
+    acceptance: float = eqx.field(static=True, default=0.8, kw_only=True)
+    temperatures: int | None = eqx.field(static=True, default=None, kw_only=True)
+
+    tolerance: ClassVar[float] = 1e-8
+    max_sweeps: ClassVar[int] = 1
+    step: ClassVar[float | None] = None
+    batch: ClassVar[int | None] = None
+    exact: ClassVar[bool] = True
+    sight: ClassVar[Sight] = Sight.POINT
+
+    def __check_init__(self) -> None:
+        least = {"draws": LEAST_DRAWS, "warmup": 0, "chains": 1, "keep": 1, "seed": 0}
+        if self.temperatures is not None:
+            least["temperatures"] = LEAST_TEMPERATURES
+        for name, lowest in least.items():
+            value = getattr(self, name)
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not whole or value < lowest:
+                raise ValueError(
+                    f"{name} must be a whole number of at least {lowest}, given {value!r}"
+                )
+        if self.seed > MOST_SEED:
+            raise ValueError(f"seed must be at most {MOST_SEED}, given {self.seed}")
+        number = isinstance(self.acceptance, float | np.floating)
+        if not number or not 0.5 <= self.acceptance < 1.0:
+            raise ValueError(f"acceptance must lie in [0.5, 1), given {self.acceptance!r}")
+        if self.keep > self.draws * self.chains:
+            raise ValueError(
+                f"keep must be at most all draws, {self.draws} x {self.chains}, given {self.keep}"
+            )
+
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractTerm:
+        self._no_sites()
+
+    def _no_sites(self) -> NoReturn:
+        raise ValueError(
+            "MCMC() draws from the posterior and has no sites, which this needs; use PowerEP() or "
+            "Laplace()"
+        )
+
+    def check(self, likelihood: AbstractLikelihood) -> None:
+        """Any likelihood will do."""

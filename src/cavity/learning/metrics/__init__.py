@@ -1,0 +1,1 @@
+"""Measures of predictions against outputs."""

@@ -1,0 +1,1 @@
+"""Searches for parameters: L-BFGS-B, Adam, restarts, and their checkpoints."""

@@ -1,0 +1,167 @@
+"""Adam on minibatches, for objectives that are sums over rows."""
+
+import functools
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.learning.data.arrays import Data
+from cavity.learning.data.batched import Stream
+from cavity.learning.optimisers.checkpoint import Search, leaves, refilled
+from cavity.learning.optimisers.lbfgs import (
+    INTERRUPTED,
+    Minimum,
+    Progress,
+    StartFailed,
+    patiently,
+)
+from cavity.numerics.types import Array
+
+# What counts as level, in nats per unit of a coordinate, for up to so many outputs.
+LEVEL, TOLERANT = 0.5, 500
+
+
+@runtime_checkable
+class Stochastic(Protocol):
+    """An objective whose value and slope can be had from some rows that stand for all."""
+
+    data: Data | Stream
+    bounds: np.ndarray
+
+    def step(self, x: np.ndarray, rows: Any) -> tuple[np.ndarray, float, np.ndarray]:
+        """The point that Adam is to move on from, the value there and its slope.
+
+        Args:
+            x: the point.
+            rows: what `data.minibatches` gives.
+        """
+        ...
+
+    def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """The value at the end, and its slope."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What steps left behind, as a tree that can be saved."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Puts back what steps left behind."""
+        ...
+
+
+class Adam:
+    """Adam with a learning rate that falls to zero along a cosine.
+
+    Args:
+        objective: what is minimised.
+        x: where to start.
+        steps: the number of steps.
+        rate: the learning rate at first.
+        batch: rows of a minibatch; None for all.
+        seed: of the minibatches.
+        callback: called after each step.
+        kept: where the state of the loop is kept; None for nowhere.
+    """
+
+    def __init__(
+        self,
+        objective: Stochastic,
+        x: np.ndarray,
+        steps: int,
+        rate: float,
+        batch: int | None,
+        seed: int,
+        callback: Callable[[Progress], None] | None,
+        kept: Search | None = None,
+    ):
+        self.objective, self.callback, self.kept = objective, callback, kept or Search()
+        self.x, self.history = x.copy(), []
+        self.steps, self.rate = steps, rate
+        n = int(objective.data.length)
+        random = np.random.default_rng(seed)
+        self.batches = iter(objective.data.minibatches(min(batch or n, n), random))
+        self.moments = _rule().init(jnp.asarray(x))
+        self.began = time.perf_counter()
+
+    def run(self) -> Minimum:
+        """Makes all steps; what was found so far if interrupted.
+
+        Raises:
+            StartFailed: where the objective is not finite.
+        """
+        state = self.kept.state()
+        if state is not None:
+            self._restore(state)
+        try:
+            while (done := len(self.history)) < self.steps:
+                self._step(next(self.batches))
+                self.kept.offer(self._state)
+                if self.callback is not None:
+                    seconds = time.perf_counter() - self.began
+                    best = self.history[-1]
+                    self.callback(Progress(done + 1, done + 1, best, seconds, self.steps))
+        except KeyboardInterrupt:
+            if not self.history:
+                raise
+            return patiently(lambda: self._minimum(INTERRUPTED, interrupted=True))
+        return patiently(self._minimum)
+
+    def _state(self) -> dict[str, Any]:
+        """What the next steps depend on beside the minibatches, as a tree that can be saved."""
+        return {
+            "x": self.x,
+            "history": np.asarray(self.history, np.float64),
+            "moments": leaves(self.moments),
+            "objective": self.objective.state(),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        """Puts back a state, and draws the minibatches before it again."""
+        self.x = state["x"]
+        self.history = list(map(float, state["history"]))
+        self.moments = refilled(self.moments, state["moments"])
+        self.objective.restore(state["objective"])
+        for _ in self.history:
+            next(self.batches)
+
+    def _step(self, rows: Any) -> None:
+        self.x, value, slope = self.objective.step(self.x, rows)
+        if not np.isfinite(value):
+            raise StartFailed
+        moves, self.moments = _adam(jnp.asarray(slope), self.moments)
+        rate = 0.5 * self.rate * (1.0 + np.cos(np.pi * len(self.history) / self.steps))
+        low, high = self.objective.bounds.T
+        self.x = np.clip(self.x - rate * np.asarray(moves, np.float64), low, high)
+        self.history.append(value)
+
+    def _minimum(self, message: str = "", *, interrupted: bool = False) -> Minimum:
+        """Where it ended, judged by value and slope of all rows."""
+        value, slope = self.objective(self.x)
+        steps = len(self.history)
+        low, high = self.objective.bounds.T
+        free = np.where(slope > 0.0, self.x > low, self.x < high)
+        steepest = float(np.max(np.abs(np.where(free, slope, 0.0)), initial=0.0))
+        level = steepest < LEVEL * max(1.0, self.objective.data.count / TOLERANT)
+        if not message:
+            said = "settled in" if level else "not settled after"
+            slopes = f"the steepest slope of all rows is {steepest:.2g} nats per unit"
+            message = f"{said} {steps} steps of Adam: {slopes}{'' if level else '; allow more'}"
+        done = (steps, steps + 1, tuple(self.history))
+        return Minimum(self.x, value, level and not interrupted, interrupted, message, *done)
+
+
+@functools.cache
+def _rule() -> Any:
+    import optax
+
+    return optax.scale_by_adam()
+
+
+@jax.jit
+def _adam(slope: Array, moments: Any) -> tuple[Array, Any]:
+    return _rule().update(slope, moments)

@@ -1,0 +1,209 @@
+"""Runs of the optimiser: stages of a schedule, restarts, raised jitter."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.approximations.methods import AbstractMethod, PowerEP, TiedPowerEP
+from cavity.learning.data.arrays import Data
+from cavity.learning.data.batched import Stream
+from cavity.learning.data.scales import coordinates_of, model_at
+from cavity.learning.data.validation import OutsideDomain, check_domains
+from cavity.learning.infer import NumericalError, culprit
+from cavity.learning.objectives.evidence import Objective
+from cavity.learning.objectives.interleaved import Interleaved
+from cavity.learning.objectives.tied import TiedObjective, search
+from cavity.learning.optimisers.adam import Adam
+from cavity.learning.optimisers.checkpoint import Search, Searches
+from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, StartFailed, minimise
+from cavity.models.base import AbstractModel
+from cavity.parameters import Positive, free_parts
+
+# The tolerance is meant for up to this many outputs.
+TOLERANT = 500
+# What sites are found to while learning, in deviations: the energy is stationary in them, so its
+# error is of the order of the square.
+LEARNING = 1e-5
+
+
+@dataclasses.dataclass
+class Run:
+    """Runs of the optimiser on one data set."""
+
+    data: Data | Stream
+    method: AbstractMethod
+    densities: Any
+    max_iterations: int
+    tolerance: float
+    callback: Callable[[Progress], None] | None
+    searches: Searches = dataclasses.field(default_factory=Searches)
+    found: Any = None  # sites, or beliefs of tied factors, where the last search ended
+
+    def all(
+        self,
+        model: AbstractModel,
+        stages: tuple[Any, ...],
+        jitter: float,
+        n_restarts: int,
+        seed: int,
+    ) -> tuple[AbstractModel, Minimum, float]:
+        """The best of the run from the model's parameters and of perturbed ones."""
+        random = np.random.default_rng(seed)
+        best: tuple[AbstractModel, Minimum, float] | None = None
+        evaluations, kept = 0, None
+        for restart in range(n_restarts + 1):
+            self.found = None
+            start = model if restart == 0 else _perturbed(model, stages[-1], random)
+            try:
+                found = self.staged(start, stages, jitter)
+            except StartFailed:
+                if restart == 0:
+                    raise NumericalError(culprit(model, self.data.head)) from None
+                continue
+            except (NumericalError, OutsideDomain):
+                if restart == 0:
+                    raise
+                continue
+            except KeyboardInterrupt:
+                if best is None:
+                    raise
+                best = (best[0], _interrupted(best[1]), best[2])
+                break
+            evaluations += found[1].evaluations
+            if best is None or found[1].objective < best[1].objective:
+                best, kept = found, self.found
+            if found[1].interrupted:
+                break
+        assert best is not None
+        self.found = kept
+        return best[0], dataclasses.replace(best[1], evaluations=evaluations), best[2]
+
+    def staged(
+        self, model: AbstractModel, stages: tuple[Any, ...], jitter: float
+    ) -> tuple[AbstractModel, Minimum, float]:
+        """One run through the stages of a schedule."""
+        minimum, evaluations = None, 0
+        for maps, verb in zip(stages, verbs(len(stages)), strict=True):
+            check_domains(model, maps, verb)
+            try:
+                model, minimum, jitter = self.once(model, maps, jitter)
+            except KeyboardInterrupt:
+                if minimum is None:
+                    raise
+                minimum = _interrupted(minimum)
+                break
+            evaluations += minimum.evaluations
+            if minimum.interrupted:
+                break
+        assert minimum is not None
+        return model, dataclasses.replace(minimum, evaluations=evaluations), jitter
+
+    def once(
+        self, model: AbstractModel, maps: Any, jitter: float
+    ) -> tuple[AbstractModel, Minimum, float]:
+        """One stage; run again from its best point where the jitter had to be raised."""
+        objective = self._objective(model, maps, jitter)
+        minimum = self._search(objective, objective.first)
+        for _ in range(3):
+            if minimum.interrupted or objective.jitter == jitter:
+                break
+            jitter, before = objective.jitter, minimum
+            if isinstance(objective, Objective):
+                objective.begin_again()  # the sites at hand are of the last point tried
+            minimum = self._search(objective, before.x)
+            changes: dict[str, Any] = {"evaluations": before.evaluations + minimum.evaluations}
+            stuck = not minimum.interrupted and minimum.iterations < self.max_iterations
+            if before.converged and stuck and not minimum.converged:
+                changes |= {"converged": True, "message": before.message}
+            minimum = dataclasses.replace(minimum, **changes)
+        if isinstance(objective, TiedObjective):
+            self.found = objective.beliefs(minimum.x)
+        else:
+            # another fixed point than that of the best value would be another posterior
+            moving = self._interleaves(objective)
+            self.found = objective.sites if moving else objective.best_sites
+        return objective.model(minimum.x), minimum, objective.jitter
+
+    def _objective(
+        self, model: AbstractModel, maps: Any, jitter: float
+    ) -> Objective | TiedObjective:
+        settings = {"maps": maps, "densities": self.densities, "jitter": jitter}
+        if isinstance(self.method, TiedPowerEP):
+            start = {"beliefs": self.found, **settings}
+            return TiedObjective(model, self.data, self.method, **start)
+        loose = max(self.method.tolerance, LEARNING)
+        method = dataclasses.replace(self.method, tolerance=loose)
+        return Objective(model, self.data, method=method, **settings)
+
+    def _interleaves(self, objective: Objective) -> bool:
+        """Whether sites and parameters are to move in turn: where there are sites."""
+        asked = isinstance(self.method, PowerEP) and self.method.interleaved is not None
+        return asked and objective.empty is not None and objective.size > 0
+
+    def _interleave(self, objective: Objective, x: np.ndarray, kept: Search) -> Minimum:
+        method = self.method
+        assert isinstance(method, PowerEP)
+        assert method.interleaved is not None
+        batch = None if objective.start.inducing is None else method.batch
+        steps = (method.interleaved, method.learning_rate, batch)
+        return Adam(Interleaved(objective), x, *steps, 0, self.callback, kept).run()
+
+    def _search(self, objective: Objective | TiedObjective, x: np.ndarray) -> Minimum:
+        """One search, unless it is known how it ended."""
+        kept = self.searches.next()
+        minimum = kept.ended(objective)
+        if minimum is None:
+            minimum = self._searched(objective, x, kept)
+            kept.end(minimum, objective)
+        return minimum
+
+    def _searched(
+        self, objective: Objective | TiedObjective, x: np.ndarray, kept: Search
+    ) -> Minimum:
+        limits: dict[str, Any] = {
+            "max_iterations": self.max_iterations,
+            "tolerance": self.tolerance * max(1.0, self.data.count / TOLERANT),
+            "callback": self.callback,
+        }
+        try:
+            if isinstance(objective, TiedObjective):
+                return search(objective, x, kept=kept, **limits)
+            if self._interleaves(objective):
+                return self._interleave(objective, x, kept)
+            with kept.answers(objective) as fn:
+                return minimise(fn, x, bounds=objective.bounds, **limits)
+        except StartFailed:
+            if not objective.finite_value:
+                raise
+            raise NumericalError(
+                "the objective is finite where learning starts, but its gradient is not; start "
+                "from other parameter values, and check the gradient of kernels of your own"
+            ) from None
+
+
+def verbs(count: int) -> list[str]:
+    """What parameters do in each stage of learning, for messages."""
+    if count == 1:
+        return ["starts at"]
+    early = (f"starts stage {i} of the schedule at" for i in range(1, count))
+    return [*early, "starts the last stage at"]
+
+
+def _interrupted(minimum: Minimum) -> Minimum:
+    """A finished run that stands for one that was interrupted before its first evaluation."""
+    changes: dict[str, Any] = {"converged": False, "interrupted": True, "message": INTERRUPTED}
+    return dataclasses.replace(minimum, **changes)
+
+
+def _perturbed(model: AbstractModel, maps: Any, random: np.random.Generator) -> AbstractModel:
+    """The model with every logarithm of a free positive parameter moved by a standard normal."""
+    real = np.asarray(coordinates_of(model, maps))
+    parts = free_parts(model, maps)
+    moves = [
+        random.standard_normal(np.size(value)) * isinstance(b, Positive) for value, b in parts
+    ]
+    moved = real + np.concatenate([*moves, np.zeros(0)])
+    return model_at(jnp.asarray(moved, real.dtype), model, maps)

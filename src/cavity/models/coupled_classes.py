@@ -1,0 +1,232 @@
+"""Several classes whose functions stay dependent in the posterior: their graph and posterior."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from cavity.inference.approximations.methods import AbstractMethod
+from cavity.inference.energy import Graph
+from cavity.inference.factors.site import Edge, SiteFactor
+from cavity.inference.graph.base import AbstractView, Projection
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
+from cavity.inference.variables.class_contrasts import Contrasts
+from cavity.inference.variables.coupled_classes import (
+    ClassValues,
+    ClassValuesBelief,
+    WhitenedClasses,
+    WhitenedClassesBelief,
+)
+from cavity.numerics.linalg import jittered
+from cavity.numerics.power_limits import Power
+from cavity.numerics.types import Array, Float, Scalar
+
+
+class ClassFunctions(eqx.Module):
+    """The functions of all classes at some inputs, before any data.
+
+    Attributes:
+        views: how rows see the inducing variables of each class, or one for all; none in a full
+            GP.
+        means: prior means of each class, or one for all.
+        classes: their number.
+    """
+
+    views: tuple[InducingView, ...]
+    means: tuple[OutputMean, ...]
+    classes: int = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, "N D"]) -> Projection:
+        """The projections of all classes: loadings (G, M, N), residual and offset (N, C)."""
+        shape = (x.shape[0], self.classes)
+        offset = jnp.concatenate([mean(x) for mean in self.means], axis=1)
+        offset = jnp.broadcast_to(offset, shape)
+        if not self.views:
+            return Projection(None, jnp.zeros(shape, x.dtype), offset)
+        y = jnp.zeros((x.shape[0], 1), x.dtype)
+        each = [view.project(Rows(x, y, y)) for view in self.views]
+        loadings = jnp.stack([p.loadings for p in each])  # type: ignore[type-var]
+        residual = jnp.stack([p.residual for p in each], axis=1)
+        return Projection(loadings, jnp.broadcast_to(residual, shape), offset)
+
+
+class ContrastView(AbstractView):
+    r"""Rows see the contrasts $f^j - f^y + u$ of their class with the others.
+
+    What inducing variables leave unexplained of the class seen is common to the contrasts of a
+    row. At power a, a share a of it joins u, so that at power 1 it is that of a model with
+    independent residuals of all functions, and at power 0 of the variational bound.
+    """
+
+    functions: ClassFunctions
+    power: Power
+
+    def project(self, rows: Rows) -> Projection:
+        own = self.functions(rows.x)
+        a = self.power if rows.power is None else rows.power
+        seen = rows.y
+        common = jnp.sum(seen * own.residual, axis=1)
+        left = jnp.asarray((1.0 - a) * common)[:, None]
+        contrasts = Contrasts(seen, 1.0 + a * common, own.offset, own.residual)
+        offset = own.offset - jnp.sum(seen * own.offset, axis=1, keepdims=True)
+        return Projection(own.loadings, own.residual + left, offset, contrasts)
+
+
+class ClassView(AbstractView):
+    """Rows see the functions of all classes, without residual."""
+
+    functions: ClassFunctions
+
+    def project(self, rows: Rows) -> Projection:
+        own = self.functions(rows.x)
+        residual = jnp.zeros((rows.x.shape[0], 1, 1), rows.x.dtype)
+        return Projection(own.loadings, residual, own.offset[:, :, None])
+
+
+def class_graph(
+    model: Any,
+    rows: Rows,
+    *,
+    power: Power,
+    method: AbstractMethod,
+    jitter: float | Scalar,
+    chunk: int,
+) -> Graph:
+    """A model of several classes laid out as one variable of all their functions.
+
+    Args:
+        model: a `GP` with a likelihood of classes.
+        rows: padded data, with labels as outputs.
+        power: the power of all rows.
+        method: the inference method.
+        jitter: share of the mean prior variance added to the diagonal of a covariance.
+        chunk: rows worked on at a time.
+    """
+    classes = model.likelihood.classes
+    functions = class_functions(model, jitter)
+    term = method.term(model.likelihood, exact=model.inducing is None)
+    if model.inducing is None:
+        prior = [
+            jittered(k.cross(rows.x, rows.x), jitter, k.diag(rows.x)) for k in _kernels(model)
+        ]
+        variable: Any = ClassValues(jnp.stack(prior), classes)
+        chunk = rows.x.shape[0]
+    else:
+        variable = WhitenedClasses(model.inducing.size, classes)
+    view: AbstractView = ClassView(functions)
+    if not term.classes:
+        view, rows = ContrastView(functions, power), _contrasted(rows, classes)
+    factor = SiteFactor((Edge(0, view),), rows, term, power, chunk, method.sight)
+    return Graph((variable,), (factor,))
+
+
+def _kernels(model: Any) -> tuple[Any, ...]:
+    return model.kernel if isinstance(model.kernel, tuple) else (model.kernel,)
+
+
+def class_functions(model: Any, jitter: float | Scalar) -> ClassFunctions:
+    """The functions of all classes before any data."""
+    means = model.mean if isinstance(model.mean, tuple) else (model.mean,)
+    outputs = tuple(OutputMean(mean, 1) for mean in means)
+    views: tuple[InducingView, ...] = ()
+    if model.inducing is not None:
+        views = tuple(
+            inducing_view(kernel, model.inducing, outputs[0], jitter) for kernel in _kernels(model)
+        )
+    return ClassFunctions(views, outputs, model.likelihood.classes)
+
+
+def _contrasted(rows: Rows, classes: int) -> Rows:
+    """Rows with one output per class: 1 for the one seen, which is absent, 0 for the others."""
+    seen = (rows.y == jnp.arange(classes)).astype(rows.y.dtype)
+    return Rows(rows.x, seen, rows.presence * (1.0 - seen), rows.side, rows.power)
+
+
+class FullClasses(eqx.Module):
+    """Posterior moments of the functions of all classes in a full GP."""
+
+    kernels: tuple[Any, ...]
+    functions: ClassFunctions
+    inputs: Float[Array, "N D"]
+    belief: ClassValuesBelief
+
+    @property
+    def size(self) -> int:
+        return self.inputs.shape[0]
+
+    def __call__(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n C"], Array]:
+        """Means (n, C) and covariances (n, C, C) of the classes at each row."""
+        offset = self.functions(X).offset
+        crosses = [k.cross(self.inputs, X) for k in self.kernels]
+        priors = [k.diag(X) for k in self.kernels]
+        means, own, half = [], [], []
+        for i in range(self.functions.classes):
+            cross, prior = crosses[min(i, len(crosses) - 1)], priors[min(i, len(priors) - 1)]
+            Bk = self.belief.blocks[i] @ cross
+            means.append(cross.T @ self.belief.weights[i])
+            own.append(jnp.maximum(prior - jnp.sum(cross * Bk, axis=0), 0.0))
+            half.append(self.belief.root @ Bk)
+        halves, owns = jnp.stack(half), jnp.stack(own, axis=1)
+        cov = jnp.einsum("kmn,lmn->nkl", halves, halves)
+        eye = jnp.eye(self.functions.classes, dtype=cov.dtype)
+        return jnp.stack(means, axis=1) + offset, cov + owns[:, :, None] * eye
+
+    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "C n C n"]:
+        """Covariances of the functions of all classes between rows."""
+        classes = self.functions.classes
+        halves, own = [], []
+        for i in range(classes):
+            kernel = self.kernels[min(i, len(self.kernels) - 1)]
+            cross = kernel.cross(self.inputs, X)
+            Bk = self.belief.blocks[i] @ cross
+            own.append(jittered(kernel.cross(X, X), 0.0, kernel.diag(X)) - cross.T @ Bk)
+            halves.append(self.belief.root @ Bk)
+        half = jnp.stack(halves)
+        cov = jnp.einsum("kmi,lmj->kilj", half, half)
+        index = jnp.arange(classes)
+        return cov.at[index, :, index, :].add(jnp.stack(own))
+
+
+class SparseClasses(eqx.Module):
+    """Posterior moments of the functions of all classes through their inducing variables."""
+
+    functions: ClassFunctions
+    belief: WhitenedClassesBelief
+
+    @property
+    def size(self) -> int:
+        return self.belief.mean.shape[1] * self.functions.classes
+
+    def __call__(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n C"], Array]:
+        """Means (n, C) and covariances (n, C, C) of the classes at each row."""
+        projection = self.functions(X)
+        mean, cov = self.belief.functions(projection)
+        eye = jnp.eye(self.functions.classes, dtype=cov.dtype)
+        return mean + projection.offset, cov + projection.residual[:, :, None] * eye
+
+    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "C n C n"]:
+        """Covariances of the functions of all classes between rows."""
+        classes, views = self.functions.classes, self.functions.views
+        loadings = self.functions(X).loadings
+        assert loadings is not None
+        A = jnp.broadcast_to(loadings, (classes, *loadings.shape[1:]))
+        cov = jnp.einsum("kmi,kmlp,lpj->kilj", A, self.belief.covariance, A)
+        left = [v.prior_covariance(X) - a.T @ a for v, a in zip(views, loadings, strict=True)]
+        rest = jnp.broadcast_to(jnp.stack(left), (classes, *left[0].shape))
+        index = jnp.arange(classes)
+        return cov.at[index, :, index, :].add(rest)
+
+
+def class_moments(model: Any, view: Any, belief: Any, rows: Rows) -> FullClasses | SparseClasses:
+    """The posterior moments of the functions of all classes.
+
+    Args:
+        model: the model.
+        view: how the data rows saw the functions.
+        belief: the posterior of the variable.
+        rows: the data.
+    """
+    if isinstance(belief, ClassValuesBelief):
+        return FullClasses(_kernels(model), view.functions, rows.x, belief)
+    return SparseClasses(view.functions, belief)

@@ -1,0 +1,178 @@
+"""The posterior process as an equal mixture over draws of parameters and functions."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+from jax.scipy.linalg import solve_triangular
+
+from cavity.likelihoods.base import AbstractPredictive
+from cavity.likelihoods.predictive.mixture import draws_predictive
+from cavity.models.base import AbstractModel
+from cavity.models.posterior import AbstractPosterior
+from cavity.numerics.jit import compiled
+from cavity.numerics.linalg import cholesky, jittered
+from cavity.numerics.types import Array, Float, PRNGKeyArray
+
+
+class DrawsPosterior(AbstractPosterior):
+    r"""Posterior of draws: each has parameters, and a function that is Gaussian given them.
+
+    Draw s has mean $m_s + \mathbf k_s^\top \mathbf w_s$ and variance $k_s - |\mathbf R_s \mathbf
+    k_s|^2$. Where noise is Gaussian given the draw, the function given it is the exact posterior;
+    otherwise it is what the values of the function at the data leave of the prior. Moments are
+    those of the mixture.
+
+    Attributes:
+        model: the model at the medians of its parameters.
+        draws: the models of all draws, with a first axis in every array.
+        inputs: those of the data.
+        weights: $\mathbf w_s$ of each latent function.
+        noise: noise variances of the rows, None where functions were drawn.
+        jitter: share of the mean prior variance on the diagonal of prior covariances.
+    """
+
+    model: AbstractModel
+    draws: AbstractModel
+    inputs: Float[Array, "N D"]
+    weights: Float[Array, "S L N"]
+    noise: Float[Array, "S N"] | None
+    jitter: Float[Array, ""]
+    n_inputs: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    side: tuple[str, ...] = eqx.field(static=True, default=())
+
+    @property
+    def size(self) -> int:
+        return self.inputs.shape[0]
+
+    @property
+    def count(self) -> int:
+        """The number of draws."""
+        return self.weights.shape[0]
+
+    def latent(self, i: int) -> "DrawsPosterior":
+        """The posterior of one of several latent functions."""
+        return DrawsPosterior(
+            model=self.model.latents[i],
+            draws=self.draws.latents[i],
+            inputs=self.inputs,
+            weights=self.weights[:, i : i + 1],
+            noise=self.noise,
+            jitter=self.jitter,
+            n_inputs=self.n_inputs,
+            outputs=1,
+            single=True,
+            side=self.side,
+        )
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
+        mean, var = self.each(X)
+        average = jnp.mean(mean, axis=1)
+        return average, jnp.mean(var, axis=1) + jnp.var(mean, axis=1)
+
+    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
+        average, _ = self.moments(X)
+
+        def one(total: Array, draw: Any) -> tuple[Array, None]:
+            mean, cov = self._one(draw, X, whole=True)
+            away = mean - average.T
+            return total + cov + away[:, :, None] * away[:, None, :], None
+
+        zero = jnp.zeros((average.shape[1], len(X), len(X)), average.dtype)
+        return jax.lax.scan(one, zero, self._stack)[0] / self.count
+
+    def each(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n S L"], Float[Array, "n S L"]]:
+        """Means and variances of the latent functions in every draw."""
+        found = jax.lax.map(lambda draw: self._one(draw, X, whole=False), self._stack)
+        return jax.tree.map(lambda a: jnp.moveaxis(a, 2, 0), found)
+
+    @property
+    def _stack(self) -> tuple[Any, Any, Any]:
+        return self.draws, self.weights, self.noise
+
+    def _one(self, draw: Any, X: Array, *, whole: bool) -> tuple[Array, Array]:
+        """Means (L, n) of a draw, and variances (L, n) or covariances (L, n, n)."""
+        model, weights, noise = draw
+        alike = not isinstance(model.kernel, tuple)
+        means, spreads = [], []
+        for i, (part, w) in enumerate(zip(model.latents, weights, strict=False)):
+            if i == 0 or not alike:
+                cross = part.kernel.cross(self.inputs, X)
+                half = self._root(part.kernel, noise, cross)
+                if whole:
+                    prior = jittered(part.kernel.cross(X, X), 0.0, part.kernel.diag(X))
+                    spread = prior - half.T @ half
+                else:
+                    spread = jnp.maximum(part.kernel.diag(X) - jnp.sum(half**2, axis=0), 0.0)
+            means.append(cross.T @ w + jnp.reshape(part.mean(X), -1))
+            spreads.append(spread)
+        return jnp.stack(means), jnp.stack(spreads)
+
+    def _root(self, kernel: Any, noise: Array | None, cross: Array) -> Array:
+        """R k: what the data take off the variance is its square."""
+        K = jittered(kernel.cross(self.inputs, self.inputs), self.jitter, kernel.diag(self.inputs))
+        if noise is None:
+            return solve_triangular(cholesky(K), cross, lower=True)
+        s = 1.0 / jnp.sqrt(noise)
+        root = cholesky(jnp.eye(len(K), dtype=K.dtype) + s[:, None] * K * s)
+        return solve_triangular(root, s[:, None] * cross, lower=True)
+
+    def chosen(self, n: int, key: PRNGKeyArray) -> Array:
+        """The draws that the samples of `sample` with this key belong to, (n,)."""
+        even = jnp.arange(n) % self.count if n >= self.count else None
+        pick, _ = jax.random.split(key)
+        if even is None:
+            return jax.random.choice(pick, self.count, (n,), replace=False)
+        return jax.random.permutation(pick, even)
+
+    def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
+        return _samples_about_mean(self, X, self.chosen(shape[0], key), key)
+
+    def _predicted(self, X: Any, side: Any) -> AbstractPredictive:
+        mean, var = self._in_chunks(_each, self._inputs(X))
+        several = self.model.likelihood.latents > 1
+        if not several and not self.single:
+            side = {name: values[:, None] for name, values in side.items()}
+        elif not several:
+            mean, var = mean[..., 0], var[..., 0]
+        else:
+            mean, var = jnp.moveaxis(mean, 2, 0), jnp.moveaxis(var, 2, 0)
+        axis = 2 if several else 1
+        mean, var = (jnp.moveaxis(jnp.asarray(a), axis, 0) for a in (mean, var))
+        combine: Callable = draws_predictive if isinstance(mean, Tracer) else _compiled
+        return combine(self.draws.likelihood, mean, var, side)
+
+
+@compiled
+def _each(posterior: DrawsPosterior, X: Array) -> tuple[Array, Array]:
+    return posterior.each(X)
+
+
+@compiled
+def _compiled(likelihoods: Any, mean: Array, var: Array, side: Any) -> AbstractPredictive:
+    return draws_predictive(likelihoods, mean, var, side)
+
+
+@compiled
+def _samples_about_mean(
+    posterior: DrawsPosterior, X: Array, index: Array, key: PRNGKeyArray
+) -> Float[Array, "n rows P"]:
+    average, _ = posterior.moments(X)
+    _, noisy = jax.random.split(key)
+
+    def one(inputs: tuple[Array, Array]) -> Array:
+        place, own = inputs
+        draw = jax.tree.map(lambda a: a[place], posterior._stack)
+        mean, cov = posterior._one(draw, X, whole=True)
+        # an eigendecomposition, because covariances of near points are singular to rounding
+        values, vectors = jnp.linalg.eigh(cov)
+        root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
+        noise = jax.random.normal(own, mean.shape, mean.dtype)
+        return (mean + jnp.einsum("lij,lj->li", root, noise)).T - average
+
+    return jax.lax.map(one, (index, jax.random.split(noisy, index.size)))

@@ -1,0 +1,168 @@
+"""Prior densities of parameters, for maximum a posteriori learning.
+
+Densities are of the real value, with no Jacobian of the optimiser's scale.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+
+from cavity.numerics.types import Array, Scalar
+from cavity.parameters.trees import Model, describe, entries
+
+# One number for all entries of a parameter, or nested tuples of its shape with one for each.
+Numbers = float | tuple[Any, ...]
+
+
+def _shown(value: Numbers) -> str:
+    """A number, or how far several reach."""
+    each = np.ravel(np.asarray(value, float))
+    few = ", ".join(f"{x:g}" for x in each[:4])
+    return few if each.size == 1 else f"[{few}{', ...' if each.size > 4 else ''}]"
+
+
+def _check_positive(**values: Numbers) -> None:
+    for name, value in values.items():
+        if not np.all(np.asarray(value, float) > 0):
+            raise ValueError(f"{name} of a prior must be positive, given {value}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Flat:
+    """No preference: a log density of zero everywhere."""
+
+    def log_prob(self, value: Array) -> Array:
+        return jnp.zeros_like(value)
+
+    def __str__(self) -> str:
+        return "flat"
+
+
+@dataclasses.dataclass(frozen=True)
+class Normal:
+    """Normal density with a mean and a standard deviation.
+
+    Both are one number, or tuples with one for each entry of the parameter.
+    """
+
+    mean: Numbers = 0.0
+    std: Numbers = 1.0
+
+    def __post_init__(self) -> None:
+        _check_positive(std=self.std)
+
+    def log_prob(self, value: Array) -> Array:
+        # log N(x; μ, s²)
+        z = (value - np.asarray(self.mean)) / np.asarray(self.std)
+        return -0.5 * z**2 - np.log(self.std) - 0.5 * np.log(2 * np.pi)
+
+    def __str__(self) -> str:
+        return f"normal({_shown(self.mean)}, {_shown(self.std)})"
+
+
+@dataclasses.dataclass(frozen=True)
+class LogNormal:
+    """Density of exp(z), z normal: `median` is exp of the mean of z, `std` is that of z.
+
+    Both are one number, or tuples with one for each entry of the parameter.
+    """
+
+    median: Numbers = 1.0
+    std: Numbers = 1.0
+
+    def __post_init__(self) -> None:
+        _check_positive(median=self.median, std=self.std)
+
+    def log_prob(self, value: Array) -> Array:
+        z = (jnp.log(value) - np.log(self.median)) / np.asarray(self.std)
+        return -0.5 * z**2 - jnp.log(value) - np.log(self.std) - 0.5 * np.log(2 * np.pi)
+
+    def __str__(self) -> str:
+        return f"lognormal({_shown(self.median)}, {_shown(self.std)})"
+
+
+@dataclasses.dataclass(frozen=True)
+class HalfNormal:
+    """Density of |z|, z normal with mean zero and the given scale."""
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_positive(scale=self.scale)
+
+    def log_prob(self, value: Array) -> Array:
+        inside = -0.5 * (value / self.scale) ** 2 - np.log(self.scale) + 0.5 * np.log(2 / np.pi)
+        return jnp.where(value >= 0, inside, -jnp.inf)
+
+    def __str__(self) -> str:
+        return f"halfnormal({self.scale:g})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Gamma:
+    """Gamma density with a shape and a rate (mean shape / rate)."""
+
+    shape: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        _check_positive(shape=self.shape, rate=self.rate)
+
+    def log_prob(self, value: Array) -> Array:
+        # log xᵃ⁻¹ e^(-bx) bᵃ / Γ(a)
+        constant = self.shape * np.log(self.rate) - gammaln(self.shape)
+        return (self.shape - 1) * jnp.log(value) - self.rate * value + constant
+
+    def __str__(self) -> str:
+        return f"gamma({self.shape:g}, {self.rate:g})"
+
+
+@dataclasses.dataclass(frozen=True)
+class InverseGamma:
+    """Density of 1/z, z gamma with the given shape and rate `scale`."""
+
+    shape: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        _check_positive(shape=self.shape, scale=self.scale)
+
+    def log_prob(self, value: Array) -> Array:
+        constant = self.shape * np.log(self.scale) - gammaln(self.shape)
+        return -(self.shape + 1) * jnp.log(value) - self.scale / value + constant
+
+    def __str__(self) -> str:
+        return f"inversegamma({self.shape:g}, {self.scale:g})"
+
+
+Prior = Flat | Normal | LogNormal | HalfNormal | Gamma | InverseGamma
+
+
+def flat(model: Model) -> Model:
+    """The shadow tree of priors: the model's structure, `Flat()` for each float array.
+
+    Edit it with `equinox.tree_at` and hand it to `cavity.fit`.
+    """
+    return describe(model, lambda field, value: Flat())
+
+
+def log_prior(model: Any, prior_tree: Any) -> Scalar:
+    """The sum of the log prior densities of the model's parameters, in nats.
+
+    Args:
+        model: the model.
+        prior_tree: what `flat(model)` gives, possibly edited.
+
+    Raises:
+        ValueError: if the tree has another structure than the model.
+        TypeError: naming an entry that is no prior.
+    """
+    wanted = "of a tree of priors must be a prior of cavity.priors, such as LogNormal(1.0, 0.5)"
+    total = jnp.zeros(())
+    for _, value, prior in entries(model, prior_tree, Prior, wanted):
+        if isinstance(prior, Prior) and not isinstance(prior, Flat):
+            total = total + jnp.sum(prior.log_prob(value))
+    return total

@@ -1,0 +1,39 @@
+"""The table that printing a model shows."""
+
+from typing import Any
+
+import numpy as np
+from jax.core import Tracer
+
+from cavity.numerics.tree import named
+from cavity.parameters import bijections
+from cavity.parameters.priors import flat
+
+
+def table(model: Any, bijection_tree: Any = None, prior_tree: Any = None) -> str:
+    """A plain-text table of a model's parameters: name, value, domain and prior.
+
+    Args:
+        model: the model.
+        bijection_tree: what `bijections(model)` gives, possibly edited; None for the default.
+        prior_tree: what `priors.flat(model)` gives, possibly edited; None for flat priors.
+    """
+    maps = named(bijections(model) if bijection_tree is None else bijection_tree)
+    densities = named(flat(model) if prior_tree is None else prior_tree)
+    rows = [("parameter", "value", "domain", "prior")]
+    for name, value in named(model).items():
+        rows.append((name, _show(value), str(maps[name]), str(densities[name])))
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)) for r in rows]
+    lines.insert(1, "  ".join("-" * w for w in widths))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, Tracer):
+        return f"traced {value.shape}"
+    array = np.asarray(value)
+    if array.size > 8:
+        shape = " x ".join(map(str, array.shape))
+        return f"[{shape}] from {array.min():.4g} to {array.max():.4g}"
+    return np.array2string(array, precision=4, separator=", ", suppress_small=False)

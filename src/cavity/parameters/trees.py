@@ -1,0 +1,369 @@
+"""Domains, bijections and priors of parameters.
+
+A module's leaves are the real values a person would print. What an optimiser moves is a flat
+vector of unconstrained numbers; `bijections(model)` is the shadow tree that links the two: the
+model's own structure with one bijection per float leaf. Edit it with `equinox.tree_at` to
+freeze a parameter (`FIXED`) or to bound it (`Positive(lower, upper)`). `priors.flat(model)` is a
+second shadow tree, of log densities of the real value (no Jacobian).
+"""
+
+import contextlib
+import dataclasses
+import reprlib
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.numerics.text import counted
+from cavity.numerics.tree import dotted, is_entry
+from cavity.numerics.types import Array, Float
+
+Model = TypeVar("Model")
+
+
+@dataclasses.dataclass(frozen=True)
+class Real:
+    """The whole line: the optimiser moves the value itself."""
+
+    free: ClassVar[bool] = True
+
+    def to_real(self, value: Array) -> Array:
+        return value
+
+    def from_real(self, real: Array) -> Array:
+        return real
+
+    def __str__(self) -> str:
+        return "real"
+
+
+@dataclasses.dataclass(frozen=True)
+class Positive:
+    """Positive values, moved on the logarithmic scale, optionally kept within bounds."""
+
+    lower: float = 0.0
+    upper: float = np.inf
+
+    free: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.lower < self.upper:
+            raise ValueError(
+                f"bounds of a positive parameter must satisfy 0 <= lower < upper, "
+                f"given ({self.lower}, {self.upper})"
+            )
+
+    def to_real(self, value: Array) -> Array:
+        if self.lower == 0.0 and self.upper == np.inf:
+            return jnp.log(value)
+        if self.upper == np.inf:
+            return jnp.log(value - self.lower)
+        return _logit((value - self.lower) / (self.upper - self.lower))
+
+    def from_real(self, real: Array) -> Array:
+        if self.lower == 0.0 and self.upper == np.inf:
+            return jnp.exp(real)
+        if self.upper == np.inf:
+            return self.lower + jnp.exp(real)
+        return self.lower + (self.upper - self.lower) * jax.nn.sigmoid(real)
+
+    def __str__(self) -> str:
+        if self.lower == 0.0 and self.upper == np.inf:
+            return "positive"
+        return f"({self.lower:g}, {self.upper:g})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """Values strictly between two finite bounds, moved on the logit scale."""
+
+    lower: float
+    upper: float
+
+    free: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not -np.inf < self.lower < self.upper < np.inf:
+            raise ValueError(
+                f"an interval needs finite lower < upper, given ({self.lower}, {self.upper})"
+            )
+
+    def to_real(self, value: Array) -> Array:
+        return _logit((value - self.lower) / (self.upper - self.lower))
+
+    def from_real(self, real: Array) -> Array:
+        return self.lower + (self.upper - self.lower) * jax.nn.sigmoid(real)
+
+    def __str__(self) -> str:
+        return f"({self.lower:g}, {self.upper:g})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixed:
+    """Not moved at all."""
+
+    free: ClassVar[bool] = False
+
+    def to_real(self, value: Array) -> Array:
+        return value
+
+    def from_real(self, real: Array) -> Array:
+        return real
+
+    def __str__(self) -> str:
+        return "fixed"
+
+
+FIXED = Fixed()
+Bijection = Real | Positive | Interval | Fixed
+
+
+def _logit(p: Array) -> Array:
+    return jnp.log(p) - jnp.log1p(-p)
+
+
+# ------------------------------------------------------------------------------- fields
+
+
+def _array(value: Any) -> Any:
+    """Numbers and sequences as numpy float64; JAX arrays and placeholders as they are.
+
+    A JAX array made here would be float32 unless 64-bit mode were on at this very moment.
+    """
+    if isinstance(value, int | float | list | tuple | np.generic | np.ndarray):
+        with contextlib.suppress(TypeError, ValueError):
+            return np.array(value, dtype=np.float64)
+    elif not isinstance(value, str | None):
+        return value
+    raise TypeError(f"parameters are numbers or arrays of numbers, given {reprlib.repr(value)}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Units:
+    """Powers of the units of the inputs and of the output in which a parameter is measured.
+
+    A lengthscale is `Units(input=1)`, a variance of the function `Units(output=2)`. `location`
+    marks a place in input space, which moves with the origin as well.
+    """
+
+    input: int = 0
+    output: int = 0
+    location: bool = False
+
+
+def real(**units: Any) -> Any:
+    """Declares an array field that may take any value."""
+    return _field(Real(), units)
+
+
+def positive(lower: float = 0.0, upper: float = np.inf, **units: Any) -> Any:
+    """Declares an array field of positive values.
+
+    Args:
+        lower: smallest value, 0 for none.
+        upper: largest value.
+        **units: the fields of `Units` in which the values are measured.
+    """
+    return _field(Positive(lower, upper), units)
+
+
+def interval(lower: float, upper: float, **units: Any) -> Any:
+    """Declares an array field of values between two bounds."""
+    return _field(Interval(lower, upper), units)
+
+
+def fixed(**units: Any) -> Any:
+    """Declares an array field that is not learned unless its bijection is replaced."""
+    return _field(FIXED, units)
+
+
+def _field(domain: Bijection, units: dict[str, Any]) -> Any:
+    metadata = {"domain": domain, "units": Units(**units)}
+    return eqx.field(converter=_array, metadata=metadata)
+
+
+# -------------------------------------------------------------------------- shadow trees
+
+
+def describe(model: Model, leaf: Callable[[dataclasses.Field | None, Array], Any]) -> Model:
+    """A tree of the model's structure with `leaf(field, value)` in place of each float array.
+
+    `field` is the dataclass field that declares the array, None for an undeclared one.
+    """
+    return _shadow(model, None, leaf)
+
+
+def _shadow(node: Any, field: dataclasses.Field | None, leaf: Callable) -> Any:
+    if isinstance(node, eqx.Module):
+        children = [f for f in dataclasses.fields(node) if not f.metadata.get("static", False)]
+        names = [f.name for f in children]
+        values = [_shadow(getattr(node, f.name), f, leaf) for f in children]
+        kept = [i for i, n in enumerate(names) if getattr(node, n) is not None]
+        if not kept:
+            return node
+        return eqx.tree_at(
+            lambda m: [getattr(m, names[i]) for i in kept],
+            node,
+            [values[i] for i in kept],
+            is_leaf=lambda x: x is None,
+        )
+    if isinstance(node, tuple | list):
+        return type(node)(_shadow(child, field, leaf) for child in node)
+    return leaf(field, node) if _is_float(node) else node
+
+
+def _is_float(node: Any) -> bool:
+    return isinstance(node, float) or eqx.is_inexact_array(node)
+
+
+def bijections(model: Model) -> Model:
+    """The shadow tree of bijections: the model's structure, one bijection per float array.
+
+    Edit it with `equinox.tree_at` and hand it to `cavity.fit`:
+
+        b = bijections(model)
+        b = eqx.tree_at(lambda m: m.likelihood.variance, b, FIXED)
+    """
+    return describe(model, lambda field, _: _metadata(field).get("domain", Real()))
+
+
+def units(model: Model) -> Model:
+    """The shadow tree of `Units`, one per float array.
+
+    Below a field marked `dimensionless`, as the second factor of a product of kernels is, the
+    units of the output do not count.
+    """
+    tree = describe(model, lambda field, _: _metadata(field).get("units", Units()))
+    return _without_output(tree, dimensionless=False)
+
+
+def _without_output(node: Any, *, dimensionless: bool) -> Any:
+    if isinstance(node, Units):
+        return dataclasses.replace(node, output=0) if dimensionless else node
+    if isinstance(node, tuple | list):
+        return type(node)(_without_output(n, dimensionless=dimensionless) for n in node)
+    if not isinstance(node, eqx.Module):
+        return node
+    for field in dataclasses.fields(node):
+        if field.metadata.get("static", False):
+            continue
+        inside = dimensionless or field.metadata.get("dimensionless", False)
+        child = getattr(node, field.name)
+        if inside and isinstance(child, Units | eqx.Module | tuple | list):
+            new = _without_output(child, dimensionless=True)
+        elif isinstance(child, eqx.Module):
+            new = _without_output(child, dimensionless=False)
+        else:
+            continue
+        node = eqx.tree_at(lambda m, name=field.name: getattr(m, name), node, new)
+    return node
+
+
+def _metadata(field: dataclasses.Field | None) -> Any:
+    return {} if field is None else field.metadata
+
+
+def entries(
+    model: Any,
+    shadow: Any,
+    kinds: Any = Bijection,
+    wanted: str = "of a tree of bijections must be a Real, Positive, Interval or FIXED (the "
+    "classes, not the declarations of fields)",
+) -> list[tuple[str, Any, Any]]:
+    """Dotted name, value and shadow entry of each leaf of a model, in order.
+
+    Args:
+        model: the model.
+        shadow: a shadow tree of it, possibly edited.
+        kinds: what the entries of float arrays may be.
+        wanted: the same in words.
+
+    Raises:
+        ValueError: if the trees differ in structure.
+        TypeError: naming an entry of another kind.
+    """
+    values, _ = jax.tree_util.tree_flatten_with_path(model)
+    shadows = jax.tree.leaves(shadow, is_leaf=is_entry)
+    if len(values) != len(shadows):
+        raise ValueError(
+            "a tree of bijections or priors must have the structure of the model: the model has "
+            f"{counted(len(values), 'array')}, the tree "
+            f"{counted(len(shadows), 'entry', 'entries')}"
+        )
+    found = []
+    for (path, value), entry in zip(values, shadows, strict=True):
+        name = dotted(path)
+        if _is_float(value) and not isinstance(entry, kinds):
+            given = repr(entry) if len(repr(entry)) < 60 else type(entry).__name__
+            raise TypeError(f"the entry {name} {wanted}, given {given}")
+        found.append((name, value, entry))
+    return found
+
+
+def to_real(model: Any, bijection_tree: Any) -> Float[Array, " parameters"]:
+    """The unconstrained vector of the model's free parameters.
+
+    Args:
+        model: the model.
+        bijection_tree: what `bijections(model)` gives, possibly edited.
+    """
+    parts = [jnp.ravel(b.to_real(jnp.asarray(v))) for v, b in free_parts(model, bijection_tree)]
+    return jnp.concatenate(parts) if parts else jnp.zeros((0,))
+
+
+def from_real(vector: Float[Array, " parameters"], model: Model, bijection_tree: Any) -> Model:
+    """The model with its free parameters set from an unconstrained vector.
+
+    Inverse of `to_real`; fixed parameters keep the values they have in `model`.
+    """
+    new, start = [], 0
+    for _, value, b in entries(model, bijection_tree):
+        if isinstance(b, Bijection) and b.free:
+            size = int(np.size(value))
+            part = vector[start : start + size].reshape(np.shape(value))
+            new.append(b.from_real(part))
+            start += size
+        else:
+            new.append(value)
+    return jax.tree.unflatten(jax.tree.structure(model), new)
+
+
+def log_jacobian(
+    vector: Float[Array, " parameters"], model: Any, bijection_tree: Any
+) -> Float[Array, ""]:
+    """The log determinant of the derivative of `from_real` at an unconstrained vector.
+
+    It turns the density of parameters into that of the vector.
+
+    Args:
+        vector: unconstrained parameters.
+        model: the model.
+        bijection_tree: what `bijections(model)` gives, possibly edited.
+    """
+    total, start = jnp.zeros((), vector.dtype), 0
+    for value, b in free_parts(model, bijection_tree):
+        part = vector[start : start + int(np.size(value))]
+        start += part.size
+        # bijections act entry by entry
+        _, slope = jax.jvp(b.from_real, (part,), (jnp.ones_like(part),))
+        total = total + jnp.sum(jnp.log(jnp.abs(slope)))
+    return total
+
+
+def free_parts(model: Any, bijection_tree: Any, *shadows: Any) -> list[tuple[Any, ...]]:
+    """The free arrays in the order of `to_real`, each with its bijection and shadow entries.
+
+    Args:
+        model: the model.
+        bijection_tree: what `bijections(model)` gives, possibly edited.
+        *shadows: further shadow trees, whose entries are not modules.
+    """
+    columns = [jax.tree.leaves(tree, is_leaf=is_entry) for tree in shadows]
+    rows = zip(entries(model, bijection_tree), *columns, strict=True)
+    return [
+        (value, b, *more) for (_, value, b), *more in rows if isinstance(b, Bijection) and b.free
+    ]

@@ -1,0 +1,1 @@
+"""Models, checkpoints and their files on disk."""

@@ -1,0 +1,328 @@
+"""Fitted models on disk: one safetensors file, verified to the last byte.
+
+Arrays are stored by dotted name; everything else is JSON. The file's metadata holds `format`,
+`description` and `sha256`, the digest of the description and of all arrays (name, dtype, shape
+and bytes) in name order. The description is a JSON object: under "module" the model's structure,
+under "about" what the caller said of it.
+
+Loading executes nothing from the file: a class is looked up by name among the public ones, and
+its fields are set without calling any of its code.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import importlib
+import inspect
+import json
+import math
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from cavity.persistence.atomic_file import reason, whole_file, why_not_writable
+from cavity.persistence.errors import StorageError
+
+FORMAT = "cavity/1"
+
+Classes = Mapping[str, type]
+
+_PUBLIC = ("kernels", "means", "inducing", "likelihoods", "models")
+
+# what posteriors are made of: name in files -> where it lives
+_PARTS = {
+    "models.InducingView": "cavity.inference.graph.views",
+    "models.OutputMean": "cavity.inference.graph.views",
+    "inference.WhitenedBelief": "cavity.inference.variables.inducing",
+    "inference.WhitenedClassesBelief": "cavity.inference.variables.coupled_classes",
+    "inference.ClassValuesBelief": "cavity.inference.variables.coupled_classes",
+    "models.ClassFunctions": "cavity.models.coupled_classes",
+    "models.FullClasses": "cavity.models.coupled_classes",
+    "models.SparseClasses": "cavity.models.coupled_classes",
+}
+
+
+@functools.cache
+def known_classes() -> Classes:
+    """The classes a model file may name, such as `kernels.RBF`: the concrete public ones."""
+    found: dict[str, type] = {}
+    for floor in _PUBLIC:
+        module = importlib.import_module(f"cavity.{floor}")
+        for name, value in vars(module).items():
+            if not isinstance(value, type) or inspect.isabstract(value):
+                continue
+            ours = f"{value.__module__}.".startswith(f"{module.__name__}.")
+            if ours and dataclasses.is_dataclass(value):
+                found[f"{floor}.{name}"] = value
+    for name, home in _PARTS.items():
+        found[name] = getattr(importlib.import_module(home), name.split(".")[1])
+    return found
+
+
+def _with_known(classes: Classes | None) -> Classes:
+    return {**known_classes(), **(classes or {})}
+
+
+# ------------------------------------------------------------------------------- writing
+
+
+def save(
+    path: str | Path,
+    module: Any,
+    description: Mapping[str, Any],
+    *,
+    classes: Classes | None = None,
+) -> None:
+    """Writes a model, whole or not at all.
+
+    Floats are stored in float64 and come back as numpy arrays. Non-finite numbers of the
+    description become null.
+
+    Args:
+        path: the file; what it held before is replaced.
+        module: a tree of public classes, tuples, lists, dictionaries, arrays, numbers, strings
+            and None.
+        description: what to remember beside the model, as JSON values.
+        classes: further classes by name, for models with parts of one's own; `load` needs the
+            same.
+
+    Raises:
+        StorageError: for parts that a file cannot hold (kind "model") and for files that cannot
+            be written (kind "io").
+    """
+    from safetensors.numpy import save as to_bytes
+
+    check_output(path)
+    path = Path(path)
+    arrays: dict[str, np.ndarray] = {}
+    names = {cls: name for name, cls in _with_known(classes).items()}
+    structure = _describe(module, "model", names, arrays)
+    about = json.dumps({"module": structure, "about": _plain(description)}, allow_nan=False)
+    metadata = {"format": FORMAT, "description": about, "sha256": _digest(about, arrays)}
+    data = to_bytes(arrays, metadata)
+    try:
+        with whole_file(path) as file:
+            file.write(data)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {reason(error)}", kind="io") from None
+
+
+def check_output(path: str | Path) -> None:
+    """Complains, before long work, if a model could not be written under a name."""
+    trouble = why_not_writable(Path(path))
+    if trouble:
+        raise StorageError(trouble, kind="io")
+
+
+def _digest(description: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of the description and of the arrays in name order.
+
+    Each part follows a line of JSON that says what it is and how long.
+    """
+    digest = hashlib.sha256(json.dumps(["description", len(description)]).encode() + b"\n")
+    digest.update(description.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode() + b"\n")
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _describe(
+    node: Any, name: str, names: Mapping[type, str], arrays: dict[str, np.ndarray]
+) -> Any:
+    """The JSON form of one node of a model; its arrays are put under dotted names."""
+
+    def inside(value: Any, part: Any) -> Any:
+        return _describe(value, f"{name}.{part}", names, arrays)
+
+    match node:
+        case None | bool() | int() | str():
+            return node
+        case np.generic() | np.ndarray() | jax.Array():
+            arrays[name] = _stored(node, name)
+            return {"array": name}
+        case float():
+            return node if math.isfinite(node) else {"float": str(node)}
+        case tuple() | list() if type(node) in (tuple, list):
+            return {type(node).__name__: [inside(value, i) for i, value in enumerate(node)]}
+        case dict() if all(isinstance(key, str) for key in node):
+            return {"dict": {key: inside(value, key) for key, value in node.items()}}
+    if type(node) in names:
+        fields = [f.name for f in dataclasses.fields(node)]
+        values = {field: inside(getattr(node, field), field) for field in fields}
+        return {"class": names[type(node)], "fields": values}
+    own = type(node).__name__
+    raise StorageError(
+        f"{name} is a {own}, which a model file cannot hold: models are built of this package's "
+        "public classes, arrays, numbers, strings, tuples and None; for a class of your own, pass "
+        f'classes={{"{own}": {own}}} to save and load'
+    )
+
+
+def _stored(array: Any, name: str) -> np.ndarray:
+    """An array as it is kept: floats in float64, in C order, bytes in little-endian order."""
+    values = np.asarray(array)
+    if np.issubdtype(values.dtype, np.floating):
+        return np.ascontiguousarray(values, dtype="<f8").reshape(values.shape)
+    if values.dtype.kind in "iub":
+        little = values.dtype.newbyteorder("<")
+        return np.ascontiguousarray(values, dtype=little).reshape(values.shape)
+    raise StorageError(
+        f"{name} is an array of type {values.dtype}; a model file holds real numbers, integers "
+        "and truth values"
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A description as JSON values: tuples and arrays as lists, non-finite numbers as null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return _plain(np.asarray(value).tolist())
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value) if isinstance(value, Path) else value
+
+
+# ------------------------------------------------------------------------------- reading
+
+
+def load(path: str | Path, *, classes: Classes | None = None) -> tuple[Any, dict[str, Any]]:
+    """The model and its description from a file that `save` wrote.
+
+    Args:
+        path: the file.
+        classes: further classes by name, as given to `save`.
+
+    Returns:
+        The module, with numpy leaves, and the description.
+
+    Raises:
+        StorageError: of kind "io" if the file cannot be read; of kind "model" if it is not such
+            a file, is damaged in any way, or needs a class that is not there.
+    """
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except IsADirectoryError:
+        raise StorageError(f"{path} is a folder; give a model file", kind="io") from None
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {reason(error)}", kind="io") from None
+    metadata = _metadata(path, data)
+    description, arrays = metadata["description"], _arrays(path, data)
+    if metadata["sha256"] != _digest(description, arrays):
+        raise StorageError(_damaged(path, "its contents do not match its checksum"))
+    unused = set(arrays)
+    try:
+        content = json.loads(description)
+        module = _build(content["module"], _with_known(classes), arrays, unused)
+        about = dict(content["about"])
+    except (json.JSONDecodeError, KeyError, TypeError, RecursionError):
+        raise StorageError(_damaged(path, "its description cannot be read")) from None
+    if unused:
+        raise StorageError(_damaged(path, f"it has arrays of no use: {sorted(unused)[:5]}"))
+    return module, about
+
+
+def _damaged(path: Path, what: str) -> str:
+    return f"{path} is damaged or not a model file: {what}; save the model again or use a copy"
+
+
+def _metadata(path: Path, data: bytes) -> dict[str, str]:
+    """The three entries of the file's metadata, their presence and the format checked."""
+    length = struct.unpack("<Q", data[:8])[0] if len(data) >= 8 else 0
+    header = data[8 : 8 + length]
+    if length < 2 or len(header) < length:
+        raise StorageError(_damaged(path, "it is cut short, or no safetensors file"))
+    # the library pads with spaces; other blanks would pass its parser unseen
+    if header.rstrip(b" ")[-1:] != b"}":
+        raise StorageError(_damaged(path, "its header does not end where it should"))
+    try:
+        metadata = json.loads(header.decode("utf-8"))["__metadata__"]
+        found = {key: metadata[key] for key in ("format", "description", "sha256")}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise StorageError(_damaged(path, "its header cannot be read")) from None
+    if not all(isinstance(value, str) for value in found.values()):
+        raise StorageError(_damaged(path, "its header cannot be read"))
+    if found["format"] != FORMAT:
+        raise StorageError(
+            f"{path} has format '{found['format']}', this version reads '{FORMAT}'; use the "
+            "version of cavity that wrote it, or a newer one"
+        )
+    return found
+
+
+def _arrays(path: Path, data: bytes) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as from_bytes
+
+    try:
+        return {name: array.copy() for name, array in from_bytes(data).items()}
+    except (SafetensorError, ValueError, KeyError, TypeError, OverflowError) as error:
+        raise StorageError(_damaged(path, str(error))) from None
+
+
+def _build(node: Any, classes: Classes, arrays: Mapping[str, np.ndarray], unused: set) -> Any:
+    """Inverse of `_describe`; names of arrays that were met leave `unused`."""
+
+    def inside(value: Any) -> Any:
+        return _build(value, classes, arrays, unused)
+
+    match node:
+        case None | bool() | int() | float() | str():
+            return node
+        case {"array": str(name), **rest} if name in arrays and not rest:
+            unused.discard(name)
+            return arrays[name]
+        case {"float": "inf" | "-inf" | "nan" as value}:
+            return float(value)
+        case {"tuple": list(values)}:
+            return tuple(inside(value) for value in values)
+        case {"list": list(values)}:
+            return [inside(value) for value in values]
+        case {"dict": dict(items)}:
+            return {key: inside(value) for key, value in items.items()}
+        case {"class": str(name), "fields": dict(fields), **rest} if not rest:
+            return _instance(name, {k: inside(v) for k, v in fields.items()}, classes)
+    raise StorageError(f"the model file describes its parts in an unknown way: {str(node)[:80]}")
+
+
+def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
+    """An object of a known class with the given fields; absent ones take their defaults."""
+    if name not in classes:
+        raise StorageError(
+            f"the model file needs the class '{name}', which this version of cavity does not "
+            f"have; use a newer version, or pass classes={{'{name}': ...}} if it is your own"
+        )
+    cls = classes[name]
+    declared = {f.name: f for f in dataclasses.fields(cls)}
+    if "known_noise" in fields and "side" in declared:  # its name before other side data
+        fields["side"] = ("noise_variance",) if fields.pop("known_noise") else ()
+    strange = sorted(set(fields) - set(declared))
+    if strange:
+        raise StorageError(
+            f"the model file sets {', '.join(strange)} of {name}, which this version of cavity "
+            "does not know; use the version that wrote it, or a newer one"
+        )
+    for field in declared.values():
+        if field.name not in fields:
+            fields[field.name] = _default(field, name)
+    instance = object.__new__(cls)
+    for key, value in fields.items():
+        object.__setattr__(instance, key, value)
+    return instance
+
+
+def _default(field: dataclasses.Field, name: str) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    raise StorageError(f"the model file does not say {field.name} of {name}, which has no default")

@@ -1,0 +1,67 @@
+"""The columns of a table in short."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cavity.report.slices import blocks
+from cavity.tables.schema import Column, Encoded, Schema
+
+
+class ColumnRow(NamedTuple):
+    """A column of the table in the summary of the data."""
+
+    name: str
+    role: str
+    kind: str
+    low: float | None
+    mean: float | None
+    high: float | None
+    note: str = ""
+
+
+def column_rows(schema: Schema, table: Encoded) -> list[ColumnRow]:
+    """The summary of every column that a model reads.
+
+    Args:
+        schema: which columns these are.
+        table: the table as numbers.
+    """
+    X, y = table.X, table.y
+    where = blocks(schema)
+    rows = [
+        _summary(column, "input", X[:, block])
+        for column, block in zip(schema.inputs, where, strict=True)
+    ]
+    if y is not None:
+        targets = enumerate(schema.targets)
+        rows += [_summary(column, "target", y[:, i : i + 1]) for i, column in targets]
+    sides = {"noise_variance": schema.noise_column, "exposure": schema.exposure_column}
+    for side, values in table.side.items():
+        column = Column(str(sides[side]), "numeric")
+        rows.append(_summary(column, side.replace("_", " "), values[:, None]))
+    return rows
+
+
+def _summary(column: Column, role: str, values: np.ndarray) -> ColumnRow:
+    """One column of the table, from its columns in X or y."""
+    if column.kind == "categorical" and role == "input":
+        share = values.mean(axis=0)
+        top = np.argsort(-share, kind="stable")[:4]
+        listed = ", ".join(f"{column.categories[i]} {100 * share[i]:.0f} %" for i in top)
+        count = len(column.categories)
+        note = f"{count} categories: {listed}" + (", …" if count > len(top) else "")
+        return ColumnRow(column.name, role, column.kind, None, None, None, note)
+    x = values[:, 0]
+    if role == "target" and column.categories:
+        listed = (
+            f"{name} {100 * np.mean(x == i):.0f} %" for i, name in enumerate(column.categories)
+        )
+        note = f"{len(column.categories)} classes: {', '.join(listed)}"
+        return ColumnRow(column.name, role, column.kind, None, None, None, note)
+    if column.kind == "boolean":
+        note = f"true in {100 * x.mean():.0f} %"
+        return ColumnRow(column.name, role, column.kind, None, None, None, note)
+    note = "constant" if len(x) > 1 and np.all(x == x[0]) else ""
+    low, mean, high = float(x.min()), float(x.mean()), float(x.max())
+    return ColumnRow(column.name, role, column.kind, low, mean, high, note)

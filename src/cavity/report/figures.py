@@ -1,0 +1,379 @@
+"""The pictures of a report, each with a caption that says how to read it."""
+
+import base64
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cavity.learning.metrics.regression import coverage
+from cavity.likelihoods.predictive.numerical import Tabulated
+from cavity.numerics.text import counted
+from cavity.report import plots
+from cavity.report.parameters import Relevance
+from cavity.report.slices import Slice
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+else:
+    Figure = Any
+
+BANDS = (0.025, 0.25, 0.75, 0.975)
+MOST_DATA = 1_000  # points of a fit
+MOST_TICKS = 250  # of a rug
+SMALLEST = 1e-12  # probability that still has a normal deviate
+COUNTED = (
+    " Intervals of counts hold at least their share, so the curve may lie above the line; the "
+    "probability below a count includes half of its own."
+)
+_LEVELS = np.append(np.linspace(0.05, 0.95, 19), 0.99)
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A picture of a page.
+
+    Attributes:
+        name: what `cavity report --json` lists.
+        title: its heading.
+        alt: what it shows, in words.
+        caption: how to read it.
+        svg: the file.
+    """
+
+    name: str
+    title: str
+    alt: str
+    caption: str
+    svg: str
+
+    @property
+    def source(self) -> str:
+        """The file as an address that holds its own contents."""
+        data = base64.b64encode(self.svg.encode()).decode()
+        return f"data:image/svg+xml;base64,{data}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """What the line and the bands of a picture are, in words."""
+
+    alt: str
+    what: str = "The predictive mean"
+    bands: str = "50 % and 95 % of new values, noise included"
+    data: str = ""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Outcome:
+    """One target of a table and what a model says of it.
+
+    Attributes:
+        observed: targets, (N,).
+        mean: predictive means, (N,).
+        std: predictive deviations, noise included, (N,).
+        quantiles: at the probabilities `BANDS`, (N, 4).
+        rows: the numbers of the rows in the table, counted from 1, (N,).
+        table: the predictive distributions where they are not normal, else None.
+    """
+
+    observed: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    quantiles: np.ndarray
+    rows: np.ndarray
+    table: Tabulated | None = None
+
+    @functools.cached_property
+    def below(self) -> np.ndarray:
+        """Predicted probability of a value below the observed one, (N,).
+
+        Of a count with half of its own.
+        """
+        from scipy.special import ndtr
+
+        if self.table is None:
+            return ndtr(self.residuals)
+        found = self.table.cdf(self.observed)
+        if self.table.discrete:
+            found = 0.5 * (found + self.table.cdf(self.observed - 1.0))
+        return found
+
+    @functools.cached_property
+    def residuals(self) -> np.ndarray:
+        """Standardised residuals, (N,); 0 where a prediction claims to be certain.
+
+        Where predictions are not normal, the normal deviates of the same probability.
+        """
+        from scipy.special import ndtri
+
+        if self.table is not None:
+            return ndtri(np.clip(self.below, SMALLEST, 1.0 - SMALLEST))
+        difference = self.observed - self.mean
+        return np.divide(difference, self.std, out=np.zeros_like(difference), where=self.std > 0)
+
+    def coverage(self, level: float) -> float:
+        """The share of rows in their central intervals."""
+        if self.table is not None:
+            return float(np.mean(self.table.within(self.observed, level)))
+        return coverage(self.observed, self.mean, self.std, level)
+
+
+def thinned(count: int, most: int) -> np.ndarray:
+    """Positions of at most `most` of `count` rows, chosen evenly at random, in order."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
+
+
+# ------------------------------------------------------------------------ quality of predictions
+
+
+def calibration(outcome: Outcome) -> Picture:
+    """Coverage of central intervals, and the histogram of the probability transform."""
+    from scipy.stats import binom
+
+    count = len(outcome.observed)
+    observed = np.array([outcome.coverage(level) for level in _LEVELS])
+    lower, upper = (binom.ppf(p, count, _LEVELS) / count for p in (0.025, 0.975))
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2)
+        plots.draw_calibration(left, _LEVELS, observed, lower, upper)
+        plots.draw_pit(right, outcome.below)
+
+    inside = {level: outcome.coverage(level) for level in (0.5, 0.9)}
+    discrete = outcome.table is not None and outcome.table.discrete
+    return Picture(
+        "calibration",
+        "Calibration",
+        f"Two charts of calibration over {count} rows: {100 * inside[0.5]:.0f} % of the rows lie "
+        f"inside their 50 % interval, {100 * inside[0.9]:.0f} % inside their 90 % interval.",
+        "Left: the share of rows that fall inside their central predictive interval, against the "
+        "share that should. On the dashed line the stated uncertainty is right; below it the "
+        "model is too confident, above it too cautious. The grey band is where a perfectly "
+        f"calibrated model would lie with {count} rows, 95 times in 100. Right: the predicted "
+        "probability of a value below the observed one, over all rows; flat is ideal, a hump "
+        "means too cautious, a valley too confident, a slope means predictions too low or high."
+        + (COUNTED if discrete else ""),
+        plots.picture(draw, height=4.0),
+    )
+
+
+def predictions(outcome: Outcome) -> Picture:
+    """Predicted against observed."""
+    count = len(outcome.observed)
+    ends = outcome.quantiles[:, 0], outcome.quantiles[:, 3]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        plots.draw_predictions(axes, outcome.observed, outcome.mean, *ends)
+
+    if count <= plots.MOST_BARS:
+        how = "Each point is a row, each bar its 95 % interval."
+    elif count <= plots.MOST_POINTS:
+        how = "Each point is a row."
+    else:
+        how = f"The brighter, the more of the {count:,} rows are in one place, on a log scale."
+    return Picture(
+        "predicted_against_observed",
+        "Predicted against observed",
+        f"Predicted means against observed values of {counted(count, 'row')}"
+        + (f"; their correlation is {_correlation(outcome):.2f}." if count > 2 else "."),
+        f"{how} On the dashed line a prediction is exact. A cloud flatter than the line means "
+        "that large and small values are drawn towards the middle, as they should be where the "
+        "inputs say little.",
+        plots.picture(draw, width=6.0, height=4.2),
+    )
+
+
+def _correlation(outcome: Outcome) -> float:
+    both = np.stack([outcome.observed, outcome.mean])
+    if np.any(np.ptp(both, axis=1) == 0.0):
+        return 0.0
+    return float(np.corrcoef(both)[0, 1])
+
+
+def residuals(outcome: Outcome) -> Picture:
+    """Standardised residuals against predictions, and their histogram."""
+    values = outcome.residuals
+    count, beyond = len(values), 100 * float(np.mean(np.abs(values) > 1.96))
+
+    def draw(figure: Figure) -> None:
+        left, right = figure.subplots(1, 2, width_ratios=(2, 1))
+        plots.draw_residuals(left, outcome.mean, values)
+        plots.draw_residual_histogram(right, values)
+
+    largest = int(np.argmax(np.abs(values)))
+    what = "Observed minus predicted, divided by the predictive deviation. Left:"
+    if outcome.table is not None:
+        what = (
+            "Each observed value as the standard normal deviate that has the same predicted "
+            "probability below it. Left:"
+        )
+    return Picture(
+        "residuals",
+        "Standardised residuals",
+        f"Standardised residuals of {count} rows against predictions, and their histogram; "
+        f"{beyond:.1f} % are beyond 1.96.",
+        f"{what} a shapeless cloud "
+        "around zero is ideal; a bend shows a trend that the model misses, a funnel noise that "
+        f"is not the same everywhere. {beyond:.1f} % of the rows are outside the grey dashed "
+        "lines, 5 % should be. Right: against the standard normal density (line); heavier tails "
+        "are outliers, counted in the outermost bars beyond 5. The largest residual is "
+        f"{values[largest]:.3g}, in row {outcome.rows[largest]} of the table.",
+        plots.picture(draw, height=3.6),
+    )
+
+
+# ---------------------------------------------------------------------------------- inputs
+
+
+def relevance(found: Sequence[Relevance], features: Sequence[str]) -> Picture:
+    """The relevance of the inputs, a panel for each part of the kernel."""
+    shown = list(found)[:4]
+    longest = min(max(len(r.values) for r in shown), plots.MOST_NAMES)
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(1, len(shown), squeeze=False)[0]
+        names = plots.labels(features, max(48 // len(shown), 16))
+        for axes, part in zip(panels, shown, strict=True):
+            plots.draw_relevance(axes, [names[i] for i in part.columns], part.values)
+            axes.set(xlabel=part.measure, title=part.part if len(shown) > 1 else "")
+
+    first = shown[0]
+    top = [features[first.columns[i]] for i in map(int, np.argsort(-first.values)[:3])]
+    measures = {
+        "spread / lengthscale": "The standard deviation of a column on this table, divided by "
+        "its lengthscale: the function changes little within one lengthscale, so a short bar "
+        "means a column that hardly matters or acts nearly linearly.",
+        "slope deviation × spread": "The prior deviation of a column's slope times the column's "
+        "standard deviation on this table: a short bar means a column that hardly matters.",
+    }
+    kinds = list(dict.fromkeys(part.measure for part in shown))
+    texts = [measures[kind] for kind in kinds]
+    if max(len(r.values) for r in shown) > plots.MOST_NAMES:
+        texts.append(f"The {plots.MOST_NAMES} longest bars are shown.")
+    if len(shown) > 1:
+        texts.append("Each panel is a part of the kernel, with a scale of its own.")
+    if len(found) > len(shown):
+        texts.append(f"The first {len(shown)} of {len(found)} parts are shown.")
+    return Picture(
+        "relevance",
+        "Relevance of the inputs",
+        f"Bars of the relevance of inputs; the largest: {', '.join(top)}.",
+        " ".join(texts),
+        plots.picture(draw, height=1.1 + 0.24 * longest),
+    )
+
+
+def along_inputs(
+    chosen: Sequence[tuple[Slice, np.ndarray, np.ndarray]],
+    target: str,
+    columns: Sequence[str],
+    shown: Shown,
+) -> Picture:
+    """Predictions along one input each, the others at typical values.
+
+    Args:
+        chosen: slices with predictive means (n,) and quantiles (n, 4) at `BANDS`.
+        target: what is predicted.
+        columns: the names of all columns that there were to choose from.
+        shown: what the line and the bands are.
+    """
+    width = 2 if len(chosen) == 4 else min(len(chosen), 3)
+    height = -(-len(chosen) // width)
+    names = dict(zip(columns, plots.labels(columns, 30), strict=True))
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(height, width, sharey=True, squeeze=False).ravel()
+        for axes, (cut, mean, quantiles) in zip(grid, chosen, strict=False):
+            _draw_slice(axes, cut, mean, quantiles, names[cut.column.name])
+        for axes in grid[len(chosen) :]:
+            axes.remove()
+        for axes in grid[: len(chosen) : width]:
+            axes.set_ylabel(plots.label(target, 24))
+
+    rows = max(len(cut.data) for cut, _, _ in chosen)
+    thin = f" ({MOST_TICKS} of {rows:,} rows, chosen at random)" if rows > MOST_TICKS else ""
+    listed = ", ".join(cut.column.name for cut, _, _ in chosen)
+    swing = max(float(np.ptp(mean)) for _, mean, _ in chosen)
+    reach = max(float(np.ptp(quantiles[0])) for _, _, quantiles in chosen)
+    order = "The columns that move the prediction most come first"
+    are = "is shown" if len(chosen) == 1 else "are shown"
+    order += f"; {len(chosen)} of {len(columns)} {are}." if len(chosen) < len(columns) else "."
+    if swing < 1e-3 * reach:
+        order = "No column moves the prediction noticeably."
+    return Picture(
+        "slices",
+        "Along one input at a time",
+        f"{shown.alt} along each of: {listed}.",
+        f"{shown.what} (line) with the intervals that hold {shown.bands}, as one column changes "
+        "and the others stay at their median or most "
+        f"frequent value. Ticks at the bottom are the data{thin}. All panels share one vertical "
+        "scale. " + order,
+        plots.picture(draw, width=max(8.4 * width / 3, 4.0), height=0.4 + 2.3 * height),
+    )
+
+
+def _draw_slice(axes: Any, cut: Slice, mean: np.ndarray, quantiles: np.ndarray, name: str) -> None:
+    if cut.levels:
+        plots.draw_levels(axes, cut.levels, mean, quantiles, name)
+        return
+    plots.draw_bands(axes, cut.places, mean, quantiles, name)
+    plots.draw_rug(axes, cut.data[thinned(len(cut.data), MOST_TICKS)])
+
+
+def fit(
+    cut: Slice,
+    mean: np.ndarray,
+    quantiles: np.ndarray,
+    observed: np.ndarray | None,
+    inducing: np.ndarray | None,
+    target: str,
+    shown: Shown,
+) -> Picture:
+    """The whole fit of one target to a single numeric input.
+
+    Args:
+        cut: places along the input.
+        mean: predictive means, (n,).
+        quantiles: at `BANDS`, (n, 4).
+        observed: targets of the table, (N,), or None.
+        inducing: inducing points, (M,), or None.
+        target: what is predicted.
+        shown: what the line and the bands are.
+    """
+    x, places = cut.data, cut.places
+    rows = thinned(len(x), MOST_DATA)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        plots.draw_bands(axes, places, mean, quantiles, plots.label(cut.column.name))
+        if observed is None:
+            plots.draw_rug(axes, x[rows])
+        else:
+            plots.draw_data(axes, x[rows], observed[rows])
+        if inducing is not None:
+            plots.draw_inducing(axes, inducing)
+        axes.set_ylabel(plots.label(target))
+        figure.legend(loc="outside upper center", ncols=5)
+
+    texts = [f"{shown.what} with the bands that hold {shown.bands}, and the data of this table."]
+    texts += [shown.data] if shown.data else []
+    if len(rows) < len(x):
+        texts.append(f"{len(rows):,} of {len(x):,} rows are drawn, chosen at random.")
+    if inducing is not None:
+        marks = f"Triangles at the top mark the {len(inducing)} inducing points"
+        if len(inducing) == 1:
+            marks = "The triangle at the top marks the inducing point"
+        texts.append(f"{marks}, through which the model sees the data.")
+    return Picture(
+        "fit",
+        "The fit",
+        f"{target} against {cut.column.name}: data, {shown.what.lower()} and bands.",
+        " ".join(texts),
+        plots.picture(draw, height=4.4),
+    )

@@ -1,0 +1,172 @@
+"""What the rows of a table say of each other, at the parameters that a fit learned."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from cavity.estimators.reinference import infer_again, left_out_densities
+from cavity.estimators.settings import build_method
+from cavity.inference.approximations.methods import AbstractMethod, TiedPowerEP
+from cavity.learning.infer import NumericalError
+from cavity.likelihoods.gaussian import Gaussian
+from cavity.numerics.text import counted
+from cavity.report.outliers import heavy_tailed
+from cavity.tables.schema import Encoded
+from cavity.tables.table_model import Fitted
+
+# Rows of a table up to which a report infers anew: in closed form, and by sweeps for each latent
+# function, of which classes and outputs have one each.
+MOST_FULL, MOST_SPARSE = 2_000, 20_000
+MOST_SWEPT_FULL, MOST_SWEPT_SPARSE = 1_000, 5_000
+LOWEST = 5
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SingleRows:
+    """What inference on a table says of its rows one by one.
+
+    Attributes:
+        densities: log density of each target given the other rows, (N, P).
+        precisions: of the sites, as shares of the median of their target, (N, P); None where
+            nobody asks for them, or where that median is not positive.
+        caution: what a reader must know of how they came about; mostly nothing.
+    """
+
+    densities: np.ndarray
+    precisions: np.ndarray | None
+    caution: str = ""
+
+
+def single_rows(fitted: Fitted, table: Encoded) -> SingleRows | str:
+    """The rows of a table given each other, or in a sentence why they are not shown.
+
+    Args:
+        fitted: the model.
+        table: rows with their targets.
+    """
+    assert table.y is not None
+    method = build_method(fitted.record["method"])
+    trouble = _why_not(fitted, method, len(table.X))
+    if trouble:
+        return f"There are no leave-one-out densities: {trouble}."
+    scale = fitted.output_scale
+    settings = {"power": fitted.record["power"], "jitter": fitted.record["jitter"]}
+    data = (table.X, table.y, table.side)
+    try:
+        result = infer_again(fitted.posterior, scale, *data, method=method, **settings)
+        densities = left_out_densities(result, scale)
+        precisions = None
+        if heavy_tailed(fitted.posterior.model.likelihood):
+            with jax.enable_x64(True):
+                precisions = relative(result.site_precisions().reshape(densities.shape))
+    except NumericalError as error:
+        return f"There are no leave-one-out densities: inference on this table failed, {error}."
+    caution = "" if result.converged else f"Inference did not converge: {result.message}."
+    return SingleRows(densities, precisions, caution)
+
+
+def relative(precisions: np.ndarray) -> np.ndarray | None:
+    """Precisions (N, P) over the median of their column; None unless these are positive."""
+    middle = np.nanmedian(precisions, axis=0)
+    return precisions / middle if np.all(middle > 0.0) else None
+
+
+def _why_not(fitted: Fitted, method: AbstractMethod, rows: int) -> str:
+    if "mcmc" in fitted.record:
+        return "the posterior was drawn from, and draws have no sites to leave out"
+    if rows < 2:
+        return "they need a table of at least two rows"
+    model = fitted.posterior.model
+    full, each = model.inducing is None, 1
+    most = MOST_FULL if full else MOST_SPARSE
+    if isinstance(method, TiedPowerEP) or not isinstance(model.likelihood, Gaussian):
+        most = MOST_SWEPT_FULL if full else MOST_SWEPT_SPARSE
+        each = model.likelihood.latents * len(fitted.targets)
+    of = "a full Gaussian process" if full else "a model with inducing points"
+    if rows * each <= most:
+        return ""
+    several = f" with {each} functions" if each > 1 else ""
+    return (
+        f"they take inference on this table, which is done for up to {most // each:,} rows of "
+        f"{of}{several}, and there are {rows:,}"
+    )
+
+
+class LeftOutRow(NamedTuple):
+    """A row that the others did not expect.
+
+    Attributes:
+        row: its number in the table, from 1 on.
+        observed: the target, of classes its name.
+        density: its log density given the others.
+        predicted: its log density under the prediction that the report shows.
+    """
+
+    row: int
+    observed: float | str
+    density: float
+    predicted: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LeftOutRows:
+    """Means over the rows, the least expected rows first, and what to say of them.
+
+    Attributes:
+        mean: of the log densities given the other rows.
+        predicted: of those under the predictions.
+        rows: those with the lowest densities.
+        noun: what the logarithms are of.
+        text: what a reader must know.
+    """
+
+    mean: float
+    predicted: float
+    rows: list[LeftOutRow]
+    noun: str
+    text: str
+
+
+def left_out_rows(
+    densities: np.ndarray,
+    predicted: np.ndarray,
+    observed: Sequence[Any],
+    rows: Any,
+    *,
+    noun: str = "density",
+    caution: str = "",
+) -> LeftOutRows:
+    """What is shown of one target.
+
+    Args:
+        densities: log densities given the others, (N,), NaN where there is none.
+        predicted: log densities under the predictions, (N,).
+        observed: targets, (N,).
+        rows: numbers of the rows in the table, (N,).
+        noun: what the logarithms are of.
+        caution: more to say.
+    """
+    known = ~np.isnan(densities)
+    text = (
+        f"The {noun} of each row given all other rows of this table, with the parameters as "
+        "learned: the row is taken out of the posterior, and nothing is learned again."
+    )
+    undefined = int(np.sum(~known))
+    if undefined:
+        text += (
+            f" {counted(undefined, 'row')} of {len(known):,} left no proper posterior behind; "
+            "neither mean counts them."
+        )
+    text += f" {caution}" if caution else ""
+    order = np.argsort(np.where(known, densities, np.inf), kind="stable")
+    shown = [int(i) for i in order[:LOWEST] if known[i]]
+    found = [
+        LeftOutRow(int(rows[i]), observed[i], float(densities[i]), float(predicted[i]))
+        for i in shown
+    ]
+    pair = (densities[known], predicted[known])
+    mean, other = (float(np.mean(values)) if len(values) else np.nan for values in pair)
+    return LeftOutRows(mean, other, found, noun, text)

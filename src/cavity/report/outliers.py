@@ -1,0 +1,144 @@
+"""The rows of a table that a robust model takes for outliers, from the model and the table."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity.likelihoods.heavy_tailed import Laplace, StudentT
+from cavity.likelihoods.predictive.numerical import Tabulated
+from cavity.numerics.text import counted
+
+MOST_ROWS = 12
+# Two-sided tail probabilities below this are worth a row of the page.
+STRANGE = 0.01
+# Sites with a smaller share of the median precision have next to no say.
+LITTLE = 0.1
+
+
+class OutlierRow(NamedTuple):
+    """A row that the model finds strange.
+
+    Attributes:
+        row: its number in the table, from 1 on.
+        observed: the target.
+        predicted: its predictive mean.
+        low: lower end of the central 95 % interval.
+        high: upper end of it.
+        tail: the probability of a value at least as far out, to either side.
+        weight: how strongly such a row pulls the function, next to one that fits perfectly; None
+            where the likelihood never lets go.
+        precision: that of its site over the median of all rows; None where inference was not
+            done on the table.
+    """
+
+    row: int
+    observed: float
+    predicted: float
+    low: float
+    high: float
+    tail: float
+    weight: float | None
+    precision: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Outliers:
+    """The strangest rows first, and what to say of them."""
+
+    rows: list[OutlierRow]
+    text: str
+
+
+def heavy_tailed(likelihood: Any) -> bool:
+    """Whether a likelihood bears outliers."""
+    return isinstance(likelihood, StudentT | Laplace)
+
+
+def outliers(
+    likelihood: Any,
+    scale: float,
+    observed: np.ndarray,
+    mean: np.ndarray,
+    table: Tabulated,
+    rows: Any,
+    *,
+    precisions: np.ndarray | None = None,
+) -> Outliers | None:
+    """What a robust likelihood makes of each row; None for any other likelihood.
+
+    Shown are rows that the predictions did not expect, and rows whose sites have little say. A
+    Student-t density is no longer log-concave where a row is further from the function than the
+    square root of the degrees of freedom times its scale; there the site of a row has a negative
+    precision.
+
+    Args:
+        likelihood: of the outputs divided by `scale`.
+        scale: divisor of the output.
+        observed: targets, (N,).
+        mean: predictive means, (N,).
+        table: predictive distributions.
+        rows: numbers of the rows in the table, (N,).
+        precisions: of the sites of inference on these rows, over their median, (N,).
+    """
+    if not heavy_tailed(likelihood):
+        return None
+    below = table.cdf(observed)
+    tail = 2.0 * np.minimum(below, 1.0 - below)
+    low, high = table.quantiles(np.array([0.025, 0.975])).T
+    weight = None
+    count = len(observed)
+    if isinstance(likelihood, StudentT):
+        df = float(likelihood.df)
+        z = (observed - mean) / (scale * float(likelihood.scale))
+        weight = df / (df + z**2)
+        left = int(np.sum(z**2 > df))
+        text = (
+            f"{left} of {counted(count, 'row')} lie further from the predicted mean than √df "
+            "scales, where the likelihood lets go: the further out such a row is, the less it "
+            "pulls the function. "
+        )
+    else:
+        text = (
+            "Under Laplace noise no row pulls the function harder than any other, however far out "
+            "it is. "
+        )
+    strange = tail < STRANGE
+    if precisions is not None:
+        strange |= precisions < LITTLE
+    order = np.argsort(tail, kind="stable")
+    shown = [int(i) for i in order if strange[i]][:MOST_ROWS]
+    found = [
+        OutlierRow(
+            row=int(rows[i]),
+            observed=float(observed[i]),
+            predicted=float(mean[i]),
+            low=float(low[i]),
+            high=float(high[i]),
+            tail=float(tail[i]),
+            weight=None if weight is None else float(weight[i]),
+            precision=None if precisions is None else float(precisions[i]),
+        )
+        for i in shown
+    ]
+    text += _tally(tail, precisions, shown=len(found), strange=int(np.sum(strange)))
+    return Outliers(found, text)
+
+
+def _tally(tail: np.ndarray, precisions: np.ndarray | None, *, shown: int, strange: int) -> str:
+    """How many rows are strange, and how many chance brings about."""
+    count, beyond = len(tail), int(np.sum(tail < STRANGE))
+    expected = f"with {counted(count, 'row')} chance alone brings about {STRANGE * count:.2g}"
+    text = f"{_have(beyond)} a tail probability below {STRANGE:g}; {expected}."
+    if precisions is not None:
+        little = int(np.sum(precisions < LITTLE))
+        text += f" {_have(little)} a site precision below {LITTLE:g} of the median."
+    if not shown:
+        text += " So there is no row to show."
+    elif shown < strange:
+        text += f" The {shown} strangest are shown."
+    return text
+
+
+def _have(rows: int) -> str:
+    return f"{counted(rows, 'row')} {'has' if rows == 1 else 'have'}"

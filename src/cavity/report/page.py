@@ -1,0 +1,400 @@
+"""A fitted model and what it makes of a table, on one HTML page that needs nothing else."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cavity.estimators.predictions import predict_chances
+from cavity.inducing.base import Points
+from cavity.learning.metrics.regression import average_metrics
+from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.predictive.numerical import Tabulated
+from cavity.persistence.atomic_file import reason, whole_file, why_not_writable
+from cavity.persistence.errors import DataError
+from cavity.report import class_figures, figures
+from cavity.report.class_figures import ClassOutcome
+from cavity.report.columns import column_rows
+from cavity.report.figures import BANDS, Outcome, Picture, Shown
+from cavity.report.leave_one_out import LeftOutRows, SingleRows, left_out_rows, single_rows
+from cavity.report.metric_descriptions import METRICS
+from cavity.report.outliers import Outliers, heavy_tailed, outliers
+from cavity.report.parameters import class_of, parameter_rows, relevances
+from cavity.report.slices import Slice, slices
+from cavity.tables.schema import Encoded
+from cavity.tables.table_model import Fitted
+
+MOST_SLICES = 8
+FEW_ROWS = 10  # below, histograms and coverage say nothing
+
+
+class Section(NamedTuple):
+    """What the page says of one target."""
+
+    target: str
+    metrics: dict[str, float]
+    pictures: list[Picture]
+    notes: list[str]
+    outliers: Outliers | None = None
+    left_out: LeftOutRows | None = None
+
+
+def write_report(path: str | Path, fitted: Fitted, encoded: Encoded) -> list[str]:
+    """Writes the page, whole or not at all.
+
+    Args:
+        path: the file; what it held before is replaced.
+        fitted: the model.
+        encoded: the table to report on; without targets, less can be shown.
+
+    Returns:
+        The names of the page's figures; with several targets, those of one target end in its
+        name.
+
+    Raises:
+        DataError: of kind "io", if the file cannot be written.
+    """
+    path = Path(path)
+    trouble = why_not_writable(path)
+    if trouble:
+        raise DataError(trouble, kind="io")
+    page = Page(fitted, encoded)
+    sections = page.sections()
+    common, notes = page.inputs()
+    text = _render(page, sections, common, notes)
+    try:
+        with whole_file(path) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {reason(error)}", kind="io") from None
+    several = len(sections) > 1
+    names = [
+        f"{picture.name}_{section.target}" if several else picture.name
+        for section in sections
+        for picture in section.pictures
+    ]
+    return names + [picture.name for picture in common]
+
+
+def _render(page: "Page", sections: list[Section], common: list[Picture], notes: list[str]) -> str:
+    from importlib.metadata import version
+
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("cavity.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = number
+    environment.filters["class_of"] = class_of
+    metrics = [section.metrics for section in sections if section.metrics]
+    posterior = page.fitted.posterior
+    return environment.get_template("report.html").render(
+        version=version("cavity"),
+        record=page.fitted.record,
+        fitted=page.fitted,
+        encoded=page.encoded,
+        columns=column_rows(page.fitted.schema, page.encoded),
+        parameters=parameter_rows(
+            posterior.model,
+            page.fitted.record["parameters"],
+            page.fitted.schema.features,
+            page.fitted.targets,
+            page.fitted.classes,
+        ),
+        known_noise=posterior.known_noise,
+        average=average_metrics(metrics) if metrics else {},
+        explanations=METRICS,
+        sections=sections,
+        common=common,
+        notes=notes,
+    )
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A number for a reader; a dash where there is none."""
+    if value is None or (isinstance(value, float) and not np.isfinite(value)):
+        return "–"
+    if isinstance(value, int | np.integer):
+        return f"{value:,}"
+    return f"{float(value):.{digits}g}"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Page:
+    """Gathers what the page shows."""
+
+    fitted: Fitted
+    encoded: Encoded
+
+    def predict(self, X: np.ndarray) -> Any:
+        """Means and quantiles at inputs that are no rows of the table, with typical side data."""
+        if self.fitted.classes:
+            return predict_chances(self.fitted.posterior, X)
+        side = {k: np.full(len(X), np.median(v)) for k, v in self.encoded.side.items()}
+        out = self.fitted.predictive(X, side)
+        return out if self.normal else Rough(out.mean, out.tabulated())
+
+    @property
+    def normal(self) -> bool:
+        """Whether predictive distributions are."""
+        return isinstance(self.fitted.posterior.model.likelihood, Gaussian)
+
+    def shown(self, target: str) -> tuple[str, Shown]:
+        """What curves of a target show: the name of their axis, and more in words."""
+        classes = self.fitted.classes
+        if not classes:
+            return target, Shown(f"Predictions of {target}")
+        name = f"probability of {classes[-1]}"
+        return name, Shown(
+            f"The {name}",
+            f"The {name}",
+            "this probability itself with 50 % and 95 % certainty",
+            f"A point at 1 is a row that is {classes[-1]}, at 0 one that is {classes[0]}.",
+        )
+
+    # ----------------------------------------------------------------------- the targets
+
+    def sections(self) -> list[Section]:
+        """Metrics and pictures of each target."""
+        curves, notes = self.curves()
+        each, sections = self.metrics(), []
+        for i, (target, pictures) in enumerate(zip(self.fitted.targets, curves, strict=True)):
+            quality, more = self.quality(i) if each else ([], [])
+            place = 1 if pictures and pictures[0].name == "fit" else 0
+            pictures[place:place] = quality
+            notes = notes + more if not sections else notes
+            section = Section(target, each.get(target, {}), pictures, notes)
+            if each:
+                left_out = self.left_out(i)
+                section = section._replace(outliers=self.outliers(i), left_out=left_out)
+            sections.append(section)
+        return sections
+
+    def quality(self, i: int) -> tuple[list[Picture], list[str]]:
+        """Pictures of how good the predictions of a target are, and notes."""
+        assert self.encoded.y is not None
+        if self.fitted.classes:
+            labels = self.encoded.y[:, i].astype(int)
+            outcome = ClassOutcome(labels, self.log_probabilities, self.fitted.classes)
+            found, notes = _class_quality(outcome)
+        else:
+            found, notes = _quality(self.outcomes[i])
+        single = self.single_rows
+        return found, [*notes, single] if isinstance(single, str) else notes
+
+    def outliers(self, i: int) -> Outliers | None:
+        """The outlying rows of a target, where the likelihood has heavy tails."""
+        likelihood, scale = self.fitted.posterior.model.likelihood, self.fitted.output_scale
+        if not heavy_tailed(likelihood):
+            return None
+        outcome, single = self.outcomes[i], self.single_rows
+        assert outcome.table is not None
+        precisions = None
+        if not isinstance(single, str) and single.precisions is not None:
+            precisions = single.precisions[:, i]
+        what = (outcome.observed, outcome.mean, outcome.table, outcome.rows)
+        return outliers(likelihood, float(scale[i]), *what, precisions=precisions)
+
+    def left_out(self, i: int) -> LeftOutRows | None:
+        """The rows of a target given each other, beside their predictions."""
+        single, y = self.single_rows, self.encoded.y
+        if isinstance(single, str):
+            return None
+        assert y is not None
+        said: dict[str, str] = {"caution": single.caution}
+        observed: Sequence[Any] = y[:, i].tolist()
+        if self.fitted.classes:
+            places = y[:, i].astype(int)
+            predicted = self.log_probabilities[np.arange(len(y)), places]
+            observed = [self.fitted.classes[place] for place in places]
+            said["noun"] = "probability"
+        else:
+            predicted = self.log_densities[:, i]
+        what = (single.densities[:, i], predicted, observed, self.encoded.numbers)
+        return left_out_rows(*what, **said)
+
+    @functools.cached_property
+    def single_rows(self) -> SingleRows | str:
+        """What the rows say of each other, or why that is not shown."""
+        return single_rows(self.fitted, self.encoded)
+
+    @functools.cached_property
+    def log_probabilities(self) -> np.ndarray:
+        """Of the classes of the rows, (N, C)."""
+        return self.fitted.log_probabilities(self.encoded.X)
+
+    @functools.cached_property
+    def log_densities(self) -> np.ndarray:
+        """Of the targets of a regression under the predictions, (N, P)."""
+        assert self.encoded.y is not None
+        return self.predictions.log_density(self.encoded.y)
+
+    @functools.cached_property
+    def predictions(self) -> Any:
+        """Of the targets of a regression at the rows."""
+        return self.fitted.predictive(self.encoded.X, self.encoded.side)
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """The metrics of each target by name, none where the table has no targets."""
+        if self.encoded.y is None:
+            return {}
+        found = self.fitted.metrics(self.encoded)
+        if len(self.fitted.classes) > 2:
+            found.pop("auc")  # of two classes
+        return found.get("per_target", {self.fitted.targets[0]: found})
+
+    @functools.cached_property
+    def outcomes(self) -> list[Outcome]:
+        """What came of each target of a regression."""
+        y, out, rows = self.encoded.y, self.predictions, self.encoded.numbers
+        assert y is not None
+        several = range(len(self.fitted.targets))
+        if self.normal:
+            quantiles = out.quantiles(BANDS)
+            return [
+                Outcome(y[:, i], out.mean[:, i], out.std[:, i], quantiles[:, i], rows)
+                for i in several
+            ]
+        return [
+            Outcome(y[:, i], out.mean[:, i], out.std[:, i], t.quantiles(np.array(BANDS)), rows, t)
+            for i, t in zip(several, out.tabulated(), strict=True)
+        ]
+
+    # ------------------------------------------------------------------------ the inputs
+
+    def inputs(self) -> tuple[list[Picture], list[str]]:
+        """The relevance of the inputs, or why it is not shown."""
+        features = self.fitted.schema.features
+        if len(features) < 2:
+            return [], []
+        if len(self.encoded.X) < 2:
+            return [], ["The relevance of the inputs needs a table of at least two rows."]
+        found = relevances(self.fitted.posterior.model.kernel, np.std(self.encoded.X, axis=0))
+        if not found:
+            text = "The kernel has no lengthscale of its own for each column, so it does not say "
+            return [], [text + "how relevant each is; the slices above show what each one does."]
+        return [figures.relevance(found, features)], []
+
+    def curves(self) -> tuple[list[list[Picture]], list[str]]:
+        """For each target the fit, or slices along inputs; and why there are none."""
+        schema, targets = self.fitted.schema, self.fitted.targets
+        if len(self.fitted.classes) > 2:
+            return self.class_curves()
+        single = len(schema.inputs) == 1 and schema.inputs[0].kind == "numeric"
+        if single:
+            return [[picture] for picture in self.fits()], []
+        coarse = slices(schema, self.encoded.X, points=5)
+        if not coarse:
+            note = "Slices along the inputs need a column with at least two different values."
+            return [[] for _ in targets], [note]
+        means = _in_one_go(coarse, self.predict)
+        swings = np.array([np.ptp(mean, axis=0) for mean, _ in means])
+        orders = np.argsort(-swings, axis=0, kind="stable")[:MOST_SLICES]
+        fine = {s.column.name: s for s in slices(schema, self.encoded.X, points=60)}
+        pictures = []
+        for i, target in enumerate(targets):
+            chosen = [fine[coarse[k].column.name] for k in orders[:, i]]
+            results = _in_one_go(chosen, self.predict)
+            shown = [
+                (s, mean[:, i], quantiles[:, i])
+                for s, (mean, quantiles) in zip(chosen, results, strict=True)
+            ]
+            axis, words = self.shown(target)
+            names = [c.name for c in schema.inputs]
+            pictures.append([figures.along_inputs(shown, axis, names, words)])
+        return pictures, []
+
+    def class_curves(self) -> tuple[list[list[Picture]], list[str]]:
+        """The probabilities of many classes along the inputs that move them most."""
+        schema = self.fitted.schema
+        cuts = slices(schema, self.encoded.X, points=60)
+        if not cuts:
+            return [[]], ["Slices along the inputs need a column with at least two values."]
+        shares = self.predict(np.concatenate([cut.X for cut in cuts])).mean
+        chosen = class_figures.most_moving(cuts, shares, MOST_SLICES)
+        names = [c.name for c in schema.inputs]
+        return [[class_figures.along_inputs(chosen, self.fitted.classes, names)]], []
+
+    def fits(self) -> list[Picture]:
+        """The whole fit of each target, where the only input is one number."""
+        column, x = self.fitted.schema.inputs[0], self.encoded.X[:, 0]
+        inducing = self.fitted.posterior.model.inducing
+        Z = np.asarray(inducing.Z)[:, 0] if isinstance(inducing, Points) else None
+        ends = np.array([x.min(), x.max()])
+        if ends[0] == ends[1] and Z is not None:
+            ends = np.array([min(ends[0], Z.min()), max(ends[1], Z.max())])
+        room = 0.05 * (ends[1] - ends[0]) or 0.05 * abs(ends[0]) or 1.0
+        places = np.linspace(ends[0] - room, ends[1] + room, 400)
+        cut = Slice(column, places[:, None], places, (), x)
+        out = self.predict(cut.X)
+        quantiles = out.quantiles(BANDS)
+        if Z is not None:
+            Z = Z[(places[0] <= Z) & (places[-1] >= Z)]
+        y = self.encoded.y
+        return [
+            figures.fit(
+                cut,
+                out.mean[:, i],
+                quantiles[:, i],
+                None if y is None else y[:, i],
+                Z,
+                *self.shown(target),
+            )
+            for i, target in enumerate(self.fitted.targets)
+        ]
+
+
+def _quality(outcome: Outcome) -> tuple[list[Picture], list[str]]:
+    """Pictures of how good predictions are, as far as the rows suffice."""
+    pictures = [figures.predictions(outcome)]
+    if len(outcome.observed) < FEW_ROWS:
+        note = f"Calibration and residuals are not drawn for fewer than {FEW_ROWS} rows."
+        return pictures, [note]
+    return [figures.calibration(outcome), *pictures, figures.residuals(outcome)], []
+
+
+def _class_quality(outcome: ClassOutcome) -> tuple[list[Picture], list[str]]:
+    """Pictures of how good probabilities of classes are, as far as the rows suffice."""
+    pictures, notes = [class_figures.confusion(outcome)], []
+    if len(outcome.labels) < FEW_ROWS:
+        notes.append(f"Reliability is not drawn for fewer than {FEW_ROWS} rows.")
+    else:
+        many = len(outcome.classes) > 2
+        draw = class_figures.class_reliability if many else class_figures.reliability_diagram
+        pictures.insert(0, draw(outcome))
+    curve = class_figures.roc_curve(outcome)
+    if curve is None and len(outcome.classes) == 2:
+        notes.append("There is no ROC curve, because the rows of this table are all of one class.")
+    return pictures + ([] if curve is None else [curve]), notes
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rough:
+    """Means and quantiles from tables, quick and exact enough to be drawn.
+
+    Attributes:
+        mean: means, (n, P).
+        tables: of each output.
+    """
+
+    mean: np.ndarray
+    tables: list[Tabulated]
+
+    def quantiles(self, levels: Any) -> np.ndarray:
+        """Quantiles, (n, P, Q)."""
+        return np.stack([t.quantiles(np.asarray(levels)) for t in self.tables], axis=1)
+
+
+def _in_one_go(cuts: Sequence[Slice], predict: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Means (n, P) and quantiles (n, P, 4) of each slice, from one prediction."""
+    out = predict(np.concatenate([cut.X for cut in cuts]))
+    ends = np.cumsum([len(cut.X) for cut in cuts])[:-1]
+    means, quantiles = np.split(out.mean, ends), np.split(out.quantiles(BANDS), ends)
+    return list(zip(means, quantiles, strict=True))

@@ -1,0 +1,232 @@
+"""What the parameters of a model say about the columns of a table."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from cavity.kernels.base import AbstractKernel, Active
+from cavity.likelihoods.support import Support
+from cavity.numerics.tree import named
+from cavity.parameters import FIXED, Units, bijections
+
+Kernels = AbstractKernel | tuple[AbstractKernel, ...]
+
+# What the kernels of a pair are those of.
+OWNERS = ("function", "log noise")
+
+
+class Part(NamedTuple):
+    """One kernel within a composed one.
+
+    Attributes:
+        path: dotted name within the model.
+        kernel: the part, its own parts included.
+        columns: which input columns it sees, counted from 0.
+        dimensionless: whether it multiplies a part that has the units of the target.
+    """
+
+    path: str
+    kernel: AbstractKernel
+    columns: tuple[int, ...]
+    dimensionless: bool
+
+    def parameters(self) -> Iterator[tuple[str, np.ndarray, Units]]:
+        """Name, value and units of each array of this part itself."""
+        for field in dataclasses.fields(self.kernel):
+            value = getattr(self.kernel, field.name)
+            if eqx.is_inexact_array(value):
+                unit = field.metadata.get("units", Units())
+                if self.dimensionless:
+                    unit = dataclasses.replace(unit, output=0)
+                yield field.name, np.asarray(value, float), unit
+
+
+def kernel_parts(kernel: Kernels, columns: Sequence[int]) -> list[Part]:
+    """Every kernel that a kernel is made of, itself included, with the columns it sees.
+
+    Args:
+        kernel: the kernel; or those of the function and of its log noise variance.
+        columns: the input columns that it is called with, counted from 0.
+    """
+    seen = tuple(columns)
+    if not isinstance(kernel, tuple):
+        return list(_parts(kernel, Part("kernel", kernel, seen, False)))
+    each = (Part(f"kernel.{i}", one, seen, i > 0) for i, one in enumerate(kernel))
+    return [part for place in each for part in _parts(place.kernel, place)]
+
+
+def _parts(node: Any, place: Part) -> Iterator[Part]:
+    if isinstance(node, tuple | list):
+        for i, value in enumerate(node):
+            yield from _parts(value, place._replace(path=f"{place.path}.{i}"))
+    if not isinstance(node, AbstractKernel):
+        return
+    place = place._replace(kernel=node)
+    if not isinstance(node, Active):
+        yield place
+    else:
+        place = place._replace(columns=tuple(place.columns[d] for d in node.dims))
+    for field in dataclasses.fields(node):
+        inside = place._replace(
+            path=f"{place.path}.{field.name}",
+            dimensionless=place.dimensionless or field.metadata.get("dimensionless", False),
+        )
+        yield from _parts(getattr(node, field.name), inside)
+
+
+# ------------------------------------------------------------------------------ relevance
+
+
+class Relevance(NamedTuple):
+    """How much the inputs matter to one part of a kernel.
+
+    Attributes:
+        part: the part's name.
+        measure: what the values are.
+        columns: the input columns, counted from 0.
+        values: one per column, not negative.
+    """
+
+    part: str
+    measure: str
+    columns: tuple[int, ...]
+    values: np.ndarray
+
+
+def relevances(kernel: Kernels, spread: np.ndarray) -> list[Relevance]:
+    """The relevance of the inputs to each part of a kernel that has a parameter per column.
+
+    Args:
+        kernel: the kernel; or those of the function and of its log noise variance.
+        spread: standard deviation of each input column, (D,).
+    """
+    found = []
+    for part in kernel_parts(kernel, range(len(spread))):
+        own = spread[list(part.columns)]
+        for name, value, unit in part.parameters():
+            if value.shape != own.shape or len(own) < 2:
+                continue
+            if name == "lengthscale" and unit.input == 1:
+                measure, values = "spread / lengthscale", own / value
+            elif unit.input == -2:
+                measure, values = "slope deviation × spread", np.sqrt(value) * own
+            else:
+                continue
+            found.append(Relevance(_title(part, kernel), measure, part.columns, values))
+    return found
+
+
+def _title(part: Part, kernel: Kernels) -> str:
+    name = type(part.kernel).__name__
+    if not isinstance(kernel, tuple):
+        return name
+    return f"{name} of the {OWNERS[int(part.path.split('.')[1])]}"
+
+
+# ----------------------------------------------------------------------- parameters by name
+
+
+class ParameterRow(NamedTuple):
+    """One number of a model: the parameter's dotted name, what it belongs to, value and units."""
+
+    name: str
+    place: str
+    value: float
+    units: str
+
+
+def class_of(name: str, classes: Sequence[str]) -> str:
+    """The class whose mean a parameter belongs to; nothing where it belongs to none.
+
+    Args:
+        name: dotted name of the parameter.
+        classes: names of the classes, none in a regression.
+    """
+    node, _, rest = name.partition(".")
+    place = rest.partition(".")[0]
+    own = node == "mean" and place.isdecimal() and int(place) < len(classes)
+    return classes[int(place)] if own else ""
+
+
+def parameter_rows(
+    model: Any,
+    values: Mapping[str, Any],
+    features: Sequence[str],
+    targets: Sequence[str],
+    classes: Sequence[str] = (),
+) -> list[ParameterRow]:
+    """The learned parameters of a model, number by number, but for inducing points.
+
+    Args:
+        model: with `kernel`, `likelihood` and `mean`.
+        values: parameters by dotted name, in the units of the data. Beyond the model's own axes
+            they may have a last one, of the targets.
+        features: names of the input columns, in order.
+        targets: names of the targets, in order.
+        classes: names of the classes, in order.
+    """
+    known = {}
+    for part in kernel_parts(model.kernel, range(len(features))):
+        names = [features[i] for i in part.columns]
+        for name, array, unit in part.parameters():
+            known[f"{part.path}.{name}"] = _axes(array, {array.ndim - 1: names}), unit
+    for owner, node, dimensionless in _owners(model):
+        for field in dataclasses.fields(node):
+            array = np.asarray(getattr(node, field.name))
+            unit = Units() if dimensionless else field.metadata.get("units", Units())
+            along = {0: features, 1: targets} if unit.input else {array.ndim - 1: targets}
+            known[f"{owner}.{field.name}"] = _axes(array, along), unit
+    rows, domains = [], named(bijections(model))
+    output = "target" if model.likelihood.support is Support.REAL else "function"
+    for name, value in values.items():
+        if not name.startswith("inducing.") and domains.get(name) != FIXED:
+            axes, unit = known.get(name, ([], Units()))
+            owner, every = class_of(name, classes), [*axes, list(targets)]
+            rows += _rows(name, np.asarray(value, float), owner, every, _words(unit, output))
+    return rows
+
+
+def _owners(model: Any) -> Iterator[tuple[str, Any, bool]]:
+    """The likelihood and the means: name, module, and whether it has no units of the target."""
+    yield "likelihood", model.likelihood, False
+    if not isinstance(model.mean, tuple):
+        yield "mean", model.mean, False
+        return
+    for i, mean in enumerate(model.mean):
+        # the second function of a regression is the logarithm of a variance
+        yield f"mean.{i}", mean, i > 0 and model.likelihood.support is Support.REAL
+
+
+def _axes(array: np.ndarray, along: Mapping[int, Sequence[str]]) -> list[list[str]]:
+    """What the entries along each axis of a parameter belong to."""
+    axes = []
+    for i, size in enumerate(array.shape):
+        names = list(along.get(i, ()))
+        alone = [f"component {k + 1}" for k in range(size)] if size > 1 else [""]
+        axes.append(names if len(names) == size else alone)
+    return axes
+
+
+def _rows(
+    name: str, value: np.ndarray, owner: str, axes: list[list[str]], words: str
+) -> Iterator[ParameterRow]:
+    for index in np.ndindex(value.shape):
+        found = [names[i] for names, i in zip(axes, index, strict=False) if i < len(names)]
+        place = ", ".join(filter(None, [owner, *found]))
+        yield ParameterRow(name, place, float(value[index]), words)
+
+
+def _words(unit: Units, output: str) -> str:
+    """Units of measurement in words."""
+    powers = {1: "", 2: "²"}
+    parts = []
+    if unit.output > 0:
+        parts.append(f"{output}{powers[unit.output]}")
+    if unit.input > 0:
+        parts.append(f"column{powers[unit.input]}")
+    if unit.input < 0:
+        parts.append(f"per column{powers[-unit.input]}")
+    return " ".join(parts) or "none"

@@ -1,0 +1,179 @@
+"""Tables that are read part by part, because they are too large for memory."""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cavity.persistence.atomic_file import reason
+from cavity.persistence.errors import DataError
+from cavity.tables.files import csv_header, ending, not_parquet, read_table, why_no_csv
+
+if TYPE_CHECKING:
+    from polars import DataFrame, LazyFrame
+else:
+    DataFrame = LazyFrame = Any
+
+# Rows read at a time.
+ROWS = 50_000
+# A table counts as large when its cells would take more than this share of the memory: reading,
+# encoding and learning hold several copies.
+SHARE = 1 / 16
+
+
+def rows_at_a_time(path: str | Path, asked: int | None = None) -> int | None:
+    """How many rows of a table to read at a time; None to read all of it.
+
+    What was asked for, or `ROWS` where the table is large. What is wrong with a file is left to
+    those who read it.
+    """
+    if asked is not None:
+        return asked
+    with contextlib.suppress(DataError, OSError):
+        return ROWS if cell_bytes(Path(path)) > SHARE * memory() else None
+    return None
+
+
+def memory() -> float:
+    """Bytes of memory that this process may use; infinite where the system does not say."""
+    found = [float("inf")]
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        found.append(float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+    with contextlib.suppress(OSError, ValueError):
+        found.append(float(Path("/sys/fs/cgroup/memory.max").read_text()))  # "max" is no number
+    return min(found)
+
+
+def cell_bytes(path: Path) -> float:
+    """What the cells of a table take in memory, roughly: a csv its size, others 8 bytes each."""
+    if ending(path) == ".csv":
+        return float(path.stat().st_size)
+    import polars as pl
+
+    with _readable(path):
+        scan = _scan(path)
+        return 8.0 * len(scan.collect_schema()) * scan.select(pl.len()).collect().item()
+    return 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class LongTable:
+    """A table that is read `rows` rows at a time, as often as need be.
+
+    Attributes:
+        path: a .csv or .parquet file.
+        rows: of a part.
+        columns: the names of all columns.
+    """
+
+    path: Path
+    rows: int
+    columns: tuple[str, ...]
+
+    def parts(self, *columns: str) -> Iterator[tuple[int, DataFrame]]:
+        """One pass: for each part the number of rows before it, and the part.
+
+        Args:
+            *columns: those to be read; all without any.
+
+        Raises:
+            DataError: if the file cannot be read, has no rows, or is broken further down.
+        """
+        scan = _scan(self.path, self.columns)
+        chosen = scan.select(columns) if columns else scan
+        first, blank = 0, _blank_lines(self.path)
+        with _readable(self.path):
+            for part in _held_back(
+                chosen.collect_batches(chunk_size=self.rows, maintain_order=True, lazy=True), blank
+            ):
+                yield first, part
+                first += part.height
+        if not first:
+            raise DataError(
+                f"{self.path} has no rows below its header; a table needs at least one"
+            )
+
+
+def long_table(path: str | Path, rows: int) -> LongTable:
+    """A table to be read part by part.
+
+    Raises:
+        DataError: if the file cannot be opened, or its header is unusable.
+    """
+    path = Path(path)
+    kind = ending(path)
+    try:
+        with path.open("rb") as file:
+            if kind == ".csv":
+                return LongTable(path, rows, tuple(csv_header(path, file)))
+    except IsADirectoryError:
+        raise DataError(
+            f"{path} is a folder; give a table, a .csv or .parquet file", kind="io"
+        ) from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {reason(error)}", kind="io") from None
+    with _readable(path):
+        return LongTable(path, rows, tuple(_scan(path).collect_schema().names()))
+    raise AssertionError
+
+
+def table_parts(path: str | Path, rows: int | None) -> Iterator[tuple[int | None, DataFrame]]:
+    """A table in parts, with the rows before each; all of it at once, and None, without `rows`.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    if rows is None:
+        yield None, read_table(path)
+        return
+    yield from long_table(path, rows).parts()
+
+
+def _scan(path: Path, columns: tuple[str, ...] = ()) -> LazyFrame:
+    """A lazy table; brackets and stars in its name are no pattern."""
+    import polars as pl
+
+    if ending(path) == ".parquet":
+        return pl.scan_parquet(path, glob=False)
+    named: Any = {"with_column_names": lambda _: list(columns)}
+    return pl.scan_csv(path, infer_schema=False, glob=False, **named)
+
+
+def _blank_lines(path: Path) -> int:
+    """Blank lines at the end of a csv file, which are no rows."""
+    if ending(path) != ".csv":
+        return 0
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - 4096, 0))
+        last = file.read()
+    return max((last[len(last.rstrip(b"\r\n")) :]).count(b"\n") - 1, 0)
+
+
+def _held_back(parts: Iterator[DataFrame], count: int) -> Iterator[DataFrame]:
+    """The parts without the last rows of all."""
+    held = None
+    for part in parts:
+        rows = part if held is None else held.vstack(part)
+        if count:
+            held = rows.tail(count)
+        rows = rows.head(rows.height - count) if rows.height > count else rows.clear()
+        if rows.height:
+            yield rows
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What the reader complains of, in plain words."""
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        if ending(path) == ".parquet":
+            raise not_parquet(path, error) from None
+        with path.open("rb") as file:
+            why = why_no_csv(file, error)
+        raise DataError(f"{path} cannot be read as csv: {why}") from None

@@ -1,0 +1,52 @@
+"""The classes of a target column: their names, and the place of each cell among them.
+
+Classes are known by their text. A truth value is called false or true, a whole number has no
+decimal point, so that the same column has the same classes in a csv and in a parquet file.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cavity.tables import cells
+
+if TYPE_CHECKING:
+    from polars import Series
+else:
+    Series = Any
+
+_TRUTH = ("false", "true")
+
+
+def classes_of(column: Series, kind: cells.Kind) -> tuple[str, ...]:
+    """The names of the classes that a column holds, sorted as its values are."""
+    if kind == "categorical":
+        return cells.distinct(column)
+    values = cells.booleans(column) if kind == "boolean" else cells.numbers(column)
+    present = np.unique(values[np.isfinite(values)]).tolist()
+    return tuple(_TRUTH[int(v)] if kind == "boolean" else _number(v) for v in present)
+
+
+def class_positions(column: Series, kind: cells.Kind, classes: tuple[str, ...]) -> np.ndarray:
+    """The place of each cell among the classes, one past the last if new, NaN if missing."""
+    if kind == "categorical":
+        return cells.positions(column, classes)
+    values = cells.booleans(column) if kind == "boolean" else cells.numbers(column)
+    known = {value: float(i) for i, value in enumerate(class_values(kind, classes))}
+    places = [known.get(v, float(len(known))) for v in values.tolist()]
+    return np.where(np.isnan(values), np.nan, places)
+
+
+def class_values(kind: cells.Kind, classes: tuple[str, ...]) -> list[Any]:
+    """The classes as the cells of a table hold them: text, truth values or numbers."""
+    if kind == "categorical":
+        return list(classes)
+    if kind == "boolean":
+        return [name == "true" for name in classes]
+    values = [float(name) for name in classes]
+    whole = all(value.is_integer() for value in values)
+    return [int(value) for value in values] if whole else values
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

@@ -1,0 +1,231 @@
+"""Tables in and out: csv and parquet files."""
+
+import contextlib
+import csv
+import io
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cavity.persistence.atomic_file import reason, whole_file, why_not_writable
+from cavity.persistence.errors import DataError
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+else:
+    DataFrame = Any
+
+ENDINGS = (".csv", ".parquet")
+
+
+def read_table(path: str | Path) -> DataFrame:
+    """The table in a .csv or .parquet file; cells of a csv stay text until they are encoded.
+
+    Raises:
+        DataError: of kind "io" if the file cannot be read, "data" if it is not such a table.
+    """
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except IsADirectoryError:
+        raise DataError(
+            f"{path} is a folder; give a table, a .csv or .parquet file", kind="io"
+        ) from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {reason(error)}", kind="io") from None
+    if ending(path) == ".csv":
+        table = _read_csv(path, data)
+    else:
+        table = _read_parquet(path, data)
+    if not table.height:
+        raise DataError(f"{path} has no rows below its header; a table needs at least one")
+    return table
+
+
+def ending(path: Path) -> str:
+    """The ending of a table's name.
+
+    Raises:
+        DataError: unless it is that of a table.
+    """
+    found = path.suffix.lower()
+    if found not in ENDINGS:
+        how = f"ends in '{found}'" if found else "has no ending"
+        raise DataError(f"{path} {how}; a table is a .csv or a .parquet file")
+    return found
+
+
+def _read_csv(path: Path, data: bytes) -> DataFrame:
+    import polars as pl
+
+    names = csv_header(path, io.BytesIO(data))
+    try:
+        # blank lines at the end are no rows
+        source = io.BytesIO(data.rstrip(b"\r\n") + b"\n")
+        table = pl.read_csv(source, infer_schema=False)
+        table.columns = names
+    except pl.exceptions.PolarsError as error:
+        raise DataError(
+            f"{path} cannot be read as csv: {why_no_csv(io.BytesIO(data), error)}"
+        ) from None
+    return table
+
+
+def csv_header(path: Path, file: Any) -> list[str]:
+    """The names of the columns of a csv file, checked.
+
+    Raises:
+        DataError: for a header that is missing or cannot be used.
+    """
+    lines = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    try:
+        names = next((row for row in csv.reader(lines) if row), None)
+    except (UnicodeDecodeError, csv.Error) as error:
+        file.seek(0)
+        raise DataError(f"{path} cannot be read as csv: {why_no_csv(file, error)}") from None
+    finally:
+        lines.detach()  # which leaves the file to its owner
+    if names is None:
+        raise DataError(f"{path} is empty; a table has a header and at least one row")
+    names = [name.strip() for name in names]
+    for i, name in enumerate(names):
+        if not name:
+            raise DataError(
+                f"{path}: column {i + 1} has no name in the header; name it (a csv written with "
+                "a row index has such a column: write it without)"
+            )
+        if name in names[:i]:
+            raise DataError(f"{path} has two columns named '{name}'; rename one of them")
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+        raise DataError(
+            f"{path} has one column named '{names[0]}'; separate the cells by commas, and write "
+            "decimals with a point"
+        )
+    return names
+
+
+def why_no_csv(file: Any, error: Exception) -> str:
+    """What is wrong with a csv file, more plainly than its parser says it."""
+    position = 0
+    for line in file:
+        try:
+            line.decode("utf-8-sig")
+        except UnicodeDecodeError as failure:
+            byte = position + failure.start + 1
+            return f"byte {byte} is not UTF-8 text; save the file as UTF-8"
+        position += len(line)
+    file.seek(0)
+    texts = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    lines, width = csv.reader(texts), 0
+    try:
+        for row in lines:
+            width = width or len(row)
+            if len(row) > width:
+                return f"line {lines.line_num} has {len(row)} cells, the header {width}"
+    except csv.Error as failure:
+        return str(failure)
+    finally:
+        texts.detach()
+    return str(error).splitlines()[0]
+
+
+def _read_parquet(path: Path, data: bytes) -> DataFrame:
+    import polars as pl
+
+    try:
+        return pl.read_parquet(io.BytesIO(data))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise not_parquet(path, error) from None
+
+
+def not_parquet(path: Path, error: BaseException) -> DataError:
+    """The error about a parquet file that cannot be read."""
+    first = (str(error).splitlines() or ["no reason given"])[0]
+    return DataError(f"{path} is not a whole parquet file: {first}")
+
+
+def check_output(path: str | Path) -> None:
+    """Complains, before long work, if predictions could not be written under a name."""
+    path = Path(path)
+    ending(path)
+    trouble = why_not_writable(path)
+    if trouble:
+        raise DataError(trouble, kind="io")
+
+
+def write_predictions(path: str | Path, columns: Mapping[str, Any]) -> None:
+    """Writes columns of one length as .csv or .parquet, whole or not at all.
+
+    Args:
+        path: the file; what it held before is replaced.
+        columns: arrays by name, in order; NaN and None are written as empty cells.
+
+    Raises:
+        DataError: if the file cannot be written (kind "io") or its ending is another.
+    """
+    with predictions_file(path) as add:
+        add(columns)
+
+
+@contextlib.contextmanager
+def predictions_file(path: str | Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """A file of predictions that are written part by part; it appears whole or not at all.
+
+    Yields:
+        What to call with the columns of each part, in order.
+
+    Raises:
+        DataError: as `write_predictions`.
+    """
+    check_output(path)
+    path = Path(path)
+    try:
+        with whole_file(path) as file, tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            into: Any = _CsvParts(file) if ending(path) == ".csv" else _ParquetParts(file, folder)
+            yield into.add
+            into.finish()
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {reason(error)}", kind="io") from None
+
+
+def _frame(columns: Mapping[str, Any]) -> DataFrame:
+    import polars as pl
+
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) != 1:
+        raise DataError(f"the columns of a table have one length, given {lengths}")
+    series = [pl.Series(name, values, nan_to_null=True) for name, values in columns.items()]
+    return pl.DataFrame(series)
+
+
+class _CsvParts:
+    """Parts of a csv file, one after another."""
+
+    def __init__(self, file: Any):
+        self.file, self.begun = file, False
+
+    def add(self, columns: Mapping[str, Any]) -> None:
+        _frame(columns).write_csv(self.file, include_header=not self.begun)
+        self.begun = True
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
+
+
+class _ParquetParts:
+    """Parts of a parquet file, each a file of its own until they are put together."""
+
+    def __init__(self, file: Any, folder: str):
+        self.file, self.folder, self.parts = file, Path(folder), []
+
+    def add(self, columns: Mapping[str, Any]) -> None:
+        self.parts.append(self.folder / f"{len(self.parts)}.parquet")
+        _frame(columns).write_parquet(self.parts[-1])
+
+    def finish(self) -> None:
+        import polars as pl
+
+        # a column may be empty in some parts and typed in others
+        scans = [pl.scan_parquet(part) for part in self.parts]
+        pl.concat(scans, how="vertical_relaxed").sink_parquet(self.file)

@@ -1,0 +1,393 @@
+"""What the columns of a table are to a model, and the numbers it takes from them.
+
+Columns are matched by name; their order, and columns a model does not know, make no difference.
+Rows are counted from 1 in every message, without the header.
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cavity.numerics.text import counted
+from cavity.persistence.errors import CellError, DataError
+from cavity.tables import cells
+from cavity.tables.class_labels import class_positions, classes_of
+from cavity.tables.column_types import Evidence, evidence
+from cavity.tables.warnings import Noticed, refuse_empty
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+else:
+    DataFrame = Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A column by name and kind.
+
+    `categories` are those of a categorical one, in order; of a target of a classification of any
+    kind they are its classes, as text.
+    """
+
+    name: str
+    kind: cells.Kind
+    categories: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Schema:
+    """Which columns a model reads, and how they become numbers.
+
+    Inputs in the order of the fitted table: a numeric column is one feature, a boolean one is 0
+    or 1, a categorical one is a 0/1 feature per category. A target with classes is the position
+    of its class among them; without, a numeric one is itself and a boolean one is 0 or 1.
+    """
+
+    inputs: tuple[Column, ...]
+    targets: tuple[Column, ...]
+    noise_column: str | None = None
+    exposure_column: str | None = None
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the columns of X; `colour=red` for a category."""
+        return tuple(name for column in self.inputs for name in _features(column))
+
+    def with_target_categories(self, categories: tuple[str, ...]) -> "Schema":
+        """The schema with other categories of its only target."""
+        (target,) = self.targets
+        return dataclasses.replace(
+            self, targets=(dataclasses.replace(target, categories=categories),)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as JSON values."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_dict(record: Mapping[str, Any]) -> "Schema":
+        """Inverse of `to_dict`, also after a round trip through JSON."""
+
+        def columns(records: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+            return tuple(
+                Column(r["name"], r["kind"], tuple(r.get("categories", ()))) for r in records
+            )
+
+        return Schema(
+            inputs=columns(record["inputs"]),
+            targets=columns(record["targets"]),
+            noise_column=record.get("noise_column"),
+            exposure_column=record.get("exposure_column"),
+            ignored=tuple(record.get("ignored", ())),
+        )
+
+
+def _features(column: Column) -> list[str]:
+    if column.kind != "categorical":
+        return [column.name]
+    return [f"{column.name}={category}" for category in column.categories]
+
+
+def learn_schema(
+    table: DataFrame,
+    targets: Sequence[str],
+    ignore: Sequence[str] = (),
+    noise_column: str | None = None,
+    exposure_column: str | None = None,
+) -> Schema:
+    """Decides what each column of a table is; every column not named is an input.
+
+    Args:
+        table: what `read_table` gives.
+        targets: the columns to predict.
+        ignore: columns to leave out.
+        noise_column: known noise variances of the rows.
+        exposure_column: exposures of the rows, for counts.
+
+    Raises:
+        DataError: for unknown columns, columns with two roles, no inputs left, and columns that
+            can be neither numbers nor categories.
+    """
+    roles = (targets, ignore, noise_column, exposure_column)
+    check_roles(table.columns, *roles)
+    return schema_from(table.columns, lambda name: evidence(table[name]), *roles)
+
+
+def check_roles(
+    columns: Sequence[str],
+    targets: Sequence[str],
+    ignore: Sequence[str] = (),
+    noise_column: str | None = None,
+    exposure_column: str | None = None,
+) -> None:
+    """Refuses what `learn_schema` does before it looks at any cell."""
+    roles = [*targets, *ignore, *(c for c in (noise_column, exposure_column) if c is not None)]
+    if not targets:
+        raise DataError("no target: name at least one column to predict")
+    for name in roles:
+        _need(columns, name)
+        if roles.count(name) > 1:
+            raise DataError(
+                f"column '{name}' is named twice among targets, ignored, noise and exposure "
+                "columns; each column has one role"
+            )
+    if set(columns) <= set(roles):
+        raise DataError(
+            "no input column is left: every column of the table is a target, ignored, or a "
+            "noise or exposure column"
+        )
+
+
+def schema_from(
+    columns: Sequence[str],
+    seen: Callable[[str], Evidence],
+    targets: Sequence[str],
+    ignore: Sequence[str] = (),
+    noise_column: str | None = None,
+    exposure_column: str | None = None,
+) -> Schema:
+    """The schema of a table from what its columns show.
+
+    Args:
+        columns: the names of all of them.
+        seen: the evidence of a column.
+        targets: as in `learn_schema`, and so on.
+        ignore: the same.
+        noise_column: the same.
+        exposure_column: the same.
+
+    Raises:
+        DataError: for columns that can be neither numbers nor categories.
+    """
+    sides = [name for name in (noise_column, exposure_column) if name is not None]
+    inputs = [name for name in columns if name not in {*targets, *ignore, *sides}]
+    for name in sides:
+        seen(name).check_numbers()
+    return Schema(
+        inputs=tuple(_learned(seen(name)) for name in inputs),
+        targets=tuple(_learned(seen(name), many=True) for name in targets),
+        noise_column=noise_column,
+        exposure_column=exposure_column,
+        ignored=tuple(ignore),
+    )
+
+
+def _learned(seen: Evidence, *, many: bool = False) -> Column:
+    """A column; a target of text may have many classes at first."""
+    kind = seen.kind()
+    if kind != "categorical":
+        return Column(seen.name, kind)
+    return Column(seen.name, kind, seen.distinct() if many else seen.categories())
+
+
+def with_classes(schema: Schema, table: DataFrame) -> Schema:
+    """The schema with its targets read as classes."""
+    targets = (
+        dataclasses.replace(c, categories=classes_of(table[c.name], c.kind))
+        for c in schema.targets
+    )
+    return dataclasses.replace(schema, targets=tuple(targets))
+
+
+def _need(columns: Sequence[str], name: str) -> None:
+    """Complains about a column that is not there, with the closest that is."""
+    if name in columns:
+        return
+    close = difflib.get_close_matches(name, columns, n=1)
+    hint = f" (did you mean '{close[0]}'?)" if close else ""
+    more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
+    listed = ", ".join(columns[:20]) + more
+    raise DataError(f"the table has no column '{name}'{hint}; it has: {listed}")
+
+
+# ------------------------------------------------------------------------------ encoding
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoded:
+    """A table as numbers: the rows that were kept, in order.
+
+    Args:
+        X: inputs, (N, D).
+        y: targets, (N, P); None where they were not asked for.
+        noise: known noise variances, (N,), or None.
+        exposure: exposures, (N,), or None.
+        kept: for each row of the table, whether it is among the N.
+        features: names of the columns of X.
+        noticed: what a user should hear about.
+        first: rows of the table before these.
+    """
+
+    X: np.ndarray
+    y: np.ndarray | None
+    noise: np.ndarray | None
+    exposure: np.ndarray | None
+    kept: np.ndarray
+    features: tuple[str, ...]
+    noticed: Noticed
+    first: int = 0
+
+    @property
+    def side(self) -> dict[str, np.ndarray]:
+        """Side data of the rows, as models take them."""
+        both = {"noise_variance": self.noise, "exposure": self.exposure}
+        return {name: values for name, values in both.items() if values is not None}
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Of the rows in the table, from 1 on."""
+        return self.first + np.flatnonzero(self.kept) + 1
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should hear about, in words."""
+        return self.noticed.warnings
+
+    def table_row(self, i: int) -> int:
+        """The number, from 1 on, that one of the N rows has in the table."""
+        return int(self.numbers[i])
+
+
+def encode(
+    table: DataFrame,
+    schema: Schema,
+    *,
+    drop_missing: bool = False,
+    need_targets: bool = True,
+    first: int | None = None,
+) -> Encoded:
+    """The numbers a model takes from a table.
+
+    Args:
+        table: what `read_table` gives.
+        schema: what `learn_schema` gave when the model was fitted.
+        drop_missing: leave rows with a missing cell out instead of complaining.
+        need_targets: read the targets too; otherwise they need not be there.
+        first: of a part of a longer table, the rows before it; it may be left without rows.
+
+    Raises:
+        DataError: naming row and column of a missing, infinite or unreadable cell.
+    """
+    try:
+        found = _encode(
+            table, schema, drop_missing=drop_missing, need_targets=need_targets, first=first
+        )
+    except CellError as error:
+        raise error.further_down(first or 0) from None
+    if first is None:
+        refuse_empty(found.noticed)
+    return found
+
+
+def _encode(
+    table: DataFrame,
+    schema: Schema,
+    *,
+    drop_missing: bool,
+    need_targets: bool,
+    first: int | None,
+) -> Encoded:
+    targets = schema.targets if need_targets else ()
+    sides = [name for name in (schema.noise_column, schema.exposure_column) if name is not None]
+    needed = [*(c.name for c in (*schema.inputs, *targets)), *sides]
+    for name in needed:
+        _need(table.columns, name)
+    unseen: dict[str, tuple[int, frozenset[str]]] = {}
+    inputs = [_encode_input(table, column, unseen) for column in schema.inputs]
+    outputs = [_encode_target(table, column) for column in targets]
+    side = {name: _encode_positive(table, name) for name in sides}
+    blocks = [*inputs, *outputs, *(side[name][:, None] for name in sides)]
+    part = first is not None
+    kept = _complete_rows(needed, blocks, drop_missing=drop_missing, part=part)
+    for name, block in zip(needed, blocks, strict=True):
+        _refuse_infinite(name, block)
+    return Encoded(
+        X=np.hstack(inputs)[kept],
+        y=np.hstack(outputs)[kept] if outputs else None,
+        noise=side[schema.noise_column][kept] if schema.noise_column is not None else None,
+        exposure=side[schema.exposure_column][kept]
+        if schema.exposure_column is not None
+        else None,
+        kept=kept,
+        features=schema.features,
+        noticed=Noticed(len(kept), int(kept.sum()), unseen),
+        first=first or 0,
+    )
+
+
+def _encode_input(
+    table: DataFrame, column: Column, unseen: dict[str, tuple[int, frozenset[str]]]
+) -> np.ndarray:
+    series = table[column.name]
+    if column.kind == "numeric":
+        return cells.numbers(series)[:, None]
+    if column.kind == "boolean":
+        return cells.booleans(series)[:, None]
+    position = cells.positions(series, column.categories)
+    one_hot = (position[:, None] == np.arange(len(column.categories))).astype(float)
+    one_hot[np.isnan(position)] = np.nan
+    new = position == len(column.categories)
+    if new.any():
+        texts = frozenset(cells.text(series).filter(new).unique())
+        unseen[column.name] = (int(new.sum()), texts)
+    return one_hot
+
+
+def _encode_target(table: DataFrame, column: Column) -> np.ndarray:
+    series = table[column.name]
+    if not column.categories:
+        read = cells.booleans if column.kind == "boolean" else cells.numbers
+        return read(series)[:, None]
+    position = class_positions(series, column.kind, column.categories)
+    unknown = np.flatnonzero(position == len(column.categories))
+    if len(unknown):
+        row = int(unknown[0])
+        story = (
+            f"the class '{cells.text(series)[row]}' was not there in fitting; the classes are: "
+            f"{', '.join(column.categories)}"
+        )
+        raise CellError(column.name, row, story)
+    return position[:, None]
+
+
+def _encode_positive(table: DataFrame, name: str) -> np.ndarray:
+    values = cells.numbers(table[name])
+    wrong = np.flatnonzero(values <= 0.0)
+    if len(wrong):
+        row = int(wrong[0])
+        story = f"{values[row]:g} is not positive; noise variances and exposures are"
+        raise CellError(name, row, story)
+    return values
+
+
+def _complete_rows(
+    names: Sequence[str], blocks: Sequence[np.ndarray], *, drop_missing: bool, part: bool
+) -> np.ndarray:
+    """Which rows have every cell; an error naming the first missing cell unless they may go."""
+    missing = np.column_stack([np.isnan(block).any(axis=1) for block in blocks])
+    incomplete = np.asarray(missing.any(axis=1))
+    if incomplete.any() and not drop_missing:
+        row = int(np.flatnonzero(incomplete)[0])
+        name = names[int(np.flatnonzero(missing[row])[0])]
+        have = "has" if incomplete.sum() == 1 else "have"
+        of = counted(len(incomplete), "row") + (" read together" if part else "")
+        story = (
+            f"the cell is missing ({incomplete.sum()} of {of} {have} a missing cell); fill them "
+            "in, or leave such rows out with --drop-missing"
+        )
+        raise CellError(name, row, story)
+    return ~incomplete
+
+
+def _refuse_infinite(name: str, block: np.ndarray) -> None:
+    infinite = np.flatnonzero(np.isinf(block).any(axis=1))
+    if len(infinite):
+        story = (
+            "the value is infinite (or too large for a double); correct the cell or leave the "
+            "row out"
+        )
+        raise CellError(name, int(infinite[0]), story)

@@ -1,0 +1,310 @@
+"""A fitted model with all that is needed to predict, judge and describe it without its data."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from cavity.estimators.predictions import (
+    Predictions,
+    class_log_probabilities,
+    function_of,
+    predict_outputs,
+)
+from cavity.learning.infer import NumericalError, one_blas_thread
+from cavity.learning.mcmc.chains import Chains, summarised
+from cavity.learning.metrics.classification import classification_metrics
+from cavity.learning.metrics.regression import LEVELS, Scores, average_metrics, regression_metrics
+from cavity.likelihoods.gaussian import Gaussian
+from cavity.numerics.text import counted
+from cavity.numerics.tree import named
+from cavity.parameters import Units, units
+from cavity.persistence import model_file as storage
+from cavity.persistence.errors import DataError, StorageError
+from cavity.tables.schema import Encoded, Schema
+
+# Rows whose distributions are tabulated at a time.
+PART = 4_000
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fitted:
+    """What the command line's model files hold.
+
+    Attributes:
+        posterior: the posterior process of the outputs divided by `output_scale`, its arrays
+            numpy float64.
+        schema: which columns of a table the model reads.
+        record: how it was fitted, by the names of `cavity fit --json`; all JSON values.
+        output_scale: divisor of each output, (P,).
+        y_mean: mean of each training target, (P,), in the units of the data.
+        y_var: variance of each training target, (P,).
+    """
+
+    posterior: Any
+    schema: Schema
+    record: dict[str, Any]
+    output_scale: np.ndarray
+    y_mean: np.ndarray
+    y_var: np.ndarray
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return tuple(column.name for column in self.schema.targets)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes; none of a regression."""
+        return self.schema.targets[0].categories
+
+    @property
+    def powered(self) -> bool:
+        """Whether the power had any effect on the fit."""
+        sparse = self.record["n_inducing"] is not None
+        if self.record["likelihood"] == "gaussian":
+            return sparse
+        by = self.record["method"]
+        return by in ("power_ep", "tied") or (sparse and by in ("laplace", "local_bound"))
+
+    def predictive(
+        self, X: np.ndarray, side: Mapping[str, np.ndarray] | None = None
+    ) -> Predictions:
+        """The predictive distribution of the targets of a regression, in the units of the data.
+
+        Args:
+            X: inputs, (n, D), as `schema.encode` makes them.
+            side: side data of the rows, where the model was fitted with them.
+
+        Raises:
+            NumericalError: if a prediction is not finite. Deviations may be infinite.
+        """
+        out = predict_outputs(self.posterior, self.output_scale, X, side or {})
+        good = np.isfinite(out.mean) & ~np.isnan(out.std)
+        if not np.all(np.isfinite(out.std)):
+            good &= self._known(X)  # an infinite deviation is the likelihood's, or an overflow
+        _check_good(np.all(good, axis=1))
+        return out
+
+    def _known(self, X: np.ndarray) -> np.ndarray:
+        """Whether the variance of the function is finite, (n, P)."""
+        with jax.enable_x64(True), one_blas_thread():
+            var = np.asarray(function_of(self.posterior).marginals(np.asarray(X, float)).var)
+        return np.isfinite(var).reshape(len(X), -1)
+
+    def log_probabilities(self, X: np.ndarray) -> np.ndarray:
+        """Log probabilities of the classes, (n, C).
+
+        Args:
+            X: inputs, (n, D), as `schema.encode` makes them.
+
+        Raises:
+            NumericalError: if a prediction is not finite.
+        """
+        found = class_log_probabilities(self.posterior, X, len(self.classes))
+        _check_good(~np.any(np.isnan(found), axis=1))
+        return found
+
+    def metrics(self, table: Encoded | Iterable[Encoded]) -> dict[str, Any]:
+        """How well the rows of a table are predicted, by the names of `cavity evaluate --json`.
+
+        With several targets these are means over them, and `per_target` has those of each. Of a
+        table in parts some numbers per row and target are kept, and no part.
+
+        Raises:
+            DataError: for a target that the likelihood does not take.
+            NumericalError: if a prediction is not finite.
+        """
+        parts = [table] if isinstance(table, Encoded) else table
+        found = [self._judged(part) for part in parts if len(part.X)]
+        if self.classes:
+            labels, chances = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+            return dict(classification_metrics(labels, chances))
+        rows = zip(*(arrays for arrays, _ in found), strict=True)
+        targets = zip(*(np.concatenate(arrays).T for arrays in rows), strict=True)
+        scores = [_joined(parts) for parts in zip(*(scores for _, scores in found), strict=True)]
+        moments = (self.y_mean, self.y_var, scores)
+        each = [
+            regression_metrics(*part, *about)
+            for part, *about in zip(targets, *moments, strict=True)
+        ]
+        if len(each) == 1:
+            return dict(each[0])
+        named_each = dict(zip(self.targets, each, strict=True))
+        return {**average_metrics(each), "per_target": named_each}
+
+    def _judged(self, table: Encoded) -> Any:
+        """Row by row what metrics need: of classes labels and their log probabilities.
+
+        Otherwise targets, means, deviations and log densities, (N, P) each, and scores.
+        """
+        assert table.y is not None
+        if self.classes:
+            return table.y[:, 0], self.log_probabilities(table.X)
+        check_targets(self.posterior.model.likelihood, self.targets, table)
+        out = self.predictive(table.X, table.side)
+        return (table.y, out.mean, out.std, out.log_density(table.y)), self._scores(table)
+
+    def _scores(self, table: Encoded) -> list[Scores | None]:
+        """Row by row scores of each target, None where predictions are normal."""
+        if isinstance(self.posterior.model.likelihood, Gaussian):
+            return [None] * len(self.targets)
+        found = [self._scores_of(table, slice(i, i + PART)) for i in range(0, len(table.X), PART)]
+        return [_joined(parts) for parts in zip(*found, strict=True)]
+
+    def _scores_of(self, table: Encoded, part: slice) -> list[Scores]:
+        assert table.y is not None
+        side = {name: values[part] for name, values in table.side.items()}
+        tables = self.predictive(table.X[part], side).tabulated()
+        return [
+            Scores(t.crps(y), {level: t.within(y, level) for level in LEVELS})
+            for t, y in zip(tables, table.y[part].T, strict=True)
+        ]
+
+    def save(self, path: str | Path) -> None:
+        """Writes the model as one file, whole or not at all.
+
+        Raises:
+            StorageError: if it cannot be written.
+        """
+        about = {
+            "schema": self.schema.to_dict(),
+            "record": {k: v for k, v in self.record.items() if k != "parameters"},
+            "output_scale": self.output_scale,
+            "y_mean": self.y_mean,
+            "y_var": self.y_var,
+        }
+        storage.save(path, self.posterior, about)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Fitted":
+        """The model in a file that `save` wrote.
+
+        Raises:
+            StorageError: if it cannot be read, is damaged, or holds something else.
+        """
+        posterior, about = storage.load(path)
+        try:
+            schema = Schema.from_dict(about["schema"])
+            record, scale = dict(about["record"]), np.array(about["output_scale"], float)
+            y_mean, y_var = np.array(about["y_mean"], float), np.array(about["y_var"], float)
+            known = posterior.known_noise
+            values = parameters(posterior.model, scale, known_noise=known)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise StorageError(
+                f"{path} holds a model without the description of its table; this command reads "
+                "models that 'cavity fit' wrote"
+            ) from None
+        return cls(posterior, schema, record | {"parameters": values}, scale, y_mean, y_var)
+
+
+def diagnostics(chains: Chains, model: Any, output_scale: np.ndarray) -> dict[str, Any]:
+    """What is remembered of draws: how many, and how far they can be trusted, as JSON values.
+
+    Args:
+        chains: draws of the model's parameters.
+        model: any of the models, for the units of its parameters.
+        output_scale: divisor of the output, (1,).
+    """
+    measured, latents = named(units(model)), model.likelihood.latents
+    moved = {
+        name: _in_units(name, values, measured[name], output_scale, latents)
+        for name, values in chains.parameters.items()
+    }
+    count, draws = chains.stats["lp"].shape
+    rhat, ess = chains.worst
+    return {
+        "chains": count,
+        "draws": draws,
+        "rhat": rhat,
+        "ess": ess,
+        "divergences": chains.divergences,
+        "parameters": summarised(moved, chains.rhat, chains.ess),
+    }
+
+
+def check_targets(likelihood: Any, targets: Sequence[str], table: Encoded) -> None:
+    """Refuses targets that a likelihood does not take.
+
+    Raises:
+        DataError: naming column and row of the first one.
+    """
+    assert table.y is not None
+    bad = np.argwhere(~np.asarray(likelihood.accepts(table.y)))
+    if len(bad):
+        i, p = map(int, bad[0])
+        raise DataError(
+            f"column '{targets[p]}', row {table.table_row(i)}: {table.y[i, p]:g} is not among "
+            f"what the likelihood {type(likelihood).__name__} takes, {likelihood.accepted} "
+            f"({counted(len(bad), 'cell')} in all); correct the cell, or choose another likelihood"
+        )
+
+
+def _check_good(good: np.ndarray) -> None:
+    """Refuses predictions that are not finite."""
+    bad = np.flatnonzero(~good)
+    if len(bad):
+        verb = "is" if len(bad) == 1 else "are"
+        raise NumericalError(
+            f"{len(bad)} of {counted(len(good), 'prediction')} {verb} not finite (the first is "
+            f"number {bad[0] + 1}); inputs far outside the fitted ones do this"
+        )
+
+
+def _joined(parts: Sequence[Scores | None]) -> Scores | None:
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    within = {level: np.concatenate([part.within[level] for part in known]) for level in LEVELS}
+    return Scores(np.concatenate([part.crps for part in known]), within)
+
+
+def parameters(
+    model: Any, output_scale: np.ndarray, *, known_noise: bool = False
+) -> dict[str, Any]:
+    """The parameters of a model by dotted name, in the units of the data, as JSON values.
+
+    Where several outputs share a parameter that is measured in their units, and their scales
+    differ, it becomes a list with a value for each output.
+
+    Args:
+        model: the model.
+        output_scale: divisor of each output, (P,).
+        known_noise: whether the noise variance of each row was known. The likelihood's own has
+            no effect then and was not learned, and is left out.
+    """
+    measured = named(units(model))
+    replaced = known_noise and isinstance(model.likelihood, Gaussian)
+    found = {}
+    for name, value in named(model).items():
+        if replaced and name == "likelihood.variance":
+            continue
+        array, latents = np.asarray(value, float), model.likelihood.latents
+        found[name] = _in_units(name, array, measured[name], output_scale, latents).tolist()
+    return found
+
+
+def _in_units(
+    name: str, array: np.ndarray, unit: Any, scale: np.ndarray, latents: int
+) -> np.ndarray:
+    """A parameter in the units of the data, whether or not it is measured in those of outputs."""
+    if isinstance(unit, Units) and unit.output and np.any(scale != 1.0):
+        return _unscaled(name, array, unit, scale, latents)
+    return array
+
+
+def _unscaled(
+    name: str, array: np.ndarray, unit: Units, scale: np.ndarray, latents: int
+) -> np.ndarray:
+    """A parameter in the units of the data, from one of outputs that were divided by `scale`."""
+    if latents > 1 and name.startswith("kernel.1."):
+        return array  # of the logarithm of a noise variance
+    if latents > 1 and name.startswith("mean.1."):
+        return np.asarray(array + 2.0 * np.log(scale[0]))
+    if len(scale) == 1:
+        return np.asarray(array * scale[0] ** unit.output)
+    own = name.startswith(("mean.", "likelihood.")) and array.ndim
+    return (array if own else array[..., None]) * scale**unit.output

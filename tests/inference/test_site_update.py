@@ -1,0 +1,229 @@
+"""Site updates: what is skipped, what is left alone, what the records say."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import cavity
+from cavity.inference.approximations.methods import PowerEP
+from cavity.inference.energy import empty_sites, seen
+from cavity.inference.graph.sites import BlockSites, ScalarSites
+from cavity.inference.graph.slots import Indexed
+from cavity.inference.site_update import update
+from tests.equivalence.gauss_hermite import Probit
+from tests.equivalence.problem import (
+    SWEEPS,
+    beliefs_at,
+    energy_at,
+    laid_out,
+    problem,
+    sweep_once,
+    sweeps,
+)
+from tests.tolerances import assert_close
+
+
+class Broken(Probit):
+    """A likelihood whose log density is not finite for positive labels."""
+
+    def log_prob(self, f, y):
+        return Probit.log_prob(self, f, y) * jnp.where(y > 0.0, jnp.nan, 1.0)
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    p = problem()
+    return p, np.where(p.y > 0.0, 1.0, -1.0)
+
+
+def test_sites_that_are_not_finite_are_skipped_and_counted(labelled):
+    """They stay where they are; sweeps do not converge in silence."""
+    p, labels = labelled
+    model = cavity.GP(p.model.kernel, Broken(0.7), p.model.inducing)
+    graph, _ = laid_out(model, p.X, labels, power=0.5)
+    sites, residual, skipped = sweep_once(graph, empty_sites(graph), 1.0)
+    assert int(skipped) == np.sum(labels > 0)
+    assert residual > 0.1
+    ((store,),) = sites
+    precision = np.asarray(store.precision)[: len(labels), 0]
+    assert np.all(precision[labels > 0] == 0.0)
+    assert np.all(precision[labels < 0] > 0.0)
+    method = {"step": 0.5, "tolerance": 1e-8, "max_sweeps": 50}
+    _, record = sweeps(graph, empty_sites(graph), **method)
+    assert not bool(record.converged)
+    assert int(record.sweeps) == 50
+
+
+def test_improper_cavities_are_skipped(labelled):
+    """A site more certain than the belief leaves no cavity."""
+    p, labels = labelled
+    model = cavity.GP(p.model.kernel, Probit(0.7), p.model.inducing)
+    graph, _ = laid_out(model, p.X, labels, power=1.0)
+    ((store,),) = empty_sites(graph)
+    # the messages of a site reach the belief; a belief that has not seen it stands for others'
+    q = beliefs_at(graph, ((store,),))
+    certain = ScalarSites(store.shift, store.precision.at[3].set(1e4))
+    (factor,) = graph.factors
+    views = eqx.filter_jit(seen)(factor, factor.rows, q)
+    (new,), _, skipped = eqx.filter_jit(update)(factor, factor.rows, (certain,), views, 1.0)
+    assert int(skipped) == 1
+    assert new.precision[3, 0] == 1e4
+    assert new.precision[4, 0] != 0.0
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["sparse", "full"])
+def test_sites_of_absent_rows_stay_empty(full):
+    """Their cavities need not be proper, so nothing may be stored for them."""
+    p = problem()
+    y = np.where(np.arange(len(p.y)) % 3 == 0, np.nan, p.y)
+    model = p.but(Z=None).model if full else p.model
+    graph, _ = laid_out(model, p.X, y, SWEEPS, power=1.0, missing="skip")
+    sites, residual, _ = sweep_once(graph, empty_sites(graph), 1.0)
+    ((store,),) = sites
+    present = np.zeros(len(store.precision), bool)
+    present[: len(y)] = ~np.isnan(y)
+    assert np.all(np.asarray(store.precision)[~present] == 0.0)
+    assert np.all(np.asarray(store.precision)[present] > 0.0)
+    assert residual > 0.0
+    assert np.isfinite(energy_at(graph, sites))
+
+
+@pytest.mark.parametrize("blocked", [False, True], ids=["rows", "blocks"])
+def test_energy_without_a_proper_cavity_is_not_a_number(blocked):
+    """The belief is proper, but only with a site whose removal leaves negative precisions.
+
+    In a block there are two of them, which make the determinant positive again.
+    """
+    p = problem()
+    X, y = np.tile(p.X[:2], (2, 1)), np.zeros(4)
+    options = {"blocks": np.array([0, 0, 1, 1])} if blocked else {}
+    graph, _ = laid_out(p.model, X, y, SWEEPS, power=1.0, **options)
+    ((store,),) = empty_sites(graph)
+    shape = jnp.eye(2) if blocked else 1.0
+    for against, proper in ((0.5, True), (-0.5, True), (-5e3, False)):
+        precision = store.precision.at[0].set(8e3 * shape)
+        precision = precision.at[1 if blocked else 2].set(against * shape)
+        sites = ((type(store)(store.shift, precision),),)
+        (q,) = beliefs_at(graph, sites)
+        assert np.isfinite(q.log_normaliser)
+        assert np.isfinite(energy_at(graph, sites)) == proper
+
+
+def test_a_block_cavity_with_two_negative_eigenvalues_is_not_proper():
+    mean, var = jnp.zeros((1, 1, 2)), jnp.eye(2)[None, None]
+    site = BlockSites(jnp.zeros((1, 1, 2)), 3.0 * jnp.eye(2)[None, None])
+    for power, proper in ((1.0, False), (0.5, False), (0.25, True), (0.0, True)):
+        assert bool(site.cavity(mean, var, power)[2][0, 0]) == proper
+
+
+@pytest.mark.parametrize("power", [0.3, 1.0])
+def test_jylanki_13_cavities_add_up(labelled, power):
+    """jylanki 13: rows of one input see one value, and their cavities, in natural parameters,
+    add up to N - a times the belief, and a times its prior, which no cavity lacks.
+    """
+    p, labels = labelled
+    X, y = np.repeat(p.X[:1], 6, axis=0), labels[:6]
+    model = cavity.GP(p.model.kernel, Probit(0.7), p.model.inducing)
+    graph, _ = laid_out(model, X, y, power=power)
+    sites = empty_sites(graph)
+    for _ in range(2):
+        sites, _, _ = sweep_once(graph, sites, 0.7)
+    ((store,),), (factor,) = sites, graph.factors
+    (prior,), (view,) = (
+        eqx.filter_jit(seen)(factor, factor.rows, beliefs_at(graph, s))
+        for s in (empty_sites(graph), sites)
+    )
+    mean, var, proper = (a[:6, 0] for a in store.cavity(view.mean, view.var, power))
+    assert np.all(proper)
+    assert np.ptp(store.precision[:6, 0]) > 0.0
+    cavities = np.array([np.sum(mean / var), np.sum(1.0 / var)])
+    q, p0 = (np.array([v.mean[0, 0], 1.0]) / v.var[0, 0] for v in (view, prior))
+    assert_close(cavities, (6.0 - power) * q + power * p0, "factorised")
+
+
+class Louder(Probit):
+    """A likelihood times a number that depends on the output."""
+
+    def log_prob(self, f, y):
+        return Probit.log_prob(self, f, y) + 0.3 + 0.2 * y
+
+
+@pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
+def test_jylanki_16_factors_of_densities_are_factors_of_the_evidence(labelled, power):
+    """jylanki 16: constants in log densities add up in log Z, and change nothing else."""
+    p, labels = labelled
+    found = [
+        cavity.infer(cavity.GP(p.model.kernel, kind(0.7)), p.X, labels, power=power)
+        for kind in (Probit, Louder)
+    ]
+    gap = np.sum(0.3 + 0.2 * labels)
+    assert_close(found[1].log_evidence - found[0].log_evidence, gap, "factorised")
+    for a, b in zip(*(f.posterior.marginals(p.S) for f in found), strict=True):
+        assert_close(a, b, "fixed_point")
+
+
+def test_bui_26_tied_sites_of_equal_rows_are_private_sites():
+    """bui 26: with all rows alike, tied and private sites reach the same fixed point."""
+    p = problem()
+    X, y = np.repeat(p.X[:1], 6, axis=0), np.ones(6)
+    model = cavity.GP(p.model.kernel, Probit(0.7), p.model.inducing)
+    method = {"step": 0.3, "tolerance": 1e-11, "max_sweeps": 500}
+    graph, data = laid_out(model, X, y, power=0.5)
+    sites, record = sweeps(graph, empty_sites(graph), **method)
+    count = data.rows.y.shape[0]
+    (factor,) = graph.factors
+    tied_edge = type(factor.edges[0])(0, factor.edges[0].view, Indexed(jnp.zeros(count, int), 1))
+    tied_factor = type(factor)((tied_edge,), factor.rows, factor.term, factor.power, factor.chunk)
+    tied = type(graph)(graph.variables, (tied_factor,))
+    shared, again = sweeps(tied, empty_sites(tied), **method)
+    assert bool(record.converged)
+    assert bool(again.converged)
+    ((store,),) = shared
+    assert store.precision.shape == (1, 1)
+    assert_close(store.precision[0], sites[0][0].precision[0], "fixed_point")
+    assert_close(energy_at(tied, shared), energy_at(graph, sites), "factorised")
+
+
+def test_bui_26_tied_energy_at_power_zero_is_the_uncollapsed_bound():
+    """bui 26: at any tied sites, not only at a fixed point."""
+    p = problem()
+    graph, data = laid_out(p.model, p.X, p.y, SWEEPS, power=0.0)
+    (factor,) = graph.factors
+    count = data.rows.y.shape[0]
+    index = jnp.arange(count) % 3
+    edge = type(factor.edges[0])(0, factor.edges[0].view, Indexed(index, 3))
+    tied_factor = type(factor)((edge,), factor.rows, factor.term, factor.power, factor.chunk)
+    tied = type(graph)(graph.variables, (tied_factor,))
+    store = ScalarSites(jnp.array([[0.3], [-0.2], [1.0]]), jnp.array([[0.5], [2.0], [1.0]]))
+    each = jax.tree.map(lambda x: x[index], store)
+    assert_close(energy_at(tied, ((store,),)), energy_at(graph, ((each,),)), "factorised")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"step": 0.0}, r"step must lie in \(0, 1\]"),
+        ({"step": 1.5}, "given 1.5"),
+        ({"max_sweeps": 0}, "at least 1"),
+    ],
+)
+def test_impossible_methods_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        PowerEP(**options)
+
+
+def test_reports_of_sweeps(labelled):
+    """An inference says how its sites came about, and when they did not converge."""
+    p, labels = labelled
+    model = cavity.GP(p.model.kernel, Probit(0.7), p.model.inducing)
+    few = cavity.infer(model, p.X, labels, method=PowerEP(max_sweeps=2, fallback=False))
+    assert not few.converged
+    assert few.sites.sweeps == 2
+    assert few.message.startswith("sites did not converge: 2 sweeps left a residual of")
+    enough = cavity.infer(model, p.X, labels)
+    assert enough.converged
+    assert enough.sites.residual < 1e-8
+    assert enough.sites.finished_by == "parallel sweeps"
+    assert enough.message == f"sites converged after {enough.sites.sweeps} sweeps"

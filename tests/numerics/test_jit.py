@@ -1,0 +1,85 @@
+"""Compiled programs: the same results however they were compiled."""
+
+import importlib
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cavity.numerics.jit import SMALL, Bound, compiled
+
+module = importlib.import_module("cavity.numerics.jit")
+
+
+@compiled
+def _softened(x, *, sharp: bool = False):
+    return jnp.log1p(jnp.exp(x)) if not sharp else jnp.maximum(x, 0.0)
+
+
+@pytest.mark.parametrize("count", [1, SMALL - 1, SMALL + 1])
+def test_results_do_not_depend_on_the_size(count):
+    x = np.linspace(-3.0, 3.0, count)
+    np.testing.assert_allclose(_softened(jnp.asarray(x)), np.log1p(np.exp(x)), rtol=1e-14)
+    np.testing.assert_array_equal(_softened(jnp.asarray(x), sharp=True), np.maximum(x, 0.0))
+
+
+def test_it_can_be_part_of_other_programs():
+    x = jnp.asarray([0.3, -0.2])
+    expected = np.log1p(np.exp(np.asarray(x)))
+    np.testing.assert_allclose(jax.jit(lambda x: 2.0 * _softened(x))(x), 2.0 * expected)
+    constant = jax.jit(lambda y: y + _softened(jnp.asarray([0.3, -0.2])))
+    np.testing.assert_allclose(constant(0.0), expected)
+    np.testing.assert_allclose(jax.vmap(_softened)(x), expected)
+    slope = jax.grad(lambda x: jnp.sum(_softened(x)))(x)
+    np.testing.assert_allclose(slope, 1.0 / (1.0 + np.exp(-np.asarray(x))))
+
+
+def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
+    module._understood.cache_clear()
+    monkeypatch.setattr(module, "QUICK", {"xla_no_such_option": True})
+    try:
+        assert not module._understood()
+        assert float(compiled(lambda x: x + 1.0)(jnp.asarray(1.0))) == 2.0
+    finally:
+        module._understood.cache_clear()
+
+
+def test_what_is_not_an_array_is_static():
+    class Scaled(eqx.Module):
+        factor: jax.Array
+        name: str = eqx.field(static=True)
+
+    times = compiled(lambda module, x: module.factor * x if module.name == "a" else x)
+    assert float(times(Scaled(jnp.asarray(3.0), "a"), jnp.asarray(2.0))) == 6.0
+    assert float(times(Scaled(jnp.asarray(3.0), "b"), jnp.asarray(2.0))) == 2.0
+
+
+def _affine(scale, name, offset, x):
+    _affine.traced += 1
+    return scale * x + offset if name == "up" else scale * x - offset
+
+
+def test_bound_arguments_are_the_functions_first_ones():
+    _affine.traced = 0
+    up = Bound(_affine, jnp.asarray(2.0), "up", np.asarray(1.0))
+    assert float(up(np.asarray(3.0))) == 7.0
+    assert float(up(np.asarray(4.0))) == 9.0
+    assert _affine.traced == 1
+
+
+def test_bound_functions_share_programs_unless_what_is_static_differs():
+    _affine.traced = 0
+    first = Bound(_affine, jnp.asarray(3.0), "up", np.asarray(1.0))
+    second = Bound(_affine, jnp.asarray(5.0), "up", np.asarray(1.0))
+    down = Bound(_affine, jnp.asarray(5.0), "down", np.asarray(1.0))
+    assert [float(f(np.asarray([2.0]))[0]) for f in (first, second, down)] == [7.0, 11.0, 9.0]
+    assert _affine.traced == 2
+
+
+@pytest.mark.parametrize("count", [1, SMALL + 1])
+def test_bound_functions_of_any_size(count):
+    x = np.linspace(-1.0, 1.0, count)
+    bound = Bound(lambda a, b: jnp.sum(a * b), x)
+    np.testing.assert_allclose(bound(np.asarray(2.0)), 2.0 * np.sum(x), atol=1e-12)

@@ -1,0 +1,140 @@
+"""Tables on disk: what can be read, what is said of what cannot, and files that appear whole."""
+
+import os
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cavity.persistence.errors import DataError
+from cavity.tables import files as tables
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="table.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def refusal(path, kind):
+    with pytest.raises(DataError) as caught:
+        tables.read_table(path)
+    assert caught.value.kind == kind
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["a,b\n1,x\n2,y\n", "a,b\r\n1,x\r\n2,y", "\ufeffa,b\n1,x\n2,y\n\n\n", ' a, b\n1,"x"\n2,y\n'],
+    ids=["plain", "windows", "mark and blank lines", "blanks and quotes"],
+)
+def test_csv_dialects(write, content):
+    table = tables.read_table(write(content))
+    assert table.columns == ["a", "b"]
+    assert table.rows() == [("1", "x"), ("2", "y")]
+
+
+def test_parquet_keeps_its_types(tmp_path):
+    frame = pl.DataFrame({"a": [1.5, None], "b": [True, False]})
+    frame.write_parquet(tmp_path / "t.PARQUET")
+    assert tables.read_table(tmp_path / "t.PARQUET").equals(frame)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is empty"),
+        ("\n\n", "is empty"),
+        ("a,b\n", "no rows below its header"),
+        ("a,b,a\n1,2,3\n", "two columns named 'a'"),
+        (",b\n1,2\n", "column 1 has no name"),
+        ("a;b\n1;2\n", "separate the cells by commas"),
+        ("a,b\n1,2\n3,4,5\n", "line 3 has 3 cells, the header 2"),
+        (b"a,b\nm\xfcnchen,2\n", "byte 6 is not UTF-8"),
+        (b"\x00\xff\xfe\x81\x00garbage", "not UTF-8"),
+    ],
+)
+def test_csv_that_is_no_table(write, content, said):
+    assert said in refusal(write(content), "data")
+
+
+def test_unclosed_quote(write):
+    assert "cannot be read as csv" in refusal(write('a,b\n1,"x\n2,y\n'), "data")
+
+
+def test_paths_that_cannot_be_read(tmp_path, write):
+    assert "no such file" in refusal(tmp_path / "none.csv", "io")
+    (tmp_path / "folder.csv").mkdir()
+    assert "is a folder" in refusal(tmp_path / "folder.csv", "io")
+    assert "ends in '.xlsx'; a table is a .csv or a .parquet" in refusal(
+        write("a\n1\n", "t.xlsx"), "data"
+    )
+    assert "has no ending" in refusal(write("a\n1\n", "table"), "data")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission(write):
+    path = write("a\n1\n")
+    path.chmod(0)
+    assert "permission denied" in refusal(path, "io")
+
+
+def test_damaged_parquet(tmp_path):
+    path = tmp_path / "t.parquet"
+    pl.DataFrame({"a": np.arange(20.0), "b": ["x"] * 20}).write_parquet(path)
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", b"a,b\n1,2\n"):
+        path.write_bytes(damaged)
+        assert "not a whole parquet file" in refusal(path, "data")
+
+
+def test_predictions_round_trip(tmp_path):
+    columns = {
+        "mean": np.array([1 / 3, np.nan, 1e-300]),
+        "std": np.array([0.5, np.nan, np.inf]),
+        "label": ["red", None, "a,b"],
+    }
+    for name in ("out.csv", "out.parquet"):
+        tables.write_predictions(tmp_path / name, columns)
+    typed = pl.read_parquet(tmp_path / "out.parquet")
+    assert typed["mean"].to_list() == [1 / 3, None, 1e-300]
+    assert typed["label"].to_list() == ["red", None, "a,b"]
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[0] == "mean,std,label"
+    assert lines[2] == ",,"
+    assert float(lines[1].split(",")[0]) == 1 / 3
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "out.parquet"]
+
+
+def test_outputs_that_cannot_be_written(tmp_path):
+    cases = {
+        tmp_path / "none" / "out.csv": "there is no folder",
+        tmp_path: "ending",
+        tmp_path / "out.txt": "ends in '.txt'",
+    }
+    for path, said in cases.items():
+        with pytest.raises(DataError, match=said):
+            tables.check_output(path)
+        with pytest.raises(DataError, match=said):
+            tables.write_predictions(path, {"mean": [1.0]})
+    with pytest.raises(DataError, match="one length"):
+        tables.write_predictions(tmp_path / "out.csv", {"mean": [1.0], "std": [1.0, 2.0]})
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "out.csv"
+    tables.write_predictions(path, {"mean": [1.0]})
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(DataError, match="no space left") as caught:
+        tables.write_predictions(path, {"mean": [2.0]})
+    assert caught.value.kind == "io"
+    assert path.read_text() == "mean\n1.0\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
