@@ -31,7 +31,7 @@ from cavity.inference.solvers.parallel import parallel
 from cavity.inference.solvers.sequential import in_batches
 from cavity.learning.data.arrays import Data, prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.parameters import FIXED
 
 TABLE = Table("claims.csv", ("claim", "case"))
@@ -132,7 +132,7 @@ def student_t(seed: int) -> tuple[cavity.GP, np.ndarray, np.ndarray]:
 @eqx.filter_jit
 def swept(model: cavity.GP, data: Data, step: jax.Array, *, sequential: bool) -> jax.Array:
     """Whether sweeps alone converge, compiled once for all steps."""
-    graph = lay_out(model, data, cavity.PowerEP(), jnp.zeros(()))
+    graph = build_graph(model, data, cavity.PowerEP(), jnp.zeros(()))
     limits = {"step": step, "tolerance": 1e-8, "max_sweeps": 500}
     start = empty_sites(graph)
     if sequential:

@@ -23,7 +23,7 @@ from cavity.inference.energy import beliefs, empty_sites, energy
 from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import one_blas_thread
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 
 TABLE = Table("class_cost.csv", ("what", "rows", "classes"))
 
@@ -47,14 +47,14 @@ def sweep_time(rows: int, classes: int) -> dict[str, float]:
 
     @eqx.filter_jit
     def once(sites: Any) -> Any:
-        return sweep(lay_out(model, data, method, none), sites, 0.5)
+        return sweep(build_graph(model, data, method, none), sites, 0.5)
 
     @eqx.filter_jit
     def blocks(q: Any) -> Any:
         half = q.blocks
         return jax.numpy.einsum("kmn,lmn->nkl", half, half)
 
-    graph = lay_out(model, data, method, none)
+    graph = build_graph(model, data, method, none)
     sites = once(empty_sites(graph))[0]
     (q,) = beliefs(graph, sites)
     return {"sweep": median(lambda: once(sites)), "row blocks": median(lambda: blocks(q))}
@@ -73,15 +73,15 @@ def sparse_time(rows: int, classes: int, points: int) -> dict[str, float]:
 
     @eqx.filter_jit
     def once(sites: Any) -> Any:
-        return sweep(lay_out(model, data, method, none), sites, 0.5)
+        return sweep(build_graph(model, data, method, none), sites, 0.5)
 
     @eqx.filter_jit
     def gradient(model: Any, sites: Any) -> Any:
         return eqx.filter_value_and_grad(
-            lambda model: energy(lay_out(model, data, method, none), sites, settled=True)
+            lambda model: energy(build_graph(model, data, method, none), sites, settled=True)
         )(model)
 
-    sites = once(empty_sites(lay_out(model, data, method, none)))[0]
+    sites = once(empty_sites(build_graph(model, data, method, none)))[0]
     return {
         "sparse sweep": median(lambda: once(sites)),
         "sparse gradient": median(lambda: gradient(model, sites)),

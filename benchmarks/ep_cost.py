@@ -32,7 +32,7 @@ from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.numerics.linalg import inverse_lower
 
 TABLE = Table("ep_cost.csv", ("what", "N", "M", "power"))
@@ -52,7 +52,7 @@ def timed(work: Callable[[], object], repeats: int) -> float:
 
 @eqx.filter_jit
 def one_sweep(model, data, method, sites):
-    return sweep(lay_out(model, data, method, jnp.asarray(1e-8)), sites, 1.0)
+    return sweep(build_graph(model, data, method, jnp.asarray(1e-8)), sites, 1.0)
 
 
 def sparse(N: int, M: int, repeats: int) -> None:
@@ -71,7 +71,7 @@ def sparse(N: int, M: int, repeats: int) -> None:
     for power in (1.0, 0.5):
         data = prepare(X, labels, power=power)
         laid, method = as_dtype(model, data), cavity.PowerEP()
-        sites = empty_sites(lay_out(laid, data, method, jnp.asarray(1e-8)))
+        sites = empty_sites(build_graph(laid, data, method, jnp.asarray(1e-8)))
         for _ in range(3):
             sites, _, _ = one_sweep(laid, data, method, sites)
         spent = timed(lambda: one_sweep(laid, data, method, sites), repeats)  # noqa: B023

@@ -20,11 +20,11 @@ def main() -> None:
     method, sweeps = EP(), []
     stop = method._stop_criteria
 
-    def counted(sites: object) -> bool:
+    def plural(sites: object) -> bool:
         sweeps.append(1)
         return stop(sites)
 
-    method._stop_criteria = counted
+    method._stop_criteria = plural
     times, log_evidence = [], 0.0
     model = GPy.core.GP(X, labels, kernel, GPy.likelihoods.Bernoulli(), inference_method=method)
     for _ in range(int(sys.argv[2])):

@@ -27,7 +27,7 @@ from benchmarks.results import Table
 from cavity.inference.graph.sites import ScalarSites
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
-from cavity.learning.solvers.fixed_point import settle
+from cavity.learning.solvers.fixed_point import find_fixed_point
 
 TABLE = Table("robust_ep.csv", ("seed", "power"))
 STARTS = Table("four_points.csv", ("start", "power"))
@@ -122,7 +122,7 @@ def from_start(start: int, power: float) -> dict:
     data = prepare(X, y, power=power)
     typed: Any = as_dtype(model, data)
     with one_blas_thread():
-        found, report, done = settle(typed, data, cavity.PowerEP(), jnp.zeros(()), sites)
+        found, report, done = find_fixed_point(typed, data, cavity.PowerEP(), jnp.zeros(()), sites)
     store: Any = jax.tree.leaves(found, is_leaf=lambda x: isinstance(x, ScalarSites))[0]
     shift, precision = (np.asarray(a)[: len(y), 0] for a in (store.shift, store.precision))
     gap = mismatch(X, y, given, shift, precision, power)

@@ -19,9 +19,9 @@ for power in (1.0, 0.0):
 # rows are true classes, columns decisions: a virginica must not be taken for a versicolor
 costs = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 20.0, 0.0]])
 for name, given in (("likeliest class", None), ("least cost", costs)):
-    decided = model.predict(X_test, given)
-    missed = np.sum((y_test == "virginica") & (decided == "versicolor"))
-    print(f"{name:16} {np.mean(decided == y_test):.1%} right, {missed} virginica missed")
+    bayes_decision = model.predict(X_test, given)
+    missed = np.sum((y_test == "virginica") & (bayes_decision == "versicolor"))
+    print(f"{name:16} {np.mean(bayes_decision == y_test):.1%} right, {missed} virginica missed")
 
 chance = model.predict_proba(X_test)
 print("\nthe least certain rows:", *model.classes_)

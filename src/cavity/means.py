@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float
 from cavity.parameters import fixed, real
 
@@ -84,7 +84,7 @@ class Linear(AbstractMean):
     def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
         if X.shape[1] != self.weights.shape[0]:
             raise ValueError(
-                f"the linear mean has weights for {counted(self.weights.shape[0], 'column')}, "
+                f"the linear mean has weights for {plural(self.weights.shape[0], 'column')}, "
                 f"the inputs have {X.shape[1]}"
             )
         return jnp.matmul(X - self.centre, self.weights) + self.bias

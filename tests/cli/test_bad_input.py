@@ -300,7 +300,7 @@ def test_too_little_memory(here, tables, model, monkeypatch):
     def predictive(*_):
         raise MemoryError
 
-    monkeypatch.setattr(cli_use.Fitted, "predictive", predictive)
+    monkeypatch.setattr(cli_use.TableModel, "predictive", predictive)
     done = run("evaluate", model, tables / "test.csv", "--json")
     assert "memory" in error(done, "numerical")
 

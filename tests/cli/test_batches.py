@@ -290,7 +290,7 @@ def test_blank_lines_at_the_end_are_no_rows(here):
 
 def test_a_sample_is_random_and_in_order(monkeypatch):
     monkeypatch.setattr(spool, "SAMPLED", 20)
-    kept = spool.Spool((), 1, seed=0)
+    kept = spool.RowCache((), 1, seed=0)
     for start in range(0, 100, 30):
         rows = np.arange(start, min(start + 30, 100))[:, None].astype(float)
         kept._draw(np.hstack([rows, rows]))

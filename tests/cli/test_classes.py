@@ -7,7 +7,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from cavity.estimators.classifier import GPClassifier
 from cavity.tables.schema import encode
-from cavity.tables.table_model import Fitted
+from cavity.tables.table_model import TableModel
 from tests.cli.conftest import people, run
 from tests.cli.test_fit import KEYS
 
@@ -71,7 +71,7 @@ def test_auc_needs_both_classes(here, classes):
 
 
 def test_is_the_estimator_on_the_same_numbers(tables, classes):
-    fitted = Fitted.load(classes)
+    fitted = TableModel.load(classes)
     encoded = encode(people(), fitted.schema)
     gp = GPClassifier(random_state=0, max_iterations=3)
     with pytest.warns(match="not converged"):

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cavity.cli import fit as cli_fit
 from cavity.estimators.regressor import GPRegressor
-from cavity.tables.table_model import Fitted
+from cavity.tables.table_model import TableModel
 from tests.cli.conftest import people, run
 
 IDENTITY = ["command", "version", "seconds", "warnings", "model"]
@@ -68,7 +68,7 @@ def test_text_says_what_was_learned_and_where_it_is(here, tables):
 
 
 def test_is_the_estimator_on_the_same_numbers(tables, model):
-    fitted, table = Fitted.load(model), people()
+    fitted, table = TableModel.load(model), people()
     colours = [table["colour"] == c for c in ("blue", "green", "red")]
     X = np.column_stack([table["height"], table["smoker"], *colours]).astype(float)
     gp = GPRegressor(random_state=0, max_iterations=5)

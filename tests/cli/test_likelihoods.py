@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cavity.tables.table_model import Fitted
+from cavity.tables.table_model import TableModel
 from tests.cli.conftest import people, run
 from tests.cli.test_bad_input import error
 from tests.cli.test_fit import KEYS, METRICS
@@ -53,7 +53,7 @@ def test_from_a_table_to_predictions(here, likelihood):
 def test_infinite_deviations_are_no_failure(here, tables):
     """Student-t with few degrees of freedom: inf in the file, and finite quantiles."""
     assert fit(tables / "train.csv", "--likelihood", "student_t", "--ignore", "colour").code == 0
-    fitted = Fitted.load("m.cavity")
+    fitted = TableModel.load("m.cavity")
     fitted.posterior.model.likelihood.df[...] = 1.5
     fitted.save("m.cavity")
     done = run(

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from cavity.tables.table_model import Fitted
+from cavity.tables.table_model import TableModel
 from tests.cli.conftest import people
 
 
@@ -96,4 +96,4 @@ def test_ctrl_c_in_a_long_fit(environment, tmp_path):
     assert process.returncode == 130, err
     assert json.loads(out)["converged"] is False
     assert "best model so far" in err
-    assert Fitted.load(tmp_path / "m.cavity").record["n_rows"] == 1200
+    assert TableModel.load(tmp_path / "m.cavity").record["n_rows"] == 1200

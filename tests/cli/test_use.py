@@ -8,7 +8,7 @@ import pytest
 
 from cavity.tables.files import read_table
 from cavity.tables.schema import encode
-from cavity.tables.table_model import Fitted
+from cavity.tables.table_model import TableModel
 from tests.cli.conftest import people, run
 from tests.cli.test_fit import METRICS
 
@@ -27,7 +27,7 @@ def test_one_row_per_row_in_order(here, model, tables, ending):
     assert done.json["columns"] == ["mean", "std"]
     written = pl.read_csv("p.csv") if ending == "csv" else pl.read_parquet("p.parquet")
     assert written.columns == ["mean", "std"]
-    fitted = Fitted.load(model)
+    fitted = TableModel.load(model)
     out = fitted.predictive(encode(people(12, 4), fitted.schema).X)
     np.testing.assert_array_equal(written["mean"], out.mean[:, 0])
     np.testing.assert_array_equal(written["std"], out.std[:, 0])

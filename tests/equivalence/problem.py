@@ -12,7 +12,7 @@ from cavity.inference.energy import beliefs, energy
 from cavity.inference.solvers.parallel import parallel, sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.learning.solvers.steps import swept
 from cavity.parameters import bijections, from_real, to_real
 from tests.oracle import dense
@@ -164,7 +164,7 @@ sweeps = eqx.filter_jit(parallel)
 settled = eqx.filter_jit(swept)
 energy_at = eqx.filter_jit(energy)
 beliefs_at = eqx.filter_jit(beliefs)
-_lay_out = eqx.filter_jit(lay_out)
+_lay_out = eqx.filter_jit(build_graph)
 
 
 def laid_out(model, X, y, method=None, *, jitter=JITTER, **options):
@@ -191,7 +191,7 @@ def energy_and_gradient_of(real, model, data, method, jitter):
     maps = bijections(model)
 
     def loss(real):
-        graph = lay_out(from_real(real, model, maps), data, method, jitter)
+        graph = build_graph(from_real(real, model, maps), data, method, jitter)
         sites, _ = swept(graph, method)
         return energy(graph, sites)
 

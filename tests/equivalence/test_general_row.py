@@ -12,7 +12,7 @@ from cavity.inference.energy import energy
 from cavity.inference.graph.sites import ScalarSites
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.numerics.chunking import padded_size
 from cavity.parameters import bijections, from_real, to_real
 from tests.equivalence.gauss_hermite import Probit
@@ -180,13 +180,13 @@ def test_marginals_are_stationary_too(classified, inducing):
     model = as_dtype(model, data)
     maps, jitter = bijections(model), jnp.asarray(JITTER)
     real = to_real(model, maps)
-    sites, record = settled(lay_out(model, data, method, jitter), method)
+    sites, record = settled(build_graph(model, data, method, jitter), method)
     assert record.converged
 
     @eqx.filter_jit
     def slope(real, settled):
         def value(real):
-            graph = lay_out(from_real(real, model, maps), data, method, jitter)
+            graph = build_graph(from_real(real, model, maps), data, method, jitter)
             return energy(graph, sites, settled=settled)
 
         return jax.grad(value)(real)
@@ -327,7 +327,7 @@ def test_blocks_need_gaussian_noise():
 def test_bui_02_low_rank_belief_is_the_dense_one():
     """bui 2: Woodbury and the determinant lemma, also with sites of precision zero."""
     from cavity.inference.graph.base import Projection
-    from cavity.inference.variables.inducing import Whitened
+    from cavity.inference.variables.inducing import WhitenedInducing
 
     rng = np.random.default_rng(3)
     A = rng.normal(size=(4, 9))
@@ -337,7 +337,7 @@ def test_bui_02_low_rank_belief_is_the_dense_one():
 
     @eqx.filter_jit
     def believed(nu, tau):
-        variable = Whitened(4)
+        variable = WhitenedInducing(4)
         belief = variable.belief(variable.scatter(nu, tau, jnp.zeros(9), projection))
         return belief.log_normaliser, belief.marginal(projection)
 

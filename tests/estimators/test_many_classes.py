@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, log_loss
 
 import cavity
-from cavity.estimators.decisions import in_order
+from cavity.estimators.decisions import align_costs
 from tests.cli.conftest import here, run  # noqa: F401
 
 pytestmark = [pytest.mark.x32, pytest.mark.filterwarnings("ignore:.*not converged")]
@@ -136,7 +136,7 @@ def frames(classes):
 @pytest.mark.parametrize("kind", frames(["a", "b", "c"])[1])
 def test_costs_are_taken_by_their_labels(classes, kind):
     costs, given = frames(classes)
-    np.testing.assert_array_equal(in_order(given[kind], classes), costs)
+    np.testing.assert_array_equal(align_costs(given[kind], classes), costs)
 
 
 def test_costs_in_another_order_decide_alike():

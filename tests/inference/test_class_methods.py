@@ -17,8 +17,8 @@ from cavity.inference.solvers.parallel import parallel, sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.solvers.double_loop import lay_out
-from cavity.learning.solvers.fixed_point import settle
+from cavity.learning.solvers.double_loop import build_graph
+from cavity.learning.solvers.fixed_point import find_fixed_point
 from cavity.learning.solvers.steps import swept
 from tests.inference.test_coupled_classes import (
     LABELS,
@@ -166,12 +166,14 @@ def test_averages_over_points_are_differentiated_through_marginals():
     """
     data = prepare(X, LABELS, power=0.5)
     start, method = as_dtype(model(likelihood=SOFTMAX), data), cavity.PowerEP()
-    graph = lay_out(start, data, method, jnp.asarray(0.0))
+    graph = build_graph(start, data, method, jnp.asarray(0.0))
     sites, _ = swept(graph, method)
 
     def slope(settled):
         def value(start):
-            return energy(lay_out(start, data, method, jnp.asarray(0.0)), sites, settled=settled)
+            return energy(
+                build_graph(start, data, method, jnp.asarray(0.0)), sites, settled=settled
+            )
 
         return jax.tree.leaves(eqx.filter_grad(value)(start).kernel)
 
@@ -321,20 +323,22 @@ def test_learning_goes_on_from_the_last_sites_at_power_zero():
         prior = kernels.RBF(variance, 3.0)
         return as_dtype(cavity.GP(prior, likelihoods.MultinomialProbit(3)), data)
 
-    before = settle(classes(1e3), data, method, jitter)[0]
+    before = find_fixed_point(classes(1e3), data, method, jitter)[0]
     there = classes(1e4)
-    found, report, done = settle(there, data, method, jitter, before)
+    found, report, done = find_fixed_point(there, data, method, jitter, before)
     assert done
     assert report.finished_by == "parallel sweeps"
-    expected = settle(there, data, method, jitter)[0]
-    values = [energy(lay_out(there, data, method, jitter), sites) for sites in (found, expected)]
+    expected = find_fixed_point(there, data, method, jitter)[0]
+    values = [
+        energy(build_graph(there, data, method, jitter), sites) for sites in (found, expected)
+    ]
     np.testing.assert_allclose(*values, rtol=1e-7)
 
 
 def test_no_step_is_longer_than_asked_for():
     """The first sweep with the longest step of a half goes half the way."""
     data = prepare(X, LABELS, power=0.5)
-    graph = lay_out(as_dtype(model(), data), data, cavity.PowerEP(), jnp.asarray(0.0))
+    graph = build_graph(as_dtype(model(), data), data, cavity.PowerEP(), jnp.asarray(0.0))
     zero = empty_sites(graph)
     found, _ = parallel(graph, zero, step=None, tolerance=1e-8, max_sweeps=2, longest=0.5)
     for ours, half in zip(found[0], sweep(graph, zero, 0.5)[0][0], strict=True):

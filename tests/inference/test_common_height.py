@@ -13,7 +13,7 @@ from cavity.inference.energy import beliefs, empty_sites, energy, marginals
 from cavity.inference.solvers.parallel import parallel
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from tests.inference.test_coupled_classes import LABELS, NEW, C, X, kernel
 from tests.tolerances import assert_close
 
@@ -32,7 +32,7 @@ def laid_out(likelihood, power, points, prior=None):
     prior = kernels.RBF(30.0, 0.4) if prior is None else prior
     data = prepare(X, LABELS, power=power)
     model = as_dtype(cavity.GP(prior, likelihood, points, mean), data)
-    return lay_out(model, data, METHOD, jnp.asarray(1e-8))
+    return build_graph(model, data, METHOD, jnp.asarray(1e-8))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -15,10 +15,10 @@ from cavity.inference.energy import energy
 from cavity.inference.graph.base import Projection
 from cavity.inference.graph.sites import ScalarSites, class_precision
 from cavity.inference.variables.class_contrasts import Contrasts
-from cavity.inference.variables.coupled_classes import ClassValues, WhitenedClasses
+from cavity.inference.variables.coupled_classes import CoupledClassInducing, CoupledClassValues
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from tests.oracle import dense, nested_ep
 from tests.tolerances import assert_close
 
@@ -130,7 +130,7 @@ def test_power_zero_is_the_limit_and_a_bound():
 def test_the_energy_is_stationary_in_the_sites(power):
     """jylanki 10, 31: for every power; at power 0 it is least there."""
     data = prepare(X, LABELS, power=power)
-    graph = lay_out(as_dtype(model(), data), data, cavity.PowerEP(), jnp.zeros(()))
+    graph = build_graph(as_dtype(model(), data), data, cavity.PowerEP(), jnp.zeros(()))
     flat_sites, back = ravel_pytree(inferred(power).found)
     value = jax.jit(jax.value_and_grad(lambda s: energy(graph, back(s))))
     least, slope = value(flat_sites)
@@ -351,7 +351,7 @@ def test_jylanki_44_full_posterior_is_dense_elimination(prior):
     contrasts, shift, precision = random_contrasts()
     zero = jnp.zeros(N)
     seen = Projection(None, contrasts.residual, contrasts.offset, contrasts)
-    variable = ClassValues(jnp.asarray(prior), C)
+    variable = CoupledClassValues(jnp.asarray(prior), C)
     belief = variable.belief(variable.scatter(shift, precision, zero, seen))
     mean, cov, z, value = eliminated(np.broadcast_to(prior, (C, N, N)))
     assert_close(belief.log_normaliser, value, "factorised")
@@ -371,7 +371,7 @@ def test_jylanki_44_sparse_posterior_is_dense_elimination(groups):
     contrasts, shift, precision = random_contrasts()
     A = 0.7 * np.random.default_rng(6).standard_normal((groups, 4, N))
     seen = Projection(jnp.asarray(A), contrasts.residual, contrasts.offset, contrasts)
-    variable = WhitenedClasses(4, C)
+    variable = CoupledClassInducing(4, C)
     belief = variable.belief(variable.scatter(shift, precision, jnp.zeros(N), seen))
     loadings = np.broadcast_to(A, (C, 4, N))
     mean, cov, z, value = eliminated([np.eye(4)] * C, loadings)

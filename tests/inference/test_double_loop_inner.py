@@ -19,7 +19,7 @@ from cavity.inference.solvers.double_loop_inner import (
 )
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import double_loop, lay_out
+from cavity.learning.solvers.double_loop import build_graph, double_loop
 from cavity.learning.solvers.steps import no_sites
 from cavity.likelihoods import StudentT
 from tests.equivalence.problem import sweep_once
@@ -49,7 +49,7 @@ def laid_out(power):
     data = prepare(X, Y, power=power)
     model = as_dtype(four_points(), data)
     method = cavity.PowerEP()
-    return lay_out(model, data, method, jnp.zeros(())), no_sites(model, data, method)
+    return build_graph(model, data, method, jnp.zeros(())), no_sites(model, data, method)
 
 
 @jax.jit
@@ -187,7 +187,7 @@ def explicit(power):
     def value(parameters, sites):
         kernel = cavity.kernels.RBF(1.0, parameters[0]) + cavity.kernels.White(1e-6)
         model = cavity.GP(kernel, StudentT(jnp.sqrt(parameters[1]), DF))
-        return energy(lay_out(as_dtype(model, data), data, method, jnp.zeros(())), sites)
+        return energy(build_graph(as_dtype(model, data), data, method, jnp.zeros(())), sites)
 
     return jax.jit(jax.value_and_grad(value))
 
@@ -205,7 +205,7 @@ def test_jylanki_17_slopes_need_explicit_terms_only():
     def stopped(parameters):
         kernel = cavity.kernels.RBF(1.0, parameters[0]) + cavity.kernels.White(1e-6)
         model = as_dtype(cavity.GP(kernel, StudentT(np.sqrt(parameters[1]), DF)), data)
-        graph = lay_out(model, data, cavity.PowerEP(), jnp.zeros(()))
+        graph = build_graph(model, data, cavity.PowerEP(), jnp.zeros(()))
         sites = laid_out(power)[1]
         for _ in range(3):
             sites, _, _ = sweep_once(graph, sites, 0.5)
@@ -310,7 +310,7 @@ def test_jylanki_25_the_outer_loop_by_itself(power):
     data = prepare(X, Y, power=power)
     model, method = as_dtype(four_points(), data), cavity.PowerEP()
     zero = no_sites(model, data, method)
-    value = jax.jit(lambda sites: energy(lay_out(model, data, method, jnp.zeros(())), sites))
+    value = jax.jit(lambda sites: energy(build_graph(model, data, method, jnp.zeros(())), sites))
     for start in (zero, somewhere(zero)) if power == 1.0 else (zero,):
         sites, steps = double_loop(model, data, method, jnp.zeros(()), zero, start)
         assert steps > 0

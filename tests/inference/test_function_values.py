@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from cavity.inference.graph.base import Messages, Projection
-from cavity.inference.variables.function_values import FEW, Correlated
+from cavity.inference.variables.function_values import FEW, FunctionValues
 
 
 @pytest.mark.parametrize("rows", [FEW // 2, 2 * FEW])
@@ -18,7 +18,7 @@ def test_marginals_are_those_of_the_dense_inverse(rows, unknown, rng):
     shift = tau * rng.standard_normal(rows)
     messages = Messages(jnp.asarray(shift[:, None]), jnp.asarray(tau[:, None]), jnp.zeros(rows))
     seen = Projection(None, jnp.zeros(rows), jnp.zeros((rows, 1)))
-    mean, var = Correlated(jnp.asarray(K)).belief(messages).marginal(seen)
+    mean, var = FunctionValues(jnp.asarray(K)).belief(messages).marginal(seen)
     covariance = K - K @ np.linalg.solve(K + np.diag(1.0 / np.maximum(tau, 1e-12)), K)
     np.testing.assert_allclose(mean[:, 0], covariance @ shift, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(var[:, 0], np.diagonal(covariance), rtol=1e-7)

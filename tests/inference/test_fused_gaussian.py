@@ -7,11 +7,11 @@ import pytest
 
 import cavity
 from cavity import inducing, kernels, likelihoods, means
-from cavity.inference.factors.site import fused_gaussian as absorb
+from cavity.inference.factors import fused_gaussian as fused_gaussian_messages
 from cavity.inference.graph.base import Projection
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.parameters import bijections, from_real, to_real
 
 N, M, D = 300, 9, 2
@@ -45,8 +45,8 @@ def plain(graph):
 
 def by_hand(graph):
     (factor,) = graph.factors
-    assert absorb.absorbable(graph.variables[0], factor)
-    return absorb.absorb(factor)
+    assert fused_gaussian_messages.is_fusable(graph.variables[0], factor)
+    return fused_gaussian_messages.fused_gaussian_messages(factor)
 
 
 def slopes(messages, y, power, points=Z, jitter=1e-8, **options):
@@ -56,7 +56,9 @@ def slopes(messages, y, power, points=Z, jitter=1e-8, **options):
     maps = bijections(start)
 
     def loss(real):
-        graph = lay_out(from_real(real, start, maps), data, cavity.PowerEP(), jnp.asarray(jitter))
+        graph = build_graph(
+            from_real(real, start, maps), data, cavity.PowerEP(), jnp.asarray(jitter)
+        )
         found = messages(graph)
         random = np.random.default_rng(1)
         shift, precision = (
@@ -84,8 +86,12 @@ def test_messages_and_their_derivatives(case, power):
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_several_chunks_kept_or_computed_anew(power, kept, monkeypatch):
     monkeypatch.setattr("cavity.numerics.chunking.CACHED", (64, 32))
-    values = {"all": absorb.KEPT, "some": 2 * 64 * len(Z), "none": 0}  # of five chunks
-    monkeypatch.setattr(absorb, "KEPT", values[kept])
+    values = {
+        "all": fused_gaussian_messages.KEPT,
+        "some": 2 * 64 * len(Z),
+        "none": 0,
+    }  # of five chunks
+    monkeypatch.setattr(fused_gaussian_messages, "KEPT", values[kept])
     _, found = slopes(by_hand, Y, power)
     _, by_ad = slopes(plain, Y, power)
     np.testing.assert_allclose(found, by_ad, rtol=0, atol=1e-11 * np.abs(by_ad).max())
@@ -126,7 +132,7 @@ def test_what_is_fixed_is_not_differentiated():
 
     def loss(noise):
         typed = cavity.GP(start.kernel, likelihoods.Gaussian(noise), start.inducing, start.mean)
-        return by_hand(lay_out(typed, data, cavity.PowerEP(), jnp.asarray(1e-8))).log_scale
+        return by_hand(build_graph(typed, data, cavity.PowerEP(), jnp.asarray(1e-8))).log_scale
 
     step = 1e-5
     ends = [float(loss(jnp.asarray(0.15 + s))) for s in (step, -step)]

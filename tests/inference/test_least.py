@@ -9,7 +9,7 @@ import cavity
 from cavity.inference.solvers.tilted_inverse import tilting
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.learning.solvers.moment_descent import _Energy, _gaussian, _step, least
 from cavity.likelihoods import Gaussian, StudentT
 from tests.tolerances import assert_close
@@ -46,7 +46,7 @@ def test_cavities_give_the_moments_asked_for(power):
     """On both sides of the density's centre, with more variance than it has by itself."""
     y = np.zeros(6)
     mean, var = np.array([-0.1, -1e-3, 1e-3, 0.1, 2.0, 0.3]), np.array([2.0, 2.0, 2, 2, 0.5, 1e-4])
-    (factor,) = lay_out(*prepared(np.arange(6.0)[:, None], y, power=power)).factors
+    (factor,) = build_graph(*prepared(np.arange(6.0)[:, None], y, power=power)).factors
     rest = factor.rows.y.shape[0] - 6
 
     def padded(values, filled):

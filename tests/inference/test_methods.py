@@ -9,7 +9,7 @@ from scipy import special, stats
 
 import cavity
 from cavity import inducing, kernels, likelihoods
-from cavity.inference.approximations.local_terms import AtMode, Bounded, Latent
+from cavity.inference.approximations.local_terms import LaplaceTerm, Latent, LocalBoundTerm
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
@@ -129,11 +129,11 @@ class _Frozen(cavity.inference.approximations.methods.AbstractMethod):
     step: None = None
     batch: None = None
     exact: bool = True
-    sight = cavity.Laplace.sight
+    evaluation_point = cavity.Laplace.evaluation_point
     renewals = 0
 
     def term(self, likelihood, *, exact):
-        return AtMode(likelihood, exact)
+        return LaplaceTerm(likelihood, exact)
 
     def check(self, likelihood):
         pass
@@ -259,8 +259,8 @@ def test_jylanki_33_the_steps_of_the_search_are_those_of_em():
     rows = prepare(X, Y, power=1.0).rows
     rows = type(rows)(jnp.asarray(X), jnp.asarray(Y)[:, None], jnp.ones((14, 1)))
     seen = (Latent(f, jnp.zeros_like(f), jnp.zeros_like(f)),)
-    (newton,) = AtMode(STUDENT, exact=True).derivatives(seen, rows, 1.0)
-    (em,) = Bounded(STUDENT).derivatives(seen, rows, 1.0)
+    (newton,) = LaplaceTerm(STUDENT, exact=True).derivatives(seen, rows, 1.0)
+    (em,) = LocalBoundTerm(STUDENT).derivatives(seen, rows, 1.0)
     r2 = (rows.y - f) ** 2
     ridge = 2.0 * (DF + 1.0) * r2 / (r2 + DF * SCALE**2) ** 2
     assert_close(em.slope, newton.slope)
@@ -309,7 +309,7 @@ def test_residuals_of_any_size(residual):
     seen = (Latent(z, jnp.zeros_like(z), jnp.full_like(z, residual)),)
     rows = prepare(X, Y, power=1.0).rows
     rows = type(rows)(jnp.asarray(X), jnp.asarray(Y)[:, None], jnp.ones((14, 1)))
-    term = AtMode(STUDENT, exact=False)
+    term = LaplaceTerm(STUDENT, exact=False)
     grid = np.linspace(-12.0, 12.0, 40001)
     weights = np.exp(-0.5 * grid**2) / np.sqrt(2 * np.pi) * (grid[1] - grid[0])
     f = np.asarray(z)[..., None] + np.sqrt(residual) * grid

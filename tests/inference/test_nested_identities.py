@@ -19,7 +19,7 @@ from cavity.inference.energy import empty_sites
 from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.numerics.orthant import log_orthant
 from tests.inference.test_coupled_classes import C, N, X, Y, inferred
 from tests.numerics.test_orthant import cavities, contrasts
@@ -216,7 +216,7 @@ def cost_of_a_sweep(rows, classes, private):
     data = prepare(inputs, np.arange(rows) % float(classes), power=1.0)
     kernel = (kernels.RBF(),) * classes if private else kernels.RBF()
     model = as_dtype(cavity.GP(kernel, likelihoods.MultinomialProbit(classes)), data)
-    graph = lay_out(model, data, cavity.PowerEP(), jnp.zeros(()))
+    graph = build_graph(model, data, cavity.PowerEP(), jnp.zeros(()))
     program, _, _ = eqx.filter_make_jaxpr(sweep)(graph, empty_sites(graph), 1.0)
     return operations(program.jaxpr)
 

@@ -10,9 +10,15 @@ import cavity
 from cavity.inference.solvers.newton import bearing, inner
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.learning.solvers.fixed_point import _followed, _narrowed
-from cavity.learning.solvers.noise_continuation import WIDEST, Path, _tangent, has_scale, widened
+from cavity.learning.solvers.noise_continuation import (
+    WIDEST,
+    NoiseContinuation,
+    _tangent,
+    has_scale,
+    widened,
+)
 from cavity.learning.solvers.steps import no_sites, run_sweeps, solved
 from cavity.likelihoods import Bernoulli, Gaussian, NegativeBinomial, StudentT
 from tests.tolerances import assert_close
@@ -73,7 +79,7 @@ def test_steps_stay_on_the_path():
     problem = prepared()
     start, record = run_sweeps(widened(problem[0], WIDEST), *problem[1:], no_sites(*problem[:3]))
     assert record.converged
-    path = Path(*problem)
+    path = NoiseContinuation(*problem)
     here = path.look(0.0, start)
     tangent, _ = _tangent(here, None)
     found, _ = path.stepped(here, tangent, 0.3)
@@ -91,7 +97,7 @@ def test_the_drift_is_how_the_fixed_point_moves():
     zero = no_sites(*problem[:3])
 
     def graph_at(share):
-        return lay_out(widened(problem[0], WIDEST ** (1.0 - share)), *problem[1:])
+        return build_graph(widened(problem[0], WIDEST ** (1.0 - share)), *problem[1:])
 
     def fixed(share):
         wide = widened(problem[0], WIDEST ** (1.0 - share))

@@ -12,7 +12,7 @@ from cavity.inference.energy import beliefs, empty_sites, energy
 from cavity.inference.solvers.sequential import _one_by_one
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.learning.solvers.steps import no_sites, run_sweeps
 from tests.equivalence.problem import laid_out
 from tests.tolerances import assert_close
@@ -92,7 +92,7 @@ def test_a_line_search_at_power_zero():
     laid, method = as_dtype(start, data), cavity.PowerEP(max_sweeps=2000)
     zero = no_sites(laid, data, method)
     sites, record = run_sweeps(laid, data, method, jnp.zeros(()), zero, downhill=True)
-    graph = lay_out(laid, data, method, jnp.zeros(()))
+    graph = build_graph(laid, data, method, jnp.zeros(()))
     found = float(eqx.filter_jit(energy)(graph, sites))
     expected = cavity.infer(start, x, y, power=0.0, method=method)
     assert expected.converged

@@ -225,8 +225,8 @@ def test_what_is_known_is_not_evaluated_again(tmp_path, monkeypatch):
 
     calls = []
     evaluate = Objective.__call__
-    counted = lambda self, x: (calls.append(x), evaluate(self, x))[1]  # noqa: E731
-    monkeypatch.setattr(Objective, "__call__", counted)
+    plural = lambda self, x: (calls.append(x), evaluate(self, x))[1]  # noqa: E731
+    monkeypatch.setattr(Objective, "__call__", plural)
     with pytest.raises(Death):
         cavity.fit(gaussian, X, Y, checkpoint=Dying(cavity.Checkpoint(tmp_path), [10]))
     assert len(calls) == 11  # the record of the last was cut

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as theirs
 
-from cavity.learning.metrics.regression import classification as ours
+from cavity.learning.metrics import classification as ours
 
 RANDOM = np.random.default_rng(0)
 CHANCE = RANDOM.beta(0.7, 0.5, 400)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from cavity.learning.metrics.regression import regression as metrics
+from cavity.learning.metrics import regression as metrics
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from cavity.kernels import RBF
 from cavity.learning.data.arrays import prepare
 from cavity.learning.mcmc.run import problem_of, weak_priors
 from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.mcmc.targets import Collapsed, Whitened, basis_of, sites_about_mode
+from cavity.learning.mcmc.targets import Collapsed, WhitenedTarget, basis_of, sites_about_mode
 from cavity.likelihoods import Bernoulli, Gaussian, Laplace, MultinomialProbit, Softmax, StudentT
 from cavity.parameters import FIXED, bijections
 from cavity.parameters.priors import Flat, LogNormal, Normal, flat
@@ -174,7 +174,7 @@ def test_scale_mixture_against_the_density_itself():
     maps = jax.tree.map(lambda _: FIXED, model)
     problem = problem_of(model, data, maps, flat(model), 1e-8)
     precision, shift = jnp.zeros((2, 1, 2))
-    target = Whitened(problem, precision, shift, True)
+    target = WhitenedTarget(problem, precision, shift, True)
     move = target.moves()[1].move
 
     def one(state, key):
@@ -198,7 +198,7 @@ def test_coordinates_change_nothing(rng):
     z = jnp.asarray(rng.standard_normal((1, 3)))
     found = []
     for precision, shift in (np.zeros((2, 1, 3)), sites_about_mode(problem)):
-        target = Whitened(problem, jnp.asarray(precision), jnp.asarray(shift), True)
+        target = WhitenedTarget(problem, jnp.asarray(precision), jnp.asarray(shift), True)
         basis = basis_of(*problem.priors(model), target.precision, target.shift)
         f = basis(jnp.zeros((1, 3))) if not found else f
         # z that gives the same f, and log |df/dz|

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from cavity.learning.metrics.regression import crps
-from cavity.likelihoods.predictive.numerical import tabulate
+from cavity.likelihoods.predictive.numerical import numerical_predictive
 from cavity.likelihoods.support import Support
 
 LEVELS = np.array([0.025, 0.25, 0.5, 0.75, 0.975])
@@ -29,7 +29,7 @@ COUNTS = {
 
 @pytest.mark.parametrize(("law", "support", "centre"), REAL.values(), ids=REAL)
 def test_densities(law, support, centre):
-    table = tabulate(lambda y: law.logpdf(y), support, np.full(5, centre))
+    table = numerical_predictive(lambda y: law.logpdf(y), support, np.full(5, centre))
     y = law.ppf(LEVELS)
     width = y[3] - y[1]
     np.testing.assert_allclose(table.cdf(y), LEVELS, atol=1.5e-3)
@@ -41,7 +41,7 @@ def test_densities(law, support, centre):
 @pytest.mark.parametrize("law", COUNTS.values(), ids=COUNTS)
 def test_counts(law):
     centre = np.full(5, law.mean())
-    table = tabulate(lambda y: law.logpmf(y), Support.COUNTS, centre)
+    table = numerical_predictive(lambda y: law.logpmf(y), Support.COUNTS, centre)
     y = law.ppf(LEVELS)
     np.testing.assert_allclose(table.cdf(y), law.cdf(y), atol=2e-3)
     np.testing.assert_allclose(table.cdf(y - 1), law.cdf(y - 1), atol=2e-3)
@@ -54,7 +54,7 @@ def test_counts(law):
 
 def test_intervals_of_counts_hold_their_ends():
     law = stats.poisson(2.0)
-    table = tabulate(lambda y: law.logpmf(y), Support.COUNTS, np.full(12, 2.0))
+    table = numerical_predictive(lambda y: law.logpmf(y), Support.COUNTS, np.full(12, 2.0))
     low, high = law.ppf([0.25, 0.75])
     y = np.arange(12.0)
     np.testing.assert_array_equal(table.within(y, 0.5), (low <= y) & (y <= high))
@@ -64,7 +64,7 @@ def test_scores_of_a_normal_distribution():
     mean, std = np.array([0.0, 1.0, -50.0]), np.array([1.0, 0.1, 3.0])
     y = np.array([0.3, 1.4, -20.0])
     law = stats.norm(mean, std)
-    table = tabulate(lambda t: law.logpdf(t), Support.REAL, mean)
+    table = numerical_predictive(lambda t: law.logpdf(t), Support.REAL, mean)
     each = [crps([a], [m], [s]) for a, m, s in zip(y, mean, std, strict=True)]
     np.testing.assert_allclose(table.crps(y), each, rtol=3e-3)
 
@@ -75,7 +75,7 @@ def test_scores_of_a_normal_distribution():
 )
 def test_scores_by_integration(law, support):
     y = law.ppf([0.2, 0.9])
-    table = tabulate(lambda t: law.logpdf(t), support, np.full(2, law.mean()))
+    table = numerical_predictive(lambda t: law.logpdf(t), support, np.full(2, law.mean()))
     for found, at in zip(table.crps(y), y, strict=True):
         below = integrate.quad(lambda t: law.cdf(t) ** 2, 0, at)[0]
         above = integrate.quad(lambda t: law.sf(t) ** 2, at, law.ppf(1 - 1e-12))[0]
@@ -85,7 +85,7 @@ def test_scores_by_integration(law, support):
 def test_scores_of_counts():
     law = stats.poisson(3.5)
     y = np.array([0.0, 3.0, 9.0])
-    table = tabulate(lambda k: law.logpmf(k), Support.COUNTS, np.full(3, 3.5))
+    table = numerical_predictive(lambda k: law.logpmf(k), Support.COUNTS, np.full(3, 3.5))
     k = np.arange(60)
     expected = [np.sum((law.cdf(k) - (k >= at)) ** 2) for at in y]
     np.testing.assert_allclose(table.crps(y), expected, rtol=1e-9)
@@ -93,6 +93,6 @@ def test_scores_of_counts():
 
 def test_an_output_beyond_the_table_costs_its_distance():
     law = stats.norm(0, 1)
-    table = tabulate(lambda t: law.logpdf(t), Support.REAL, np.zeros(1))
+    table = numerical_predictive(lambda t: law.logpdf(t), Support.REAL, np.zeros(1))
     near, far = (table.crps(np.array([y]))[0] for y in (1e6, 3e6))
     assert far - near == pytest.approx(2e6, rel=1e-6)

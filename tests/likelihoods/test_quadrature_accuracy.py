@@ -255,7 +255,7 @@ def test_jylanki_08_moments_are_slopes_in_natural_parameters(name, power):
 SMOOTH = [
     name
     for name, (likelihood, outputs) in CASES.items()
-    if likelihood.analytic(jnp.asarray(next(iter(outputs)))) is not None
+    if likelihood.analytic_strip(jnp.asarray(next(iter(outputs)))) is not None
 ]
 
 
@@ -266,8 +266,8 @@ def test_few_nodes_where_they_do(name, power, count):
     """The even rules by themselves, out to where they are left for the graded one."""
     likelihood, outputs = CASES[name]
     for y, (log_prob, features, *_) in outputs.items():
-        centre, strip = (float(x) for x in likelihood.analytic(jnp.asarray(y)))
-        stretched = likelihood.opens and count > quadrature.EVEN[0]
+        centre, strip = (float(x) for x in likelihood.analytic_strip(jnp.asarray(y)))
+        stretched = likelihood.analytic_in_cone and count > quadrature.EVEN[0]
         reach = 20.0 if stretched else 1.4 * count / quadrature.EVEN[0]
         widths = strip * np.array([1e-3, 0.1 * reach, 0.4 * reach, 0.7 * reach, reach])
         cases = [(centre + z * sd, sd) for sd in widths for z in (-6.0, -1.0, 0.0, 2.0, 6.0)]

@@ -8,7 +8,7 @@ import pytest
 import cavity
 from cavity.kernels import RBF
 from cavity.likelihoods import Gaussian, HeteroscedasticGaussian
-from cavity.models.sampled_posterior import DrawsPosterior
+from cavity.models.sampled_posterior import SampledPosterior
 from tests.tolerances import assert_close
 
 INPUTS = np.array([[0.0], [0.7], [1.5]])
@@ -31,7 +31,7 @@ def posterior():
     K = np.exp(-0.5 * (INPUTS - INPUTS.T) ** 2 / LENGTHS[:, None, None] ** 2)
     noise = np.repeat(NOISES[:, None], 3, axis=1)
     weights = [np.linalg.solve(k + np.diag(v), Y) for k, v in zip(K, noise, strict=True)]
-    return DrawsPosterior(
+    return SampledPosterior(
         model=cavity.GP(RBF(1.0, 0.7), Gaussian(0.2)),
         draws=cavity.GP(RBF(np.ones(2), LENGTHS), Gaussian(NOISES)),
         inputs=jnp.asarray(INPUTS),
@@ -79,7 +79,7 @@ def test_one_of_several_functions():
     kernels = (RBF(np.ones(2), LENGTHS), RBF(np.ones(2), 2 * LENGTHS))
     model = cavity.GP(tuple(RBF() for _ in kernels), HeteroscedasticGaussian())
     weights = np.random.default_rng(0).standard_normal((2, 2, 3))
-    both = DrawsPosterior(
+    both = SampledPosterior(
         model=model,
         draws=cavity.GP(kernels, HeteroscedasticGaussian()),
         inputs=jnp.asarray(INPUTS),

@@ -71,13 +71,13 @@ def test_inner_log_mass_is_that_of_inner_ep():
 
 def test_orthants_of_one_variable_are_exact_and_others_do_not_count():
     mean, cov = contrasts(*cavities(), 0)
-    counted = jnp.asarray(np.tile([1.0, 0.0], (len(mean), 1)))
-    found = jax.jit(log_orthant)(jnp.asarray(mean), jnp.asarray(cov), counted)
+    plural = jnp.asarray(np.tile([1.0, 0.0], (len(mean), 1)))
+    found = jax.jit(log_orthant)(jnp.asarray(mean), jnp.asarray(cov), plural)
     expected = stats.norm.logcdf(-mean[:, 0] / np.sqrt(1.0 + cov[:, 0, 0]))
     assert_close(found, expected, "factorised")
     strange = cov.copy()
     strange[:, 1, 1] *= 1e3
-    other = jax.jit(log_orthant)(jnp.asarray(mean + [0.0, 50.0]), jnp.asarray(strange), counted)
+    other = jax.jit(log_orthant)(jnp.asarray(mean + [0.0, 50.0]), jnp.asarray(strange), plural)
     assert_close(other, expected, "factorised")
 
 

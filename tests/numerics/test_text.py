@@ -2,15 +2,15 @@
 
 import pytest
 
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 
 
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (1234, "1234 rows")]
 )
 def test_counted(number, text):
-    assert counted(number, "row") == text
+    assert plural(number, "row") == text
 
 
 def test_an_irregular_plural():
-    assert [counted(n, "entry", "entries") for n in (1, 3)] == ["1 entry", "3 entries"]
+    assert [plural(n, "entry", "entries") for n in (1, 3)] == ["1 entry", "3 entries"]

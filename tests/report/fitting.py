@@ -8,7 +8,7 @@ import polars as pl
 import cavity
 from cavity.estimators.base import to_numpy
 from cavity.tables.schema import Encoded, encode, learn_schema, with_classes
-from cavity.tables.table_model import Fitted, parameters
+from cavity.tables.table_model import TableModel, parameters
 
 
 def fitted_to(
@@ -18,7 +18,7 @@ def fitted_to(
     n_inducing=None,
     noise_column=None,
     likelihood=None,
-) -> tuple[Fitted, Encoded]:
+) -> tuple[TableModel, Encoded]:
     """A model of a table with unit parameters, and the table as numbers.
 
     With a likelihood of labels it is one of classes.
@@ -57,4 +57,4 @@ def fitted_to(
         "parameters": parameters(posterior.model, scale, known_noise=posterior.known_noise),
         "test": None,
     }
-    return Fitted(posterior, schema, record, scale, y.mean(axis=0), y.var(axis=0)), encoded
+    return TableModel(posterior, schema, record, scale, y.mean(axis=0), y.var(axis=0)), encoded

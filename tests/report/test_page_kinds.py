@@ -8,7 +8,7 @@ from scipy import stats
 import cavity
 from cavity import likelihoods
 from cavity.likelihoods import Support
-from cavity.likelihoods.predictive.numerical import tabulate
+from cavity.likelihoods.predictive.numerical import numerical_predictive
 from cavity.report import page as report
 from cavity.report.metric_descriptions import CLASSIFICATION
 from cavity.report.outliers import outliers
@@ -111,7 +111,7 @@ def test_rows_let_go_are_those_with_negative_sites():
 def test_the_table_of_outliers():
     law = stats.t(3.0, 1.0, 2.0)
     observed = np.array([1.0, 60.0, -80.0, 2.0])
-    table = tabulate(lambda y: law.logpdf(y), Support.REAL, np.ones(4))
+    table = numerical_predictive(lambda y: law.logpdf(y), Support.REAL, np.ones(4))
     where = (observed, np.ones(4), table, np.array([1, 2, 7, 9]))
     found = outliers(likelihoods.StudentT(1.0, 3.0), 2.0, *where)
     assert [row.row for row in found.rows] == [7, 2]

@@ -46,14 +46,14 @@ from cavity.learning.cost import estimate_cost
 from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.kernels import blackjax
 from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.optimisers.lbfgs import Enough, Progress
+from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.gp import GP
 from cavity.persistence import model_file as storage
 from cavity.persistence.checkpoint import Checkpoint
 from cavity.persistence.errors import DataError
 from cavity.tables.schema import Encoded, Schema
-from cavity.tables.table_model import Fitted, diagnostics, parameters
+from cavity.tables.table_model import TableModel, diagnostics, parameters
 
 ESTIMATORS: dict[str, Callable[..., Any]] = {
     "regression": GPRegressor,
@@ -216,7 +216,7 @@ def fit_table(session: Session, request: Request) -> Outcome:
 
 def fit_model(
     session: Session, request: Request, tables: Tables, kept: Checkpoint | None = None
-) -> tuple[Fitted, bool]:
+) -> tuple[TableModel, bool]:
     """The fitted model, and whether it was interrupted."""
     train, features, spool = tables.train, tables.schema.features, tables.spool
     assert train.y is not None
@@ -255,7 +255,7 @@ def fit_model(
             show(step)
             if interrupted():
                 ended.append(step.iteration)
-                raise Enough
+                raise GracefulStop
 
         if spool is not None:
             spool.watch = _interruptible(
@@ -277,7 +277,7 @@ def _interruptible(
         watch(done)
         if asked():
             ended.append(done)
-            raise Enough
+            raise GracefulStop
 
     return watched
 
@@ -304,7 +304,7 @@ def _check_finite(estimator: AbstractEstimator) -> None:
         )
 
 
-def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> Fitted:
+def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> TableModel:
     schema = tables.schema
     inducing, scale = estimator.inducing_, estimator.output_scale_
     posterior = estimator.posterior_
@@ -334,7 +334,7 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> F
         record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
     if tables.batches is not None:
         record["batches"] = tables.batch_count
-    return Fitted(posterior, schema, record, scale, tables.y_mean, tables.y_var)
+    return TableModel(posterior, schema, record, scale, tables.y_mean, tables.y_var)
 
 
 # ------------------------------------------------------------------------ while it works

@@ -5,11 +5,11 @@ import sys
 from collections.abc import Callable, Iterator
 
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.tables.row_cache import Spool
+from cavity.tables.row_cache import RowCache
 
 
 @contextlib.contextmanager
-def progress(*, evidence: bool, spool: Spool | None = None) -> Iterator[Callable]:
+def progress(*, evidence: bool, spool: RowCache | None = None) -> Iterator[Callable]:
     """A moving line on standard error, where that is a terminal; yields what to call."""
     if not sys.stderr.isatty():
         yield lambda _: None

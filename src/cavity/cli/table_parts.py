@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from cavity.cli.session import Session
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.tables.batched import table_parts
 from cavity.tables.schema import Encoded, Schema, encode
-from cavity.tables.warnings import Noticed, refuse_empty
+from cavity.tables.warnings import EncodingWarnings, refuse_empty
 
 
 class Parts:
@@ -36,10 +36,10 @@ class Parts:
     ):
         self.path, self.schema, self.size = path, schema, size
         self.reading = {"drop_missing": drop_missing, "need_targets": need_targets}
-        self.noticed, self.count = Noticed(), 0
+        self.noticed, self.count = EncodingWarnings(), 0
 
     def __iter__(self) -> Iterator[Encoded]:
-        noticed, count = Noticed(), 0
+        noticed, count = EncodingWarnings(), 0
         for first, table in table_parts(self.path, self.size):
             encoded = encode(table, self.schema, first=first, **self.reading)
             noticed, count = noticed + encoded.noticed, count + 1
@@ -53,11 +53,13 @@ class Parts:
         return {} if self.size is None else {"batches": self.count}
 
 
-def report_warnings(session: Session, name: str, noticed: Noticed, fate: str = "left out") -> None:
+def report_warnings(
+    session: Session, name: str, noticed: EncodingWarnings, fate: str = "left out"
+) -> None:
     """Passes on what was noticed in a table, and the fate of incomplete rows."""
     for warning in noticed.warnings:
         session.warn(f"{name}: {warning}")
     missing = noticed.rows - noticed.kept
     if missing:
-        rows = counted(noticed.rows, "row")
+        rows = plural(noticed.rows, "row")
         session.warn(f"{name}: {missing} of {rows} {fate}: a cell is missing")

@@ -5,30 +5,33 @@ from typing import Any
 
 import numpy as np
 
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.report.parameters import class_of
-from cavity.tables.table_model import Fitted
+from cavity.tables.table_model import TableModel
 
 MOST_LINES = 30  # of one parameter with a value per input
 
 
-def describe_fit(fitted: Fitted) -> str:
+def describe_fit(fitted: TableModel) -> str:
     """What was fitted to what, how it ended, and what was learned."""
     record = fitted.record
     points = record["n_inducing"]
     gaussian = record["likelihood"] == "gaussian"
-    form = "full GP" if points is None else counted(points, "inducing point")
+    form = "full GP" if points is None else plural(points, "inducing point")
     if record["method"] != "power_ep":
         form = f"{form}, method {record['method']}"
     if fitted.powered:
         form = f"{form}, power {record['power']:g}"
     converged = "converged" if record["converged"] else "NOT CONVERGED"
-    iterations = counted(record["iterations"], "iteration")
+    iterations = plural(record["iterations"], "iteration")
     told_apart = f": {', '.join(record['classes'])}" if record["classes"] else ""
     noise = "gaussian noise" if gaussian else f"{record['likelihood']} likelihood"
     rows = [
         ("task", f"{record['task']} of {', '.join(record['targets'])}{told_apart}"),
-        ("data", f"{counted(record['n_rows'], 'row')}, {counted(len(record['inputs']), 'input')}"),
+        (
+            "data",
+            f"{plural(record['n_rows'], 'row')}, {plural(len(record['inputs']), 'input')}",
+        ),
         ("model", f"{record['kernel']}, {noise}, {form}"),
         ("log evidence", _evidence(record["log_evidence"])),
         ("learning", f"{converged} in {iterations}: {record['message']}"),
@@ -67,7 +70,7 @@ def _trust(rhat: float | None, ess: float | None) -> tuple[str, str]:
     return "-" if rhat is None else f"{rhat:.3f}", "-" if ess is None else f"{ess:.0f}"
 
 
-def _parameters(fitted: Fitted) -> str:
+def _parameters(fitted: TableModel) -> str:
     rows = []
     features = fitted.schema.features
     for name, value in fitted.record["parameters"].items():

@@ -22,7 +22,7 @@ from cavity.tables.batched import LongTable, long_table, rows_at_a_time
 from cavity.tables.class_labels import class_values, classes_of
 from cavity.tables.column_types import REMEMBERED, Evidence, evidence
 from cavity.tables.files import read_table
-from cavity.tables.row_cache import Spool
+from cavity.tables.row_cache import RowCache
 from cavity.tables.schema import (
     Encoded,
     Schema,
@@ -32,7 +32,7 @@ from cavity.tables.schema import (
     schema_from,
 )
 from cavity.tables.table_model import check_targets
-from cavity.tables.warnings import Noticed, refuse_empty
+from cavity.tables.warnings import EncodingWarnings, refuse_empty
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Tables:
     rows: int
     y_mean: np.ndarray
     y_var: np.ndarray
-    spool: Spool | None = None
+    spool: RowCache | None = None
     batch: int | None = None
 
     @property
@@ -174,7 +174,7 @@ def _read_long(session: Session, request: Any, rows: int) -> Tables:
     names = ("noise_variance", "exposure")
     columns = (request.noise_column, request.exposure_column)
     sides = tuple(name for name, column in zip(names, columns, strict=True) if column is not None)
-    spool, noticed = Spool(sides, len(schema.targets), request.seed), Noticed()
+    spool, noticed = RowCache(sides, len(schema.targets), request.seed), EncodingWarnings()
     for first, part in table.parts(*read_columns):
         encoded = encode(part, schema, drop_missing=request.drop_missing, first=first)
         if not labels:
@@ -224,7 +224,7 @@ def _classes(table: LongTable, schema: Schema) -> tuple[str, ...]:
     return tuple(name for _, name in sorted(zip(values, names, strict=True)))
 
 
-def _sampled(spool: Spool, schema: Schema) -> Encoded:
+def _sampled(spool: RowCache, schema: Schema) -> Encoded:
     """The sample as an encoded table."""
     X, y, side = spool.sample()
     known = dict(side or {})
@@ -235,5 +235,5 @@ def _sampled(spool: Spool, schema: Schema) -> Encoded:
         exposure=known.get("exposure"),
         kept=np.ones(len(X), bool),
         features=schema.features,
-        noticed=Noticed(len(X), len(X)),
+        noticed=EncodingWarnings(len(X), len(X)),
     )

@@ -8,15 +8,15 @@ import numpy as np
 from cavity.cli.session import Outcome, Session, refuse_overwriting, usage
 from cavity.cli.table_parts import Parts, report_warnings
 from cavity.cli.text import describe_fit, describe_metrics
-from cavity.estimators.predictions import decided
-from cavity.numerics.text import counted
+from cavity.estimators.predictions import bayes_decision
+from cavity.numerics.text import plural
 from cavity.persistence.atomic_file import why_not_writable
 from cavity.persistence.errors import DataError
 from cavity.tables.batched import rows_at_a_time
 from cavity.tables.class_labels import class_values
 from cavity.tables.files import ENDINGS, check_output, predictions_file, read_table
 from cavity.tables.schema import Encoded, encode
-from cavity.tables.table_model import Fitted, check_targets
+from cavity.tables.table_model import TableModel, check_targets
 
 
 def quantile_levels(given: str | None) -> tuple[float, ...]:
@@ -53,7 +53,7 @@ def predict(
     if Path(out).suffix.lower() not in ENDINGS:
         raise usage("--out", f"'{out}' must end in .csv or .parquet")
     refuse_overwriting(out, model=model, table=table, costs=costs)
-    fitted = Fitted.load(model)
+    fitted = TableModel.load(model)
     check_output(out)
     if fitted.classes and levels:
         raise DataError(
@@ -78,12 +78,12 @@ def predict(
     report_warnings(session, table, parts.noticed, "with blank outputs")
     rows = parts.noticed.rows
     record = {"model": model, "table": table, "out": out, "n_rows": rows, "columns": names}
-    text = f"predictions of {counted(rows, 'row')} written to {out}: {', '.join(names)}"
+    text = f"predictions of {plural(rows, 'row')} written to {out}: {', '.join(names)}"
     return Outcome(record | parts.record, text)
 
 
 def prediction_columns(
-    fitted: Fitted, encoded: Encoded, levels: tuple[float, ...], *, density: bool
+    fitted: TableModel, encoded: Encoded, levels: tuple[float, ...], *, density: bool
 ) -> dict[str, np.ndarray]:
     """The columns of predict's file, one entry per row of the table, NaN in rows left out."""
     if density and not fitted.classes:
@@ -132,7 +132,7 @@ def read_costs(path: str, classes: tuple[str, ...]) -> np.ndarray:
 
 
 def class_columns(
-    fitted: Fitted, encoded: Encoded, *, density: bool, costs: np.ndarray | None = None
+    fitted: TableModel, encoded: Encoded, *, density: bool, costs: np.ndarray | None = None
 ) -> dict[str, Any]:
     """The columns of predict's file for classes, None and NaN in rows left out."""
     found = np.full((encoded.kept.size, len(fitted.classes)), np.nan)
@@ -141,7 +141,7 @@ def class_columns(
     values = class_values(fitted.schema.targets[0].kind, fitted.classes)
     labels = [None] * encoded.kept.size
     rows = np.flatnonzero(encoded.kept)
-    for row, place in zip(rows, decided(found[rows], costs), strict=True):
+    for row, place in zip(rows, bayes_decision(found[rows], costs), strict=True):
         labels[row] = values[int(place)]
     columns: dict[str, Any] = {"label": labels}
     columns |= {
@@ -164,14 +164,14 @@ def evaluate(
     batch_rows: int | None = None,
 ) -> Outcome:
     """Compares predictions with the targets of a table, part by part where it is long."""
-    fitted = Fitted.load(model)
+    fitted = TableModel.load(model)
     size = rows_at_a_time(table, batch_rows)
     parts = Parts(table, fitted.schema, size, drop_missing=drop_missing)
     metrics = fitted.metrics(parts)
     report_warnings(session, table, parts.noticed)
     rows = parts.noticed.kept
     record = {"model": model, "table": table, "n_rows": rows, "metrics": metrics}
-    head = f"{counted(rows, 'row')} of {table}, {', '.join(fitted.targets)}:"
+    head = f"{plural(rows, 'row')} of {table}, {', '.join(fitted.targets)}:"
     return Outcome(record | parts.record, f"{head}\n\n{describe_metrics(metrics)}")
 
 
@@ -185,18 +185,18 @@ def report(
     trouble = why_not_writable(Path(out))
     if trouble:
         raise DataError(trouble, kind="io")
-    fitted = Fitted.load(model)
+    fitted = TableModel.load(model)
     data = read_table(table)
     judged = all(target in data.columns for target in fitted.targets)
     encoded = encode(data, fitted.schema, drop_missing=drop_missing, need_targets=judged)
     report_warnings(session, table, encoded.noticed)
     figures = list(write_report(out, fitted, encoded))
     record = {"model": model, "table": table, "out": out, "figures": figures}
-    return Outcome(record, f"report with {counted(len(figures), 'figure')} written to {out}")
+    return Outcome(record, f"report with {plural(len(figures), 'figure')} written to {out}")
 
 
 def show(session: Session, model: str) -> Outcome:
     """Says what a model file holds."""
-    fitted = Fitted.load(model)
+    fitted = TableModel.load(model)
     record: dict[str, Any] = fitted.record | {"model": model}
     return Outcome(record, describe_fit(fitted))

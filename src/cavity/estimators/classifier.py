@@ -9,10 +9,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from cavity.estimators.base import AbstractEstimator
-from cavity.estimators.decisions import in_order
-from cavity.estimators.predictions import class_log_probabilities, decided
+from cavity.estimators.decisions import align_costs
+from cavity.estimators.predictions import bayes_decision, class_log_probabilities
 from cavity.likelihoods.ordinal import OrdinalProbit
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 
 # Classes that a message names one by one.
 NAMED = 10
@@ -163,7 +163,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
                 columns are not the classes, each of them once.
         """
         found = self.predict_log_proba(X)
-        return self.classes_[decided(found, in_order(costs, self.classes_.tolist()))]
+        return self.classes_[bayes_decision(found, align_costs(costs, self.classes_.tolist()))]
 
     def predict_proba(self, X):
         """The probability of each class, the uncertainty of the function included.
@@ -276,7 +276,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         if strange:
             were = "was" if len(strange) == 1 else "were"
             raise ValueError(
-                f"y has {counted(len(strange), 'label')} that {were} not there in fitting "
+                f"y has {plural(len(strange), 'label')} that {were} not there in fitting "
                 f"({', '.join(strange[:NAMED])}); the classes are {_named(self.classes_)}"
             )
         return np.array([known[label] for label in given.tolist()], dtype=int)

@@ -9,7 +9,7 @@ import numpy as np
 NAMED = 10
 
 
-def in_order(costs: Any, classes: Sequence[Any]) -> Any:
+def align_costs(costs: Any, classes: Sequence[Any]) -> Any:
     """Costs in the order of the classes, a row for each true class and a column for each decision.
 
     Tables with labels are put in order by these: of a pandas frame the index names the true

@@ -12,10 +12,10 @@ import numpy as np
 from cavity.learning.infer import one_blas_thread
 from cavity.likelihoods.base import AbstractLikelihood, AbstractPredictive
 from cavity.likelihoods.multiclass import AbstractClasses
-from cavity.likelihoods.predictive.mixture import DrawsPredictive
-from cavity.likelihoods.predictive.numerical import Tabulated, tabulate
+from cavity.likelihoods.predictive.mixture import MixturePredictive
+from cavity.likelihoods.predictive.numerical import NumericalPredictive, numerical_predictive
 from cavity.models.posterior import LatentsPosterior
-from cavity.models.sampled_posterior import DrawsPosterior
+from cavity.models.sampled_posterior import SampledPosterior
 from cavity.numerics.jit import compiled
 
 
@@ -52,7 +52,7 @@ class Predictions:
         values = values.reshape(len(levels), *self.mean.shape)
         return np.moveaxis(values * self.scale, 0, -1)
 
-    def tabulated(self) -> list[Tabulated]:
+    def numerical_predictive(self) -> list[NumericalPredictive]:
         """The distribution of each output as a table."""
         likelihood, shape = self.likelihood, self.mean.shape
 
@@ -62,17 +62,18 @@ class Predictions:
 
         with jax.enable_x64(True), one_blas_thread():
             centre = (self.mean / self.scale).ravel()
-            found = tabulate(log_density, likelihood.support, centre)
+            found = numerical_predictive(log_density, likelihood.support, centre)
         places = found.places.reshape(-1, *shape) * self.scale
         cumulative = found.cumulative.reshape(-1, *shape)
         return [
-            Tabulated(places[..., p], cumulative[..., p], found.discrete) for p in range(shape[1])
+            NumericalPredictive(places[..., p], cumulative[..., p], found.discrete)
+            for p in range(shape[1])
         ]
 
 
 @compiled
 def _log_densities(predictive: AbstractPredictive, y: Any) -> Any:
-    quick = isinstance(predictive, DrawsPredictive)
+    quick = isinstance(predictive, MixturePredictive)
     return jax.lax.map(predictive.rough_log_density if quick else predictive.log_density, y)
 
 
@@ -84,7 +85,7 @@ def function_of(posterior: Any) -> Any:
     """
     if isinstance(posterior.model.likelihood, AbstractClasses):
         return posterior
-    if isinstance(posterior, DrawsPosterior) and posterior.model.likelihood.latents > 1:
+    if isinstance(posterior, SampledPosterior) and posterior.model.likelihood.latents > 1:
         return posterior.latent(0)
     return posterior.parts[0] if isinstance(posterior, LatentsPosterior) else posterior
 
@@ -112,7 +113,7 @@ def predict_outputs(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Chances:
+class ClassProbabilities:
     """The probability of the second of two classes at every row, and how sure it is itself.
 
     Attributes:
@@ -145,7 +146,7 @@ class ClassChances:
     mean: np.ndarray
 
 
-def predict_chances(posterior: Any, X: np.ndarray) -> Chances | ClassChances:
+def predict_chances(posterior: Any, X: np.ndarray) -> ClassProbabilities | ClassChances:
     """The probability of the second of two classes, or of all where there are more.
 
     Args:
@@ -159,7 +160,7 @@ def predict_chances(posterior: Any, X: np.ndarray) -> Chances | ClassChances:
     with jax.enable_x64(True), one_blas_thread():
         mean, var = map(np.asarray, posterior.marginals(np.asarray(X, float)))
     chance = np.exp(class_log_probabilities(posterior, X, 2)[:, 1:])
-    return Chances(chance, posterior.model.likelihood, mean, np.sqrt(var))
+    return ClassProbabilities(chance, posterior.model.likelihood, mean, np.sqrt(var))
 
 
 def class_log_probabilities(posterior: Any, X: np.ndarray, count: int) -> np.ndarray:
@@ -177,7 +178,7 @@ def class_log_probabilities(posterior: Any, X: np.ndarray, count: int) -> np.nda
     return found - np.logaddexp.reduce(found, axis=1, keepdims=True)
 
 
-def decided(log_probabilities: np.ndarray, costs: Any = None) -> np.ndarray:
+def bayes_decision(log_probabilities: np.ndarray, costs: Any = None) -> np.ndarray:
     """The place of the class to decide for: the likeliest, or that of the least expected cost.
 
     Args:

@@ -15,7 +15,7 @@ from cavity.estimators.settings import one_of, whole
 from cavity.learning.infer import one_blas_thread
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.likelihoods.support import Support
-from cavity.models.sampled_posterior import DrawsPosterior
+from cavity.models.sampled_posterior import SampledPosterior
 
 
 class GPRegressor(RegressorMixin, AbstractEstimator):
@@ -301,7 +301,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         with jax.enable_x64(True), one_blas_thread():
             key = jax.random.key(random.randint(2**31 - 1))
             draws = np.asarray(self.posterior_.sample(X, n_samples, key=key))
-            drawn = isinstance(self.posterior_, DrawsPosterior)
+            drawn = isinstance(self.posterior_, SampledPosterior)
             which = np.asarray(self.posterior_.chosen(n_samples, key)) if drawn else None
         if self.likelihood_.latents > 1:
             level = np.exp(0.5 * draws[..., 1])

@@ -8,7 +8,7 @@ import numpy as np
 
 from cavity.learning.infer import one_blas_thread
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.predictive.numerical import likeliest, tabulate
+from cavity.likelihoods.predictive.numerical import likeliest, numerical_predictive
 from cavity.numerics.jit import compiled
 
 # Draws worked on at a time.
@@ -71,7 +71,7 @@ def _drawn(likelihood: Any, f: np.ndarray, side: Any, levels: np.ndarray) -> np.
             return np.asarray(_log_prob(likelihood, f, y, side))
 
         top = likeliest(log_density, likelihood.support, f)
-        table = tabulate(log_density, likelihood.support, top)
+        table = numerical_predictive(log_density, likelihood.support, top)
     return table.quantile_of_each(levels)
 
 

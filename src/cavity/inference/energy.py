@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inference.approximations.local_terms import Latent, latent
-from cavity.inference.factors.fused_gaussian import absorb, absorbable
+from cavity.inference.factors.fused_gaussian import fused_gaussian_messages, is_fusable
 from cavity.inference.factors.site import ExactFactor, Factor, SiteFactor
 from cavity.inference.graph.base import (
     AbstractBelief,
@@ -42,7 +42,7 @@ class Graph(eqx.Module):
 Sites = tuple[tuple[AbstractSites, ...] | None, ...]
 Beliefs = tuple[AbstractBelief, ...]
 # For each factor: means and variances seen through each edge; None for an exact factor.
-Held = tuple[tuple[tuple[Array, Array], ...] | None, ...]
+FixedMarginals = tuple[tuple[tuple[Array, Array], ...] | None, ...]
 
 
 def empty_sites(graph: Graph) -> Sites:
@@ -52,7 +52,7 @@ def empty_sites(graph: Graph) -> Sites:
 
 def beliefs(graph: Graph, sites: Sites) -> Beliefs:
     """The posterior of every variable: its prior times all its messages."""
-    return beliefs_under(graph, inbox(graph, sites))
+    return beliefs_under(graph, collect_messages(graph, sites))
 
 
 def beliefs_under(graph: Graph, received: Sequence[Messages | None]) -> Beliefs:
@@ -61,7 +61,7 @@ def beliefs_under(graph: Graph, received: Sequence[Messages | None]) -> Beliefs:
     return tuple(variable.belief(m) for variable, m in pairs if m is not None)
 
 
-def inbox(
+def collect_messages(
     graph: Graph, sites: Sites, kinds: tuple[type, ...] = (ExactFactor, SiteFactor)
 ) -> list[Messages | None]:
     """For every variable the product of the messages of its factors, or of those of some kinds."""
@@ -78,7 +78,7 @@ def inbox(
 def energy(
     graph: Graph,
     sites: Sites,
-    held: Held | None = None,
+    held: FixedMarginals | None = None,
     *,
     q: Beliefs | None = None,
     settled: bool = False,
@@ -110,7 +110,7 @@ def energy(
     return -jnp.asarray(log_evidence)
 
 
-def depth(graph: Graph, sites: Sites) -> Scalar:
+def negative_log_joint(graph: Graph, sites: Sites) -> Scalar:
     r"""The negative log of prior times likelihood at the mean, which a mode makes least.
 
     $\tfrac12 \mathbf m^\top \mathbf K^{-1} \mathbf m$ from the sites, by which
@@ -132,7 +132,7 @@ def depth(graph: Graph, sites: Sites) -> Scalar:
     def part_sum(part: tuple[Rows, tuple[AbstractSites, ...]]) -> Array:
         rows, own = part
         views = seen(factor, rows, q, own)
-        faced, _ = faces(factor, rows, own, views)
+        faced, _ = cavity_marginals(factor, rows, own, views)
         log_mean = factor.term.log_mean(faced, rows, factor.row_power(rows))
         (site,), (view,) = own, views
         drawn = 0.5 * view.mean * (site.shift - site.precision * view.mean)
@@ -155,12 +155,14 @@ def batch_energy(graph: Graph, sites: Sites, index: Int[Array, " B"], scale: Sca
     assert isinstance(factor, SiteFactor)
     assert store is not None
     rows, kept = jax.tree.map(lambda x: x[index], (factor.rows, store))
-    part = SiteFactor(factor.edges, rows, factor.term, factor.power, index.shape[0], factor.sight)
+    part = SiteFactor(
+        factor.edges, rows, factor.term, factor.power, index.shape[0], factor.evaluation_point
+    )
     value = sum(belief.log_normaliser for belief in q)
     return -value - scale * _log_scales(part, kept, q, None)
 
 
-def marginals(graph: Graph, q: Beliefs) -> Held:
+def marginals(graph: Graph, q: Beliefs) -> FixedMarginals:
     """What the rows of every site factor see of the beliefs."""
 
     def one(factor: Factor) -> Any:
@@ -176,8 +178,8 @@ def marginals(graph: Graph, q: Beliefs) -> Held:
 
 
 def respond(
-    graph: Graph, responses: tuple[AbstractResponse, ...], seen_now: Held, change: Sites
-) -> Held:
+    graph: Graph, responses: tuple[AbstractResponse, ...], seen_now: FixedMarginals, change: Sites
+) -> FixedMarginals:
     """Changes of all marginals, to first order, where scalar sites change.
 
     Args:
@@ -195,7 +197,7 @@ def respond(
         )
         for store, given in zip(change, seen_now, strict=True)
     )
-    received = inbox(graph, centred, (SiteFactor,))
+    received = collect_messages(graph, centred, (SiteFactor,))
     changes = [
         None if m is None else response.change(m)
         for response, m in zip(responses, received, strict=True)
@@ -221,8 +223,8 @@ def _messages(
 ) -> list[tuple[int, Messages]]:
     if isinstance(factor, ExactFactor):
         variable = graph.variables[factor.edge.variable]
-        if absorbable(variable, factor):
-            return [(factor.edge.variable, absorb(factor))]
+        if is_fusable(variable, factor):
+            return [(factor.edge.variable, fused_gaussian_messages(factor))]
 
         def exact(rows: Rows) -> Messages:
             projection = factor.edge.view.project(rows)
@@ -271,7 +273,7 @@ def _unshared(m: Messages) -> Messages:
     return Messages(m.shift.reshape(groups * replicas, 1, size), precision, m.log_scale)
 
 
-class Seen(eqx.Module):
+class Marginal(eqx.Module):
     """What a chunk of rows sees through one edge: the marginal, and the projection itself."""
 
     mean: Array
@@ -285,26 +287,26 @@ def seen(
     q: Beliefs,
     sites: tuple[AbstractSites, ...] | None = None,
     held: tuple[tuple[Array, Array], ...] | None = None,
-) -> tuple[Seen, ...]:
+) -> tuple[Marginal, ...]:
     """The marginals of the projected variables for a chunk of rows (blocks: outputs first)."""
     out = []
     for i, edge in enumerate(factor.edges):
         projection = edge.view.project(rows)
         if held is not None:
-            out.append(Seen(*held[i], projection))
+            out.append(Marginal(*held[i], projection))
             continue
         mean, var = q[edge.variable].marginal(projection, None if sites is None else sites[i])
-        out.append(Seen(jnp.swapaxes(mean, 1, 2) if rows.blocked else mean, var, projection))
+        out.append(Marginal(jnp.swapaxes(mean, 1, 2) if rows.blocked else mean, var, projection))
     return tuple(out)
 
 
-def _still(view: Seen) -> Seen:
+def _still(view: Marginal) -> Marginal:
     """A marginal that is constant under differentiation; the projection is not."""
-    return Seen(*jax.lax.stop_gradient((view.mean, view.var)), view.projection)
+    return Marginal(*jax.lax.stop_gradient((view.mean, view.var)), view.projection)
 
 
-def faces(
-    factor: SiteFactor, rows: Rows, sites: tuple[AbstractSites, ...], views: tuple[Seen, ...]
+def cavity_marginals(
+    factor: SiteFactor, rows: Rows, sites: tuple[AbstractSites, ...], views: tuple[Marginal, ...]
 ) -> tuple[tuple[Latent, ...], Array]:
     """What the term of each row sees through its edges, and whether that is proper."""
     power = factor.site_power(rows)
@@ -329,12 +331,14 @@ def _log_scales(
         views = seen(factor, rows, q, sites, given)
         if settled and factor.stationary:
             views = tuple(_still(view) for view in views)
-        faced, proper = faces(factor, rows, sites, views)
+        faced, proper = cavity_marginals(factor, rows, sites, views)
         log_mean = factor.term.log_mean(faced, rows, factor.row_power(rows))
         removed = jnp.zeros((), rows.y.dtype)
         power = factor.site_power(rows)
         for view, site in zip(views, sites, strict=True):
-            removed = removed + site.removal(*factor.visible(view.mean, view.var), power)
+            removed = removed + site.log_normaliser_ratio(
+                *factor.visible(view.mean, view.var), power
+            )
         removed = jnp.where(proper, removed, jnp.nan)
         return jnp.sum(factor.row_presence(rows) * (log_mean + removed))
 

@@ -32,7 +32,7 @@ def stationary(graph: Graph) -> bool:
     return all(f.stationary for f in graph.factors if isinstance(f, SiteFactor))
 
 
-def by_way_of_sites(graph: Graph, sites: Sites) -> Scalar:
+def implicit_gradient(graph: Graph, sites: Sites) -> Scalar:
     """Zero, with the derivative in the model that the energy has by way of its sites.
 
     Args:

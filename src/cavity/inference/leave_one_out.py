@@ -7,7 +7,7 @@ exact GP it is the closed form.
 
 import jax.numpy as jnp
 
-from cavity.inference.approximations.local_terms import Contrasted, Latent, latent
+from cavity.inference.approximations.local_terms import Latent, MultinomialProbitTerm, latent
 from cavity.inference.energy import Beliefs, Graph, Sites, seen
 from cavity.inference.factors.site import ExactFactor, SiteFactor
 from cavity.inference.graph.base import Projection
@@ -72,7 +72,9 @@ def site_precisions(graph: Graph, sites: Sites) -> tuple[Float[Array, "N P"], ..
     assert isinstance(factor, SiteFactor)
     assert store is not None
     own = factor.row_sites(store)
-    if isinstance(factor.term, Contrasted) or not all(isinstance(s, ScalarSites) for s in own):
+    if isinstance(factor.term, MultinomialProbitTerm) or not all(
+        isinstance(s, ScalarSites) for s in own
+    ):
         return None
     return tuple(site.precision for site in own)
 

@@ -17,7 +17,7 @@ as log-concave densities have it, this has no fixed points but theirs.
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.energy import Seen, faces
+from cavity.inference.energy import Marginal, cavity_marginals
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
@@ -29,7 +29,7 @@ def update(
     factor: SiteFactor,
     rows: Rows,
     sites: tuple[AbstractSites, ...],
-    views: tuple[Seen, ...],
+    views: tuple[Marginal, ...],
     step: Power,
 ) -> tuple[tuple[AbstractSites, ...], Float[Array, ""], Float[Array, ""]]:
     """New sites of a chunk of rows, all moved in parallel from what they see of the beliefs.
@@ -42,7 +42,7 @@ def update(
         the beliefs, in standard deviations; the number of sites skipped.
     """
     power = factor.site_power(rows)
-    faced, ok = faces(factor, rows, sites, views)
+    faced, ok = cavity_marginals(factor, rows, sites, views)
     tilted = factor.term.derivatives(faced, rows, factor.row_power(rows))
     present = factor.row_presence(rows)
     new, worst = [], jnp.zeros((), rows.y.dtype)
@@ -69,10 +69,10 @@ def tilted_marginals(
     """Means and variances of the tilted distributions, at cavities from given marginals."""
     power = factor.site_power(rows)
     views = tuple(
-        Seen(*marginal, edge.view.project(rows))
+        Marginal(*marginal, edge.view.project(rows))
         for marginal, edge in zip(held, factor.edges, strict=True)
     )
-    faced, _ = faces(factor, rows, sites, views)
+    faced, _ = cavity_marginals(factor, rows, sites, views)
     tilted = factor.term.derivatives(faced, rows, factor.row_power(rows))
     cavities = [
         site.cavity(*marginal, power)[:2] for site, marginal in zip(sites, held, strict=True)

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive
 from cavity.parameters.table import table
@@ -69,14 +69,14 @@ def check_columns(
     D = X.shape[1]
     if Z.shape[1] != D:
         raise ValueError(
-            f"the two sets of inputs have {D} and {counted(Z.shape[1], 'column')}; give both the "
+            f"the two sets of inputs have {D} and {plural(Z.shape[1], 'column')}; give both the "
             "same columns"
         )
     for name, values in per_column.items():
         if values.ndim and values.shape[-1] not in (1, D):
             raise ValueError(
                 f"the kernel has {values.shape[-1]} values of {name}, the inputs have "
-                f"{counted(D, 'column')}; give one value per column, or a single one for all"
+                f"{plural(D, 'column')}; give one value per column, or a single one for all"
             )
 
 
@@ -159,6 +159,6 @@ class Active(AbstractKernel):
         if not all(0 <= d < X.shape[1] for d in self.dims):
             raise ValueError(
                 f"a kernel is active on columns {list(self.dims)}, but the inputs have "
-                f"{counted(X.shape[1], 'column')} (counted from 0)"
+                f"{plural(X.shape[1], 'column')} (counted from 0)"
             )
         return X[:, jnp.array(self.dims)]

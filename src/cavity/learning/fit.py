@@ -6,7 +6,7 @@ from typing import Any
 
 from cavity.inference.approximations.methods import AbstractMethod, PowerEP
 from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import gathered
+from cavity.learning.data.batched import as_training_data
 from cavity.learning.data.validation import (
     check_domains,
     check_draws,
@@ -16,7 +16,7 @@ from cavity.learning.data.validation import (
 from cavity.learning.infer import (
     NumericalError,
     as_dtype,
-    culprit,
+    diagnose_failure,
     first_jitter,
     from_draws,
     infer_from,
@@ -25,7 +25,7 @@ from cavity.learning.infer import (
 from cavity.learning.mcmc.run import all_fixed, draw, weak_priors
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.optimisers.checkpoint import Searches, Store, claim
-from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, patiently
+from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, completing
 from cavity.learning.optimisers.restarts import Run, verbs
 from cavity.learning.result import Inference, described
 from cavity.models.base import AbstractModel
@@ -135,7 +135,7 @@ def fit(
         Bui (2017), S23, S69; van der Wilk (2018), items 5 and 47.
     """
     given: Any = {"power": power, "blocks": blocks, "rows": rows, "missing": missing}
-    data = gathered(model, X, y, method=method, **given)
+    data = as_training_data(model, X, y, method=method, **given)
     model = as_dtype(model, data.head)
     check_shapes(model, data.head)
     last = default_bijections(model) if bijections is None else bijections
@@ -163,7 +163,7 @@ def fit(
     with one_blas_thread():
         learned, minimum, level = run.all(model, stages, level, n_restarts, seed)
         last = (learned, data, method, level, run.found)
-        result = patiently(lambda: infer_from(*last, learned=True))
+        result = completing(lambda: infer_from(*last, learned=True))
     return _result(result, learned, minimum, stages[-1], densities)
 
 
@@ -189,7 +189,7 @@ def _by_draws(
             kept=searches.next(),
         )
     if drawn is None:
-        raise NumericalError(culprit(model, data))
+        raise NumericalError(diagnose_failure(model, data))
     inference = from_draws(drawn)
     shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
     if drawn.interrupted:

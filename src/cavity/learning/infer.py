@@ -15,17 +15,17 @@ from cavity.inference.factors.site import ExactFactor, SiteFactor
 from cavity.inference.factors.tied import tied_energy
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import Stream, gathered
+from cavity.learning.data.batched import BatchedData, as_training_data
 from cavity.learning.data.validation import check_domains, check_draws, check_shapes
-from cavity.learning.diagnostics.row_diagnostics import LeftOut
+from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
 from cavity.learning.mcmc.run import Drawn, all_fixed, draw
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.objectives.streamed import streamed_posterior
 from cavity.learning.objectives.tied import Beliefs, TiedObjective, counts, settle_tied
 from cavity.learning.optimisers.lbfgs import StartFailed
 from cavity.learning.result import Inference
-from cavity.learning.solvers.double_loop import lay_out
-from cavity.learning.solvers.fixed_point import EXACT, SiteReport, settle
+from cavity.learning.solvers.double_loop import build_graph
+from cavity.learning.solvers.fixed_point import EXACT, ConvergenceReport, find_fixed_point
 from cavity.learning.solvers.steps import no_sites
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
@@ -33,14 +33,14 @@ from cavity.models.from_beliefs import posterior_of
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import MOST_JITTER, escalate
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.numerics.tree import named
 from cavity.numerics.types import Scalar
 from cavity.parameters import bijections
 from cavity.parameters.priors import flat
 
 # What is said of sites where there are none.
-BY_DRAWS = SiteReport(0, 0.0, 0, "mcmc")
+BY_DRAWS = ConvergenceReport(0, 0.0, 0, "mcmc")
 
 
 class NumericalError(RuntimeError):
@@ -92,7 +92,7 @@ def infer(
         Bui (2017), S21 to S27; Turner's slides, S7 and S10.
     """
     given: Any = {"power": power, "blocks": blocks, "rows": rows, "missing": missing}
-    data = gathered(model, X, y, method=method, **given)
+    data = as_training_data(model, X, y, method=method, **given)
     model = as_dtype(model, data.head)
     check_shapes(model, data.head)
     check_domains(model)
@@ -111,7 +111,7 @@ def _by_draws(model: AbstractModel, data: Data, method: MCMC, jitter: float) -> 
     with one_blas_thread():
         drawn = draw(model, data, method, jitter=jitter, **still)
     if drawn is None:
-        raise NumericalError(culprit(model, data))
+        raise NumericalError(diagnose_failure(model, data))
     return from_draws(drawn)
 
 
@@ -147,7 +147,7 @@ def as_dtype(model: AbstractModel, data: Data) -> AbstractModel:
 
 def infer_from(
     model: AbstractModel,
-    data: Data | Stream,
+    data: Data | BatchedData,
     method: AbstractMethod,
     jitter: float,
     start: Any = None,
@@ -167,17 +167,17 @@ def infer_from(
     with one_blas_thread():
         if isinstance(method, TiedPowerEP):
             found = _tied(model, data, method, jitter, start, learned=learned)
-        elif isinstance(data, Stream):
+        elif isinstance(data, BatchedData):
             found = _by_messages(model, data, method, jitter)
         else:
             found = _by_sites(model, data, method, jitter, start)
     if found is None:
-        raise NumericalError(culprit(model, data.head))
-    return dataclasses.replace(found, streamed=isinstance(data, Stream))
+        raise NumericalError(diagnose_failure(model, data.head))
+    return dataclasses.replace(found, streamed=isinstance(data, BatchedData))
 
 
 def _by_messages(
-    model: AbstractModel, stream: Stream, method: AbstractMethod, jitter: float
+    model: AbstractModel, stream: BatchedData, method: AbstractMethod, jitter: float
 ) -> Inference | None:
     """Of exact factors in batches."""
     level: float | None = jitter
@@ -201,13 +201,13 @@ def _by_sites(
         if zero is None:
             found, report, done = None, EXACT, True
         else:
-            found, report, done = settle(model, data, method, used, sites, zero=zero)
+            found, report, done = find_fixed_point(model, data, method, used, sites, zero=zero)
         posterior, value = _posterior(model, data, method, used, found)
         if np.isfinite(value):
             message = _message(report, done=done)
             left_out = None
             if not data.rows.blocked:
-                left_out = LeftOut(model, data, method, used, found)
+                left_out = RowDiagnostics(model, data, method, used, found)
             return Inference(
                 posterior, -float(value), done, message, level, report, found, left_out
             )
@@ -217,31 +217,35 @@ def _by_sites(
 
 def _tied(
     model: AbstractModel,
-    data: Data | Stream,
+    data: Data | BatchedData,
     method: TiedPowerEP,
     jitter: float,
     beliefs: Beliefs | None,
     *,
     learned: bool,
 ) -> Inference | None:
-    report, done, message = SiteReport(0, 0.0, 0, "learning"), True, "learned with the model"
+    report, done, message = (
+        ConvergenceReport(0, 0.0, 0, "learning"),
+        True,
+        "learned with the model",
+    )
     if not learned or beliefs is None:
         try:
             beliefs, minimum, jitter = settle_tied(model, data, method, jitter, beliefs)
         except StartFailed:
             return None
         by = "L-BFGS-B" if method.batch is None else "Adam"
-        report = SiteReport(minimum.iterations, 0.0, 0, by)
+        report = ConvergenceReport(minimum.iterations, 0.0, 0, by)
         done, message = minimum.converged, minimum.message
     used = jnp.asarray(jitter, data.rows.x.dtype)
     posterior, value = _tied_posterior(model, data.head, method, used, beliefs)
     left_out = None
-    if isinstance(data, Stream):
+    if isinstance(data, BatchedData):
         still = {"maps": all_fixed(bijections(model)), "jitter": jitter, "beliefs": beliefs}
         objective = TiedObjective(model, data, method, **still)
         value = objective(objective.first)[0]
     else:
-        left_out = LeftOut(model, data, method, used, beliefs)
+        left_out = RowDiagnostics(model, data, method, used, beliefs)
     if not np.isfinite(value):
         return None
     return Inference(posterior, -float(value), done, message, jitter, report, beliefs, left_out)
@@ -257,15 +261,15 @@ _BY = {
 }
 
 
-def _message(report: SiteReport, *, done: bool) -> str:
+def _message(report: ConvergenceReport, *, done: bool) -> str:
     if report is EXACT:
         return "closed form"
-    count = counted(report.sweeps, "sweep")
+    count = plural(report.sweeps, "sweep")
     if done:
         return f"sites converged after {count}{_BY.get(report.finished_by, '')}"
     return (
         f"sites did not converge: {count} left a residual of {report.residual:.2g} deviations and "
-        f"{counted(report.skipped, 'site')} skipped"
+        f"{plural(report.skipped, 'site')} skipped"
     )
 
 
@@ -273,7 +277,7 @@ def _message(report: SiteReport, *, done: bool) -> str:
 def _posterior(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites | None
 ) -> tuple[AbstractPosterior, Scalar]:
-    graph = lay_out(model, data, method, jitter)
+    graph = build_graph(model, data, method, jitter)
     found = empty_sites(graph) if sites is None else sites
     q = beliefs(graph, found)
     factor = graph.factors[0]
@@ -287,7 +291,7 @@ def _posterior(
 def _tied_posterior(
     model: AbstractModel, data: Data, method: TiedPowerEP, jitter: Scalar, beliefs: Beliefs
 ) -> tuple[AbstractPosterior, Scalar]:
-    graph = lay_out(model, data, method, jitter)
+    graph = build_graph(model, data, method, jitter)
     (factor,) = graph.factors
     assert isinstance(factor, SiteFactor)
     views = tuple(edge.view for edge in factor.edges)
@@ -297,7 +301,7 @@ def _tied_posterior(
     return posterior, value
 
 
-def culprit(model: AbstractModel, data: Data) -> str:
+def diagnose_failure(model: AbstractModel, data: Data) -> str:
     """A sentence on why the covariance cannot be factorised, and what to do."""
     huge = max(float(np.max(np.abs(np.asarray(a)))) for a in (data.rows.x, data.rows.y))
     if huge > 1e100:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from cavity.learning.diagnostics.row_diagnostics import LeftOut
+from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
 from cavity.learning.mcmc.chains import Chains
-from cavity.learning.solvers.fixed_point import SiteReport
+from cavity.learning.solvers.fixed_point import ConvergenceReport
 from cavity.models.posterior import AbstractPosterior
 from cavity.parameters.table import table
 
@@ -37,9 +37,9 @@ class Inference:
     converged: bool
     message: str
     jitter: float
-    sites: SiteReport
+    sites: ConvergenceReport
     found: Any
-    left_out: LeftOut | None = dataclasses.field(repr=False)
+    left_out: RowDiagnostics | None = dataclasses.field(repr=False)
     chains: Chains | None = dataclasses.field(default=None, kw_only=True)
     streamed: bool = dataclasses.field(default=False, kw_only=True)
 
@@ -88,7 +88,7 @@ class Inference:
             )
         return found
 
-    def _rows(self) -> LeftOut:
+    def _rows(self) -> RowDiagnostics:
         """What single rows are asked of.
 
         Raises:

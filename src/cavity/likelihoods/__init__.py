@@ -19,9 +19,9 @@ from cavity.likelihoods.predictive.latent import (
     AbstractPredictive,
     ClassPredictive,
     GridPredictive,
-    MixturePredictive,
+    LatentPredictive,
 )
-from cavity.likelihoods.predictive.mixture import DrawsPredictive
+from cavity.likelihoods.predictive.mixture import MixturePredictive
 from cavity.likelihoods.proportions import Beta
 from cavity.likelihoods.support import Support
 
@@ -34,13 +34,13 @@ __all__ = [
     "BernoulliPredictive",
     "Beta",
     "ClassPredictive",
-    "DrawsPredictive",
     "Exponential",
     "Gamma",
     "Gaussian",
     "GridPredictive",
     "HeteroscedasticGaussian",
     "Laplace",
+    "LatentPredictive",
     "MixturePredictive",
     "MultinomialProbit",
     "NegativeBinomial",

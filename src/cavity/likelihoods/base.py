@@ -46,9 +46,9 @@ class AbstractLikelihood(eqx.Module):
 
     To implement:
         `support`, what outputs may be, and `log_prob(f, y)`. Parameters are declared as in
-        kernels. `landmarks` makes the quadrature sharp, `analytic` fast; closed forms override
-        `log_power_mean`, `tilted` and `predictive`. Where the default does not fit, `guess` and,
-        of labels, `classes` are overridden too.
+        kernels. `landmarks` makes the quadrature sharp, `analytic_strip` fast; closed forms
+        override `log_power_mean`, `tilted` and `predictive`. Where the default does not fit,
+        `guess` and, of labels, `classes` are overridden too.
 
     Attributes:
         support: what outputs may be.
@@ -59,7 +59,7 @@ class AbstractLikelihood(eqx.Module):
         couples: whether inference may leave several latent functions dependent.
         differences: whether the density depends on differences of latent functions alone.
         opens: whether the density is analytic, and not much larger than on the real line, within
-            45 degrees of it from a centre where it is as wide as `analytic` says.
+            45 degrees of it from a centre where it is as wide as `analytic_strip` says.
         mixes_scales: whether the density is a mixture of Gaussians about f over their variance,
             which `draw_variance` then draws.
     """
@@ -70,7 +70,7 @@ class AbstractLikelihood(eqx.Module):
     smooth: ClassVar[bool] = True
     couples: ClassVar[bool] = False
     differences: ClassVar[bool] = False
-    opens: ClassVar[bool] = False
+    analytic_in_cone: ClassVar[bool] = False
     mixes_scales: ClassVar[bool] = False
 
     @property
@@ -119,7 +119,7 @@ class AbstractLikelihood(eqx.Module):
         """
         return None
 
-    def analytic(self, y: Float[Array, "..."], **side: Any) -> Landmark | None:
+    def analytic_strip(self, y: Float[Array, "..."], **side: Any) -> Landmark | None:
         """Where in f the density has its features, and how far from there it is smooth.
 
         A centre, and half the width of the strip around the real line in which the density is
@@ -258,12 +258,12 @@ class AbstractLikelihood(eqx.Module):
         def graded() -> Any:
             return from_nodes(self.measure(mean, var, y, power, side))
 
-        where = self.analytic(y, **side)
+        where = self.analytic_strip(y, **side)
 
         def even(counts: Sequence[int]) -> Any:
             if where is None or not counts:
                 return graded()
-            stretched = self.opens and counts[0] > quadrature.EVEN[0]
+            stretched = self.analytic_in_cone and counts[0] > quadrature.EVEN[0]
             rule = functools.partial(quadrature.even_measure, stretched=stretched)
             measure, fine = rule(mean, var, *where, counts[0])
             return jax.lax.cond(fine, lambda: from_nodes(measure), lambda: even(counts[1:]))

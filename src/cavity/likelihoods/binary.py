@@ -46,7 +46,7 @@ class Bernoulli(AbstractLikelihood):
 
     support: ClassVar[Support] = Support.LABELS
     log_concave: ClassVar[bool] = True
-    opens: ClassVar[bool] = True
+    analytic_in_cone: ClassVar[bool] = True
 
     def __init__(self, link: Literal["probit", "logit"] = "probit"):
         if link not in ("probit", "logit"):
@@ -64,7 +64,7 @@ class Bernoulli(AbstractLikelihood):
     ) -> tuple[Landmark, ...]:
         return ((jnp.zeros_like(mean), jnp.ones_like(mean)),)
 
-    def analytic(self, y: Array, **side: Any) -> Landmark:
+    def analytic_strip(self, y: Array, **side: Any) -> Landmark:
         # zeros of Φ at 1.9 ± 2.8i, poles of the logistic function at ± πi
         return jnp.zeros_like(y), jnp.full_like(y, 2.5 if self.link == "probit" else 2.8)
 

@@ -114,10 +114,10 @@ class NegativeBinomial(AbstractLikelihood):
             return y * jax.nn.sigmoid(-z) - jax.nn.sigmoid(z) / d
 
         peak = quadrature.mode(change, mean, var, power)
-        bend = -(jnp.log(d) + log_exposure) * one
-        return ((jnp.log(count) - log_exposure) * one, width * one), (bend, one), peak
+        curvature = -(jnp.log(d) + log_exposure) * one
+        return ((jnp.log(count) - log_exposure) * one, width * one), (curvature, one), peak
 
-    def analytic(self, y: Array, *, exposure: Any = 1.0, **side: Any) -> Landmark:
+    def analytic_strip(self, y: Array, *, exposure: Any = 1.0, **side: Any) -> Landmark:
         # beside the real line it grows as a Gaussian about its peak does
         place = jnp.log(jnp.maximum(y, 0.5)) - jnp.log(jnp.asarray(exposure, y.dtype))
         width = jnp.sqrt(4.0 * (1.0 + self.dispersion * y) / jnp.maximum(y, 1.0))

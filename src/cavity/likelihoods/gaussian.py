@@ -104,8 +104,8 @@ class Gaussian(AbstractLikelihood):
         side: Side = NONE,
     ) -> Tilted:
         total = self.noise_variance(**side) + power * var
-        slope, bend = (y - mean) / total, jnp.broadcast_to(-1.0 / total, mean.shape)
-        return Tilted(self.log_power_mean(mean, var, y, power, side), slope, bend)
+        slope, curvature = (y - mean) / total, jnp.broadcast_to(-1.0 / total, mean.shape)
+        return Tilted(self.log_power_mean(mean, var, y, power, side), slope, curvature)
 
     def log_power_mean_block(
         self,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.scipy.special import betainc, gammaln
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
-from cavity.likelihoods.predictive.latent import AbstractPredictive, MixturePredictive, Side
+from cavity.likelihoods.predictive.latent import AbstractPredictive, LatentPredictive, Side
 from cavity.likelihoods.support import Support
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.power_limits import Power
@@ -53,7 +53,7 @@ class StudentT(AbstractLikelihood):
     df: Float[Array, ""] = positive()
 
     support: ClassVar[Support] = Support.REAL
-    opens: ClassVar[bool] = True
+    analytic_in_cone: ClassVar[bool] = True
     mixes_scales: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):
@@ -71,7 +71,7 @@ class StudentT(AbstractLikelihood):
     ) -> tuple[Landmark, ...]:
         return ((y, jnp.broadcast_to(self.scale, y.shape)),)
 
-    def analytic(self, y: Array, **side: Any) -> Landmark:
+    def analytic_strip(self, y: Array, **side: Any) -> Landmark:
         # poles at y ± iσ√ν; for large ν it grows as a Gaussian does
         strip = self.scale * jnp.minimum(0.75 * jnp.sqrt(self.df), 2.0)
         return y, jnp.broadcast_to(strip, y.shape)
@@ -108,7 +108,7 @@ class StudentT(AbstractLikelihood):
 
     def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
         total = var + self.moments(mean)[1]
-        return MixturePredictive(mean, total, self, mean, var, dict(side))
+        return LatentPredictive(mean, total, self, mean, var, dict(side))
 
 
 class Laplace(AbstractLikelihood):
@@ -176,7 +176,7 @@ class Laplace(AbstractLikelihood):
 
     def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
         total = var + self.moments(mean)[1]
-        return MixturePredictive(mean, total, self, mean, var, dict(side))
+        return LatentPredictive(mean, total, self, mean, var, dict(side))
 
 
 def _inverse_gaussian(

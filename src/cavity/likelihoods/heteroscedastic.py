@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.scipy.special import ndtr
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.predictive.latent import AbstractPredictive, MixturePredictive, Side
+from cavity.likelihoods.predictive.latent import AbstractPredictive, LatentPredictive, Side
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
 from cavity.numerics.gaussian import LOG_2PI
@@ -116,10 +116,10 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         precision = 1.0 / (jnp.exp(measure.nodes) + a * v)
         each = (y - m) * precision
         slope = jnp.sum(weight * each, axis=0)
-        bend = a * jnp.sum(weight * (each - slope) ** 2, axis=0)
-        bend = bend - jnp.sum(weight * precision, axis=0)
+        curvature = a * jnp.sum(weight * (each - slope) ** 2, axis=0)
+        curvature = curvature - jnp.sum(weight * precision, axis=0)
         slopes = jnp.stack([slope, of_g.slope])
-        found = Tilted(of_g.log_mean, slopes, jnp.stack([bend, of_g.curvature]))
+        found = Tilted(of_g.log_mean, slopes, jnp.stack([curvature, of_g.curvature]))
         limit = self._tilted_at_zero(mean, var, y)
         return jax.tree.map(lambda x, at: jnp.where(zero, at, x), found, limit)
 
@@ -141,7 +141,7 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         (m, mean_g), (v, var_g) = mean, var
         inner = {"f_mean": m, "f_var": v, "f_power": jnp.ones_like(m)}
         total = v + jnp.exp(mean_g + 0.5 * var_g)
-        return MixturePredictive(m, total, NoiseLevel(), mean_g, var_g, inner)
+        return LatentPredictive(m, total, NoiseLevel(), mean_g, var_g, inner)
 
 
 def _safe_power(power: Power, like: Array) -> tuple[Array, Array]:

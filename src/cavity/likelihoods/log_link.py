@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.predictive.latent import MixturePredictive, Side
+from cavity.likelihoods.predictive.latent import LatentPredictive, Side
 from cavity.numerics import quadrature
 from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.quadrature import Landmark, Tilted
@@ -58,7 +58,7 @@ class AbstractLogLinear(AbstractLikelihood):
         peak = quadrature.mode(change, mean, var, power)
         return (place, 1.0 / jnp.sqrt(count)), peak
 
-    def analytic(self, y: Array, **side: Any) -> Landmark:
+    def analytic_strip(self, y: Array, **side: Any) -> Landmark:
         # beside the real line it grows as a Gaussian about its peak does
         _, slope, log_rate = self.terms(y, **side)
         count = jnp.broadcast_to(jnp.abs(slope), y.shape)
@@ -109,7 +109,7 @@ def log_link_predictive(
     linear: Array | float,
     square: Array | float,
     scale: Array | float = 1.0,
-) -> MixturePredictive:
+) -> LatentPredictive:
     r"""Outputs with mean $\mu = e e^f$ and variance $\alpha \mu + \beta \mu^2$ given f.
 
     Args:
@@ -124,6 +124,6 @@ def log_link_predictive(
     average = scale * jnp.exp(mean + 0.5 * var)
     # E[μ²] = E[μ]² exp(v)
     spread = square * jnp.exp(var) + jnp.expm1(var)
-    return MixturePredictive(
+    return LatentPredictive(
         average, linear * average + average**2 * spread, likelihood, mean, var, dict(side)
     )

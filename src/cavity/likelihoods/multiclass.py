@@ -12,7 +12,12 @@ from jax.scipy.special import logsumexp
 from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
 from cavity.likelihoods.predictive.latent import ClassPredictive, Side, class_predictive
 from cavity.likelihoods.support import Support
-from cavity.numerics.argmax_probability import largest, log_first, log_largest, one_hot
+from cavity.numerics.argmax_probability import (
+    largest,
+    log_largest,
+    log_probability_of_first,
+    one_hot,
+)
 from cavity.numerics.orthant import log_orthant
 from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.qmc import normal_points
@@ -90,8 +95,10 @@ class AbstractClasses(AbstractLikelihood):
         each = self.derivatives(self._sampled(mean, var), y)
         weight = jax.nn.softmax(power * each.log_mean, axis=0)
         slope = jnp.sum(weight * each.slope, axis=1)
-        bend = jnp.sum(weight * (each.curvature + power * each.slope**2), axis=1)
-        return Tilted(self.log_power_mean(mean, var, y, power), slope, bend - power * slope**2)
+        curvature = jnp.sum(weight * (each.curvature + power * each.slope**2), axis=1)
+        return Tilted(
+            self.log_power_mean(mean, var, y, power), slope, curvature - power * slope**2
+        )
 
     def _sampled(self, mean: Array, var: Array) -> Float[Array, "C S ..."]:
         """A fixed set of points of the Gaussian, so that energies are smooth in the parameters."""
@@ -140,7 +147,7 @@ class MultinomialProbit(AbstractClasses):
     def log_prob(
         self, f: Float[Array, "C ..."], y: Float[Array, "..."], **side: Any
     ) -> Float[Array, "..."]:
-        return log_first(f, y)
+        return log_probability_of_first(f, y)
 
     def sampled(self, power: Power) -> bool:
         return not is_exactly(power, 1.0)

@@ -102,9 +102,9 @@ class OrdinalProbit(AbstractLikelihood):
         # G = (φ(l) - φ(u)) / P s,  H = (l φ(l) - u φ(u)) / P s² - G²
         at_low, at_high = (jnp.exp(-0.5 * (x**2 + LOG_2PI) - log_mean) for x in (low, high))
         slope = at_low - at_high
-        bend = low * at_low - high * at_high - slope**2
+        curvature = low * at_low - high * at_high - slope**2
         # the logarithm of a Gaussian over an interval bends by less than that of the Gaussian
-        return Tilted(log_mean, slope / scale, jnp.clip(bend, -1.0, 0.0) / (1.0 + var))
+        return Tilted(log_mean, slope / scale, jnp.clip(curvature, -1.0, 0.0) / (1.0 + var))
 
     def predictive(self, mean: Array, var: Array, side: Side = NONE) -> ClassPredictive:
         numbers = jnp.arange(self.classes, dtype=mean.dtype)

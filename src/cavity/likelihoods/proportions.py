@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.scipy.special import betainc, digamma, gammaln
 
 from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.predictive.latent import AbstractPredictive, MixturePredictive, Side
+from cavity.likelihoods.predictive.latent import AbstractPredictive, LatentPredictive, Side
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
 from cavity.numerics.power_limits import Power
@@ -89,7 +89,7 @@ class Beta(AbstractLikelihood):
         # moments of the mean share, by the rule for a sigmoid's own landmark
         m, v = self._shares(mean, var)
         c = self.concentration
-        return MixturePredictive(m, v + (m * (1.0 - m) - v) / (1.0 + c), self, mean, var, {})
+        return LatentPredictive(m, v + (m * (1.0 - m) - v) / (1.0 + c), self, mean, var, {})
 
     def _shares(self, mean: Array, var: Array) -> tuple[Array, Array]:
         """Mean and variance of the sigmoid of f."""

@@ -9,15 +9,15 @@ from cavity.models.posterior import (
     LatentsPosterior,
     SparsePosterior,
 )
-from cavity.models.sampled_posterior import DrawsPosterior
+from cavity.models.sampled_posterior import SampledPosterior
 
 __all__ = [
     "GP",
     "AbstractModel",
     "AbstractPosterior",
     "ClassesPosterior",
-    "DrawsPosterior",
     "FullPosterior",
     "LatentsPosterior",
+    "SampledPosterior",
     "SparsePosterior",
 ]

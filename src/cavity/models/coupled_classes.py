@@ -13,10 +13,10 @@ from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
 from cavity.inference.variables.class_contrasts import Contrasts
 from cavity.inference.variables.coupled_classes import (
-    ClassValues,
-    ClassValuesBelief,
-    WhitenedClasses,
-    WhitenedClassesBelief,
+    CoupledClassInducing,
+    CoupledClassInducingBelief,
+    CoupledClassValues,
+    CoupledClassValuesBelief,
 )
 from cavity.numerics.linalg import jittered
 from cavity.numerics.power_limits import Power
@@ -110,14 +110,14 @@ def class_graph(
         prior = [
             jittered(k.cross(rows.x, rows.x), jitter, k.diag(rows.x)) for k in _kernels(model)
         ]
-        variable: Any = ClassValues(jnp.stack(prior), classes)
+        variable: Any = CoupledClassValues(jnp.stack(prior), classes)
         chunk = rows.x.shape[0]
     else:
-        variable = WhitenedClasses(model.inducing.size, classes)
+        variable = CoupledClassInducing(model.inducing.size, classes)
     view: AbstractView = ClassView(functions)
     if not term.classes:
         view, rows = ContrastView(functions, power), _contrasted(rows, classes)
-    factor = SiteFactor((Edge(0, view),), rows, term, power, chunk, method.sight)
+    factor = SiteFactor((Edge(0, view),), rows, term, power, chunk, method.evaluation_point)
     return Graph((variable,), (factor,))
 
 
@@ -149,7 +149,7 @@ class FullClasses(eqx.Module):
     kernels: tuple[Any, ...]
     functions: ClassFunctions
     inputs: Float[Array, "N D"]
-    belief: ClassValuesBelief
+    belief: CoupledClassValuesBelief
 
     @property
     def size(self) -> int:
@@ -192,7 +192,7 @@ class SparseClasses(eqx.Module):
     """Posterior moments of the functions of all classes through their inducing variables."""
 
     functions: ClassFunctions
-    belief: WhitenedClassesBelief
+    belief: CoupledClassInducingBelief
 
     @property
     def size(self) -> int:
@@ -227,6 +227,6 @@ def class_moments(model: Any, view: Any, belief: Any, rows: Rows) -> FullClasses
         belief: the posterior of the variable.
         rows: the data.
     """
-    if isinstance(belief, ClassValuesBelief):
+    if isinstance(belief, CoupledClassValuesBelief):
         return FullClasses(_kernels(model), view.functions, rows.x, belief)
     return SparseClasses(view.functions, belief)

@@ -7,9 +7,12 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inference.graph.rows import Rows
-from cavity.inference.variables.coupled_classes import ClassValuesBelief, WhitenedClassesBelief
-from cavity.inference.variables.function_values import CorrelatedBelief
-from cavity.inference.variables.inducing import WhitenedBelief
+from cavity.inference.variables.coupled_classes import (
+    CoupledClassInducingBelief,
+    CoupledClassValuesBelief,
+)
+from cavity.inference.variables.function_values import FunctionValuesBelief
+from cavity.inference.variables.inducing import InducingBelief
 from cavity.models.base import AbstractModel
 from cavity.models.coupled_classes import FullClasses, SparseClasses, class_moments
 from cavity.models.posterior import (
@@ -96,7 +99,7 @@ def posterior_of(
         "single": single,
         "side": tuple(sorted(rows.side)),
     }
-    if isinstance(beliefs[0], ClassValuesBelief | WhitenedClassesBelief):
+    if isinstance(beliefs[0], CoupledClassValuesBelief | CoupledClassInducingBelief):
         functions = class_moments(model, views[0], beliefs[0], rows)
         shape |= {"outputs": model.likelihood.classes, "single": False}
         return ClassesPosterior(model=model, functions=functions, **shape)
@@ -113,12 +116,12 @@ def posterior_of(
 def _part(
     model: AbstractModel,
     view: Any,
-    belief: WhitenedBelief | CorrelatedBelief,
+    belief: InducingBelief | FunctionValuesBelief,
     rows: Rows,
     shape: dict[str, Any],
 ) -> AbstractPosterior:
     """The posterior of one latent function."""
-    if isinstance(belief, WhitenedBelief):
+    if isinstance(belief, InducingBelief):
         return SparsePosterior(model=model, view=view, belief=belief, **shape)
     return FullPosterior(
         model=model,

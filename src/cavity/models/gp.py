@@ -11,8 +11,8 @@ from cavity.inference.factors.site import Edge, ExactFactor, Factor, SiteFactor
 from cavity.inference.graph.base import AbstractVariable, AbstractView
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import OutputMean, inducing_view
-from cavity.inference.variables.function_values import Correlated, Identity
-from cavity.inference.variables.inducing import Whitened
+from cavity.inference.variables.function_values import FunctionValues, Identity
+from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
@@ -21,7 +21,7 @@ from cavity.models.base import AbstractModel
 from cavity.models.coupled_classes import class_graph
 from cavity.numerics.linalg import jittered
 from cavity.numerics.power_limits import Power
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.numerics.types import Scalar
 from cavity.parameters.table import table
 
@@ -84,8 +84,8 @@ class GP(AbstractModel):
             if isinstance(part, tuple) and len(part) != likelihood.latents:
                 raise ValueError(
                     f"{type(likelihood).__name__} has "
-                    f"{counted(likelihood.latents, 'latent function')}, given a tuple of "
-                    f"{counted(len(part), name)}"
+                    f"{plural(likelihood.latents, 'latent function')}, given a tuple of "
+                    f"{plural(len(part), name)}"
                 )
         self.kernel = kernel
         self.likelihood = likelihood
@@ -130,7 +130,9 @@ class GP(AbstractModel):
         else:
             term = method.term(self.likelihood, exact=full)
             alike = self.likelihood.differences and not isinstance(self.kernel, tuple)
-            factor = SiteFactor(tuple(edges), rows, term, power, size, method.sight, alike)
+            factor = SiteFactor(
+                tuple(edges), rows, term, power, size, method.evaluation_point, alike
+            )
         return Graph(tuple(variables), (factor,))
 
     def _laid_out(
@@ -144,9 +146,9 @@ class GP(AbstractModel):
             prior = jittered(kernel.cross(rows.x, rows.x), jitter, kernel.diag(rows.x))
             signed = self.likelihood.log_concave and not self.likelihood.sampled(power)
             mixed = not (signed or method.convex)
-            return Correlated(prior, mixed), Identity(mean)
+            return FunctionValues(prior, mixed), Identity(mean)
         view = inducing_view(kernel, self.inducing, mean, jitter)
-        return Whitened(self.inducing.size), view
+        return WhitenedInducing(self.inducing.size), view
 
     def __str__(self) -> str:
         return table(self)

@@ -12,7 +12,7 @@ from jax.core import Tracer
 
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView, OutputMean
-from cavity.inference.variables.inducing import WhitenedBelief
+from cavity.inference.variables.inducing import InducingBelief
 from cavity.likelihoods.base import AbstractPredictive
 from cavity.models.base import AbstractModel
 from cavity.numerics.chunking import cached_size, map_over_rows, padded_size
@@ -236,7 +236,7 @@ class SparsePosterior(AbstractPosterior):
 
     model: AbstractModel
     view: InducingView
-    belief: WhitenedBelief
+    belief: InducingBelief
     n_inputs: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)
     single: bool = eqx.field(static=True)

@@ -18,7 +18,7 @@ from cavity.numerics.linalg import cholesky, jittered
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 
 
-class DrawsPosterior(AbstractPosterior):
+class SampledPosterior(AbstractPosterior):
     r"""Posterior of draws: each has parameters, and a function that is Gaussian given them.
 
     Draw s has mean $m_s + \mathbf k_s^\top \mathbf w_s$ and variance $k_s - |\mathbf R_s \mathbf
@@ -55,9 +55,9 @@ class DrawsPosterior(AbstractPosterior):
         """The number of draws."""
         return self.weights.shape[0]
 
-    def latent(self, i: int) -> "DrawsPosterior":
+    def latent(self, i: int) -> "SampledPosterior":
         """The posterior of one of several latent functions."""
-        return DrawsPosterior(
+        return SampledPosterior(
             model=self.model.latents[i],
             draws=self.draws.latents[i],
             inputs=self.inputs,
@@ -149,7 +149,7 @@ class DrawsPosterior(AbstractPosterior):
 
 
 @compiled
-def _each(posterior: DrawsPosterior, X: Array) -> tuple[Array, Array]:
+def _each(posterior: SampledPosterior, X: Array) -> tuple[Array, Array]:
     return posterior.each(X)
 
 
@@ -160,7 +160,7 @@ def _compiled(likelihoods: Any, mean: Array, var: Array, side: Any) -> AbstractP
 
 @compiled
 def _samples_about_mean(
-    posterior: DrawsPosterior, X: Array, index: Array, key: PRNGKeyArray
+    posterior: SampledPosterior, X: Array, index: Array, key: PRNGKeyArray
 ) -> Float[Array, "n rows P"]:
     average, _ = posterior.moments(X)
     _, noisy = jax.random.split(key)

@@ -42,7 +42,9 @@ def log_largest(
     return _log_mean(mean, var, y)
 
 
-def log_first(f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
+def log_probability_of_first(
+    f: Float[Array, "C ..."], y: Float[Array, "..."]
+) -> Float[Array, "..."]:
     """`log_largest` where all variances are one."""
     return _log_mean(f, None, y)
 
@@ -120,9 +122,9 @@ class _Race(eqx.Module):
     def at(self, offset: Array) -> tuple[Array, Array, Array]:
         """The log integrand, and the log of the rest's derivatives in each mean, t held."""
         t = self.mode + offset
-        each, r, bend = self.factors(t)
+        each, r, curvature = self.factors(t)
         value = jnp.sum(each, axis=0) - 0.5 * (t**2 + LOG_2PI)
-        first, second = r / self.scale, bend / self.scale**2
+        first, second = r / self.scale, curvature / self.scale**2
         total = jnp.sum(first, axis=0), jnp.sum(second, axis=0)
         own = self.own > 0.0
         return value, jnp.where(own, total[0], -first), jnp.where(own, total[1], second)
@@ -145,9 +147,9 @@ def _race(mean: Array, var: Array, y: Array) -> _Race:
     fixed = jax.lax.stop_gradient(race)
 
     def step(_: Array | int, t: Array) -> Array:
-        _, r, bend = fixed.factors(t)
+        _, r, curvature = fixed.factors(t)
         slope = jnp.sum(fixed.ratio * r, axis=0) - t
-        return t - slope / (jnp.sum(fixed.ratio**2 * bend, axis=0) - 1.0)
+        return t - slope / (jnp.sum(fixed.ratio**2 * curvature, axis=0) - 1.0)
 
     mode = jax.lax.fori_loop(0, STEPS, step, jnp.zeros_like(m))
     return eqx.tree_at(lambda x: x.mode, race, mode)

@@ -26,14 +26,14 @@ class _State(NamedTuple):
 
 
 def log_orthant(
-    mean: Float[Array, "... K"], cov: Float[Array, "... K K"], counted: Float[Array, "... K"]
+    mean: Float[Array, "... K"], cov: Float[Array, "... K K"], included: Float[Array, "... K"]
 ) -> Float[Array, "..."]:
     """Log probability that noisy variables are all below zero.
 
     Args:
         mean: means.
         cov: covariances, without the noise.
-        counted: 1 for the variables that matter, 0 for the others.
+        included: 1 for the variables that matter, 0 for the others.
 
     References:
         Jylanki (2013), S74 and S75.
@@ -41,7 +41,7 @@ def log_orthant(
 
     def once(state: _State) -> _State:
         def visit(now: _State, j: Array) -> tuple[_State, None]:
-            return _visited(now, j, counted[..., j]), None
+            return _visited(now, j, included[..., j]), None
 
         begun = state._replace(change=jnp.zeros_like(state.change), count=state.count + 1)
         return jax.lax.scan(visit, begun, jnp.arange(mean.shape[-1]))[0]
@@ -53,7 +53,7 @@ def log_orthant(
     far = jnp.full(mean.shape[:-1], jnp.inf, mean.dtype)
     start = _State(zero, zero, mean, cov, far, jnp.zeros((), int))
     end = jax.lax.while_loop(unfinished, once, start)
-    return _log_mass(end, mean, cov, counted)
+    return _log_mass(end, mean, cov, included)
 
 
 def _moments(m: Array, v: Array) -> tuple[Array, Array, Array]:
@@ -68,17 +68,17 @@ def _cavity(state: _State, mean: Array, var: Array) -> tuple[Array, Array]:
     return (mean - var * state.shift) / left, var / left
 
 
-def _visited(state: _State, j: Array, counted: Array) -> _State:
+def _visited(state: _State, j: Array, included: Array) -> _State:
     """The site of one variable matched, and the belief after it."""
     column = state.cov[..., :, j]
     m, v = state.mean[..., j], column[..., j]
     nu, tau = state.shift[..., j], state.precision[..., j]
     left = 1.0 - tau * v
     outer_m, outer_v = (m - v * nu) / left, v / left
-    _, slope, bend = _moments(outer_m, outer_v)
-    rest = 1.0 + bend * outer_v
-    new_tau = counted * -bend / rest
-    new_nu = counted * (slope - bend * outer_m) / rest
+    _, slope, curvature = _moments(outer_m, outer_v)
+    rest = 1.0 + curvature * outer_v
+    new_tau = included * -curvature / rest
+    new_nu = included * (slope - curvature * outer_m) / rest
     gain, push = new_tau - tau, new_nu - nu
     # rank one: V - V_j V_jᵀ g / (1 + g v)
     share = gain / (1.0 + gain * v)
@@ -95,7 +95,7 @@ def _visited(state: _State, j: Array, counted: Array) -> _State:
     )
 
 
-def _log_mass(state: _State, mean: Array, cov: Array, counted: Array) -> Array:
+def _log_mass(state: _State, mean: Array, cov: Array, included: Array) -> Array:
     """The log mass at a fixed point: that of the sites, and of each in place of its factor."""
     root = jnp.sqrt(jnp.maximum(state.precision, 0.0))
     inner = (
@@ -113,4 +113,4 @@ def _log_mass(state: _State, mean: Array, cov: Array, counted: Array) -> Array:
     left = 1.0 - state.precision * var
     moved = 0.5 * state.precision * state.mean**2 - state.shift * state.mean
     removal = (moved + 0.5 * state.shift**2 * var) / left - 0.5 * jnp.log(left)
-    return value + jnp.sum(counted * (log_mass + removal), axis=-1)
+    return value + jnp.sum(included * (log_mass + removal), axis=-1)

@@ -275,8 +275,8 @@ def tilted_moments(
         spread = jnp.sum(w * away**2, axis=0)
         # G = Σ w e (f - m) / (s v),  H = Σ w e ((f - m)² - v) / (s v²) - a G²
         slope = jnp.sum(growth * away, axis=0) / (total * var)
-        bend = jnp.sum(growth * (away**2 - spread), axis=0) / (total * var**2)
-        return Tilted(centre + _log1p_over(power, gained), slope, bend - power * slope**2)
+        curvature = jnp.sum(growth * (away**2 - spread), axis=0) / (total * var**2)
+        return Tilted(centre + _log1p_over(power, gained), slope, curvature - power * slope**2)
 
     if is_exactly(power, 0.0):
         return about_mean(jnp.ones_like(centre, bool))
@@ -350,8 +350,8 @@ def mode(
     sd = jnp.sqrt(var)
 
     def both(f: Array) -> tuple[Array, Array]:
-        value, bend = jax.jvp(slope, (f,), (jnp.ones_like(f),))
-        return (mean - f) / var + power * value, 1.0 / var - power * bend
+        value, curvature = jax.jvp(slope, (f,), (jnp.ones_like(f),))
+        return (mean - f) / var + power * value, 1.0 / var - power * curvature
 
     def step(_: Array | int, state: tuple[Array, ...]) -> tuple[Array, ...]:
         f, low, high, last = state

@@ -1,7 +1,7 @@
 """Numbers of things in words."""
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def plural(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun: "1 row", "2 rows".
 
     Args:

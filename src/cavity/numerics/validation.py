@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.numerics.types import Array
 
 
@@ -90,7 +90,7 @@ def check_columns(name: str, array: Array, columns: int | None = None) -> None:
         raise ValueError(f"{name} has no rows; at least one is needed")
     if columns is not None and array.shape[1] != columns:
         raise ValueError(
-            f"{name} has {counted(array.shape[1], 'column')}, the model was fitted with {columns}"
+            f"{name} has {plural(array.shape[1], 'column')}, the model was fitted with {columns}"
         )
 
 

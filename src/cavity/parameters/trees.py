@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.numerics.tree import dotted, is_entry
 from cavity.numerics.types import Array, Float
 
@@ -291,8 +291,8 @@ def entries(
     if len(values) != len(shadows):
         raise ValueError(
             "a tree of bijections or priors must have the structure of the model: the model has "
-            f"{counted(len(values), 'array')}, the tree "
-            f"{counted(len(shadows), 'entry', 'entries')}"
+            f"{plural(len(values), 'array')}, the tree "
+            f"{plural(len(shadows), 'entry', 'entries')}"
         )
     found = []
     for (path, value), entry in zip(values, shadows, strict=True):

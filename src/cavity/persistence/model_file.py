@@ -37,12 +37,21 @@ _PUBLIC = ("kernels", "means", "inducing", "likelihoods", "models")
 _PARTS = {
     "models.InducingView": "cavity.inference.graph.views",
     "models.OutputMean": "cavity.inference.graph.views",
-    "inference.WhitenedBelief": "cavity.inference.variables.inducing",
-    "inference.WhitenedClassesBelief": "cavity.inference.variables.coupled_classes",
-    "inference.ClassValuesBelief": "cavity.inference.variables.coupled_classes",
+    "inference.InducingBelief": "cavity.inference.variables.inducing",
+    "inference.CoupledClassInducingBelief": "cavity.inference.variables.coupled_classes",
+    "inference.CoupledClassValuesBelief": "cavity.inference.variables.coupled_classes",
     "models.ClassFunctions": "cavity.models.coupled_classes",
     "models.FullClasses": "cavity.models.coupled_classes",
     "models.SparseClasses": "cavity.models.coupled_classes",
+}
+
+
+# names in files of before -> names today
+_RENAMED = {
+    "models.DrawsPosterior": "models.SampledPosterior",
+    "inference.WhitenedBelief": "inference.InducingBelief",
+    "inference.WhitenedClassesBelief": "inference.CoupledClassInducingBelief",
+    "inference.ClassValuesBelief": "inference.CoupledClassValuesBelief",
 }
 
 
@@ -60,7 +69,8 @@ def known_classes() -> Classes:
                 found[f"{floor}.{name}"] = value
     for name, home in _PARTS.items():
         found[name] = getattr(importlib.import_module(home), name.split(".")[1])
-    return found
+    # the old names first: a file is written with the last name of a class
+    return {old: found[new] for old, new in _RENAMED.items()} | found
 
 
 def _with_known(classes: Classes | None) -> Classes:

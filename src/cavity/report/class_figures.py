@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.learning.metrics.classification import reliability, roc
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.report import class_plots, plots
 from cavity.report.figures import Picture
 from cavity.report.slices import Slice
@@ -63,7 +63,7 @@ def reliability_diagram(outcome: ClassOutcome) -> Picture:
         "reliability",
         "Reliability",
         f"Two charts of the probability of {name}: how often it came true, and how it is "
-        f"distributed over {counted(len(chance), 'row')}.",
+        f"distributed over {plural(len(chance), 'row')}.",
         f"Left: rows in bins of one tenth by their predicted probability of {name}, against the "
         "share of them that are of that class. On the dashed line probabilities mean what they "
         "say; points nearer to one half than the line means too confident, further out too "
@@ -92,7 +92,7 @@ def class_reliability(outcome: ClassOutcome) -> Picture:
         grid = figure.subplots(height, min(len(chosen), 3), squeeze=False).ravel()
         for i, (axes, part) in enumerate(zip(grid, parts, strict=False)):
             class_plots.draw_reliability(axes, *part, legend=i == 0)
-            axes.set_title(f"{names[i]} ({counted(int(count[chosen[i]]), 'row')})")
+            axes.set_title(f"{names[i]} ({plural(int(count[chosen[i]]), 'row')})")
         for axes in grid[len(parts) :]:
             axes.remove()
 
@@ -171,7 +171,7 @@ def confusion(outcome: ClassOutcome) -> Picture:
     size = len(outcome.classes)
     counts = np.zeros((size, size), int)
     np.add.at(counts, (outcome.labels, outcome.predicted), 1)
-    every = counted(len(outcome.labels), "row")
+    every = plural(len(outcome.labels), "row")
     wrong = len(outcome.labels) - int(np.trace(counts))
     each = 1.3 if size <= 6 else 0.8
 

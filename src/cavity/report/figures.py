@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.learning.metrics.regression import coverage
-from cavity.likelihoods.predictive.numerical import Tabulated
-from cavity.numerics.text import counted
+from cavity.likelihoods.predictive.numerical import NumericalPredictive
+from cavity.numerics.text import plural
 from cavity.report import plots
 from cavity.report.parameters import Relevance
 from cavity.report.slices import Slice
@@ -84,7 +84,7 @@ class Outcome:
     std: np.ndarray
     quantiles: np.ndarray
     rows: np.ndarray
-    table: Tabulated | None = None
+    table: NumericalPredictive | None = None
 
     @functools.cached_property
     def below(self) -> np.ndarray:
@@ -180,7 +180,7 @@ def predictions(outcome: Outcome) -> Picture:
     return Picture(
         "predicted_against_observed",
         "Predicted against observed",
-        f"Predicted means against observed values of {counted(count, 'row')}"
+        f"Predicted means against observed values of {plural(count, 'row')}"
         + (f"; their correlation is {_correlation(outcome):.2f}." if count > 2 else "."),
         f"{how} On the dashed line a prediction is exact. A cloud flatter than the line means "
         "that large and small values are drawn towards the middle, as they should be where the "

@@ -12,10 +12,10 @@ from cavity.estimators.settings import build_method
 from cavity.inference.approximations.methods import AbstractMethod, TiedPowerEP
 from cavity.learning.infer import NumericalError
 from cavity.likelihoods.gaussian import Gaussian
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.report.outliers import heavy_tailed
 from cavity.tables.schema import Encoded
-from cavity.tables.table_model import Fitted
+from cavity.tables.table_model import TableModel
 
 # Rows of a table up to which a report infers anew: in closed form, and by sweeps for each latent
 # function, of which classes and outputs have one each.
@@ -40,7 +40,7 @@ class SingleRows:
     caution: str = ""
 
 
-def single_rows(fitted: Fitted, table: Encoded) -> SingleRows | str:
+def single_rows(fitted: TableModel, table: Encoded) -> SingleRows | str:
     """The rows of a table given each other, or in a sentence why they are not shown.
 
     Args:
@@ -74,7 +74,7 @@ def relative(precisions: np.ndarray) -> np.ndarray | None:
     return precisions / middle if np.all(middle > 0.0) else None
 
 
-def _why_not(fitted: Fitted, method: AbstractMethod, rows: int) -> str:
+def _why_not(fitted: TableModel, method: AbstractMethod, rows: int) -> str:
     if "mcmc" in fitted.record:
         return "the posterior was drawn from, and draws have no sites to leave out"
     if rows < 2:
@@ -157,7 +157,7 @@ def left_out_rows(
     undefined = int(np.sum(~known))
     if undefined:
         text += (
-            f" {counted(undefined, 'row')} of {len(known):,} left no proper posterior behind; "
+            f" {plural(undefined, 'row')} of {len(known):,} left no proper posterior behind; "
             "neither mean counts them."
         )
     text += f" {caution}" if caution else ""

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.likelihoods.heavy_tailed import Laplace, StudentT
-from cavity.likelihoods.predictive.numerical import Tabulated
-from cavity.numerics.text import counted
+from cavity.likelihoods.predictive.numerical import NumericalPredictive
+from cavity.numerics.text import plural
 
 MOST_ROWS = 12
 # Two-sided tail probabilities below this are worth a row of the page.
@@ -60,7 +60,7 @@ def outliers(
     scale: float,
     observed: np.ndarray,
     mean: np.ndarray,
-    table: Tabulated,
+    table: NumericalPredictive,
     rows: Any,
     *,
     precisions: np.ndarray | None = None,
@@ -94,7 +94,7 @@ def outliers(
         weight = df / (df + z**2)
         left = int(np.sum(z**2 > df))
         text = (
-            f"{left} of {counted(count, 'row')} lie further from the predicted mean than √df "
+            f"{left} of {plural(count, 'row')} lie further from the predicted mean than √df "
             "scales, where the likelihood lets go: the further out such a row is, the less it "
             "pulls the function. "
         )
@@ -128,7 +128,7 @@ def outliers(
 def _tally(tail: np.ndarray, precisions: np.ndarray | None, *, shown: int, strange: int) -> str:
     """How many rows are strange, and how many chance brings about."""
     count, beyond = len(tail), int(np.sum(tail < STRANGE))
-    expected = f"with {counted(count, 'row')} chance alone brings about {STRANGE * count:.2g}"
+    expected = f"with {plural(count, 'row')} chance alone brings about {STRANGE * count:.2g}"
     text = f"{_have(beyond)} a tail probability below {STRANGE:g}; {expected}."
     if precisions is not None:
         little = int(np.sum(precisions < LITTLE))
@@ -141,4 +141,4 @@ def _tally(tail: np.ndarray, precisions: np.ndarray | None, *, shown: int, stran
 
 
 def _have(rows: int) -> str:
-    return f"{counted(rows, 'row')} {'has' if rows == 1 else 'have'}"
+    return f"{plural(rows, 'row')} {'has' if rows == 1 else 'have'}"

@@ -12,7 +12,7 @@ from cavity.estimators.predictions import predict_chances
 from cavity.inducing.base import Points
 from cavity.learning.metrics.regression import average_metrics
 from cavity.likelihoods.gaussian import Gaussian
-from cavity.likelihoods.predictive.numerical import Tabulated
+from cavity.likelihoods.predictive.numerical import NumericalPredictive
 from cavity.persistence.atomic_file import reason, whole_file, why_not_writable
 from cavity.persistence.errors import DataError
 from cavity.report import class_figures, figures
@@ -25,7 +25,7 @@ from cavity.report.outliers import Outliers, heavy_tailed, outliers
 from cavity.report.parameters import class_of, parameter_rows, relevances
 from cavity.report.slices import Slice, slices
 from cavity.tables.schema import Encoded
-from cavity.tables.table_model import Fitted
+from cavity.tables.table_model import TableModel
 
 MOST_SLICES = 8
 FEW_ROWS = 10  # below, histograms and coverage say nothing
@@ -42,7 +42,7 @@ class Section(NamedTuple):
     left_out: LeftOutRows | None = None
 
 
-def write_report(path: str | Path, fitted: Fitted, encoded: Encoded) -> list[str]:
+def write_report(path: str | Path, fitted: TableModel, encoded: Encoded) -> list[str]:
     """Writes the page, whole or not at all.
 
     Args:
@@ -130,7 +130,7 @@ def number(value: Any, digits: int = 4) -> str:
 class Page:
     """Gathers what the page shows."""
 
-    fitted: Fitted
+    fitted: TableModel
     encoded: Encoded
 
     def predict(self, X: np.ndarray) -> Any:
@@ -139,7 +139,7 @@ class Page:
             return predict_chances(self.fitted.posterior, X)
         side = {k: np.full(len(X), np.median(v)) for k, v in self.encoded.side.items()}
         out = self.fitted.predictive(X, side)
-        return out if self.normal else Rough(out.mean, out.tabulated())
+        return out if self.normal else Rough(out.mean, out.numerical_predictive())
 
     @property
     def normal(self) -> bool:
@@ -264,7 +264,7 @@ class Page:
             ]
         return [
             Outcome(y[:, i], out.mean[:, i], out.std[:, i], t.quantiles(np.array(BANDS)), rows, t)
-            for i, t in zip(several, out.tabulated(), strict=True)
+            for i, t in zip(several, out.numerical_predictive(), strict=True)
         ]
 
     # ------------------------------------------------------------------------ the inputs
@@ -385,7 +385,7 @@ class Rough:
     """
 
     mean: np.ndarray
-    tables: list[Tabulated]
+    tables: list[NumericalPredictive]
 
     def quantiles(self, levels: Any) -> np.ndarray:
         """Quantiles, (n, P, Q)."""

@@ -16,7 +16,7 @@ from cavity.tables.schema import Encoded
 SAMPLED = 20_000
 
 
-class Spool:
+class RowCache:
     """Rows of numbers on disk, 8 bytes each, read back batch by batch as often as need be.
 
     The file has no name, and is gone with the object.
@@ -57,8 +57,8 @@ class Spool:
         table = np.ascontiguousarray(np.hstack([part.X, part.y, *side]))
         self._write(table)
         self.rows += len(table)
-        counted = tally(part.y)
-        self.tally = counted if self.tally is None else self.tally + counted
+        plural = tally(part.y)
+        self.tally = plural if self.tally is None else self.tally + plural
         self._draw(table)
         for label in np.setdiff1d(part.y, [*self._classes]) if labels else ():
             self._classes[float(label)] = table[np.argmax(part.y[:, 0] == label)]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.persistence.errors import CellError, DataError
 from cavity.tables import cells
 from cavity.tables.class_labels import class_positions, classes_of
 from cavity.tables.column_types import Evidence, evidence
-from cavity.tables.warnings import Noticed, refuse_empty
+from cavity.tables.warnings import EncodingWarnings, refuse_empty
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -228,7 +228,7 @@ class Encoded:
     exposure: np.ndarray | None
     kept: np.ndarray
     features: tuple[str, ...]
-    noticed: Noticed
+    noticed: EncodingWarnings
     first: int = 0
 
     @property
@@ -314,7 +314,7 @@ def _encode(
         else None,
         kept=kept,
         features=schema.features,
-        noticed=Noticed(len(kept), int(kept.sum()), unseen),
+        noticed=EncodingWarnings(len(kept), int(kept.sum()), unseen),
         first=first or 0,
     )
 
@@ -374,7 +374,7 @@ def _complete_rows(
         row = int(np.flatnonzero(incomplete)[0])
         name = names[int(np.flatnonzero(missing[row])[0])]
         have = "has" if incomplete.sum() == 1 else "have"
-        of = counted(len(incomplete), "row") + (" read together" if part else "")
+        of = plural(len(incomplete), "row") + (" read together" if part else "")
         story = (
             f"the cell is missing ({incomplete.sum()} of {of} {have} a missing cell); fill them "
             "in, or leave such rows out with --drop-missing"

@@ -19,7 +19,7 @@ from cavity.learning.mcmc.chains import Chains, summarised
 from cavity.learning.metrics.classification import classification_metrics
 from cavity.learning.metrics.regression import LEVELS, Scores, average_metrics, regression_metrics
 from cavity.likelihoods.gaussian import Gaussian
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.numerics.tree import named
 from cavity.parameters import Units, units
 from cavity.persistence import model_file as storage
@@ -31,7 +31,7 @@ PART = 4_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Fitted:
+class TableModel:
     """What the command line's model files hold.
 
     Attributes:
@@ -158,7 +158,7 @@ class Fitted:
     def _scores_of(self, table: Encoded, part: slice) -> list[Scores]:
         assert table.y is not None
         side = {name: values[part] for name, values in table.side.items()}
-        tables = self.predictive(table.X[part], side).tabulated()
+        tables = self.predictive(table.X[part], side).numerical_predictive()
         return [
             Scores(t.crps(y), {level: t.within(y, level) for level in LEVELS})
             for t, y in zip(tables, table.y[part].T, strict=True)
@@ -180,7 +180,7 @@ class Fitted:
         storage.save(path, self.posterior, about)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Fitted":
+    def load(cls, path: str | Path) -> "TableModel":
         """The model in a file that `save` wrote.
 
         Raises:
@@ -239,7 +239,7 @@ def check_targets(likelihood: Any, targets: Sequence[str], table: Encoded) -> No
         raise DataError(
             f"column '{targets[p]}', row {table.table_row(i)}: {table.y[i, p]:g} is not among "
             f"what the likelihood {type(likelihood).__name__} takes, {likelihood.accepted} "
-            f"({counted(len(bad), 'cell')} in all); correct the cell, or choose another likelihood"
+            f"({plural(len(bad), 'cell')} in all); correct the cell, or choose another likelihood"
         )
 
 
@@ -249,7 +249,7 @@ def _check_good(good: np.ndarray) -> None:
     if len(bad):
         verb = "is" if len(bad) == 1 else "are"
         raise NumericalError(
-            f"{len(bad)} of {counted(len(good), 'prediction')} {verb} not finite (the first is "
+            f"{len(bad)} of {plural(len(good), 'prediction')} {verb} not finite (the first is "
             f"number {bad[0] + 1}); inputs far outside the fitted ones do this"
         )
 

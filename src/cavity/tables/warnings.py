@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 
 # New categories that are named.
@@ -11,7 +11,7 @@ NAMED = 5
 
 
 @dataclasses.dataclass(frozen=True)
-class Noticed:
+class EncodingWarnings:
     """What a user should hear about a table; that of its parts adds up.
 
     Attributes:
@@ -25,13 +25,13 @@ class Noticed:
     kept: int = 0
     unseen: Mapping[str, tuple[int, frozenset[str]]] = dataclasses.field(default_factory=dict)
 
-    def __add__(self, other: "Noticed") -> "Noticed":
+    def __add__(self, other: "EncodingWarnings") -> "EncodingWarnings":
         unseen = dict(self.unseen)
         for name, (count, new) in other.unseen.items():
             before = unseen.get(name, (0, frozenset()))
             first = sorted(before[1] | new)[: NAMED + 1]
             unseen[name] = (before[0] + count, frozenset(first))
-        return Noticed(self.rows + other.rows, self.kept + other.kept, unseen)
+        return EncodingWarnings(self.rows + other.rows, self.kept + other.kept, unseen)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -43,12 +43,12 @@ class Noticed:
         listed += ", ..." if len(new) > NAMED else ""
         hold = "holds" if count == 1 else "hold"
         return (
-            f"column '{name}': {count} of {counted(self.rows, 'row')} {hold} categories that were "
+            f"column '{name}': {count} of {plural(self.rows, 'row')} {hold} categories that were "
             f"not there in fitting ({listed}); they count as none of the known ones"
         )
 
 
-def refuse_empty(noticed: Noticed) -> None:
+def refuse_empty(noticed: EncodingWarnings) -> None:
     """Complains about a table none of whose rows are complete."""
     if not noticed.kept:
         raise DataError(f"every row has a missing cell ({noticed.rows} in all): none is left")

@@ -31,12 +31,12 @@ TIGHTENINGS = 30
 NARROW = 1e-4
 
 
-class Sight(enum.Enum):
+class EvaluationPoint(enum.Enum):
     """What a term sees of the belief about its latent value."""
 
     CAVITY = "the belief without the power of its own site"
-    MARGINAL = "the belief"
-    POINT = "the mean of the belief"
+    POSTERIOR = "the belief"
+    MODE = "the mean of the belief"
 
 
 class Latent(NamedTuple):
@@ -64,7 +64,7 @@ def latent(marginal: tuple[Array, Array], projection: Projection) -> Latent:
     return Latent(mean + offset, var, projection.residual[:, None])
 
 
-class AbstractTerm(eqx.Module):
+class AbstractLocalTerm(eqx.Module):
     """The terms of a chunk of rows.
 
     To implement:
@@ -95,7 +95,7 @@ class AbstractTerm(eqx.Module):
         """Log density of the outputs where f has these means and total variances."""
 
 
-class PowerMean(AbstractTerm):
+class PowerMeanTerm(AbstractLocalTerm):
     r"""$\log M_a$ of a likelihood under the cavity: Power EP."""
 
     likelihood: AbstractLikelihood
@@ -122,18 +122,18 @@ class PowerMean(AbstractTerm):
         return self.log_mean(latents, rows, 1.0)
 
 
-class Contrasted(AbstractTerm):
+class MultinomialProbitTerm(AbstractLocalTerm):
     r"""$\log M_a$ of the probit factors of contrasts: multinomial probit, classes coupled."""
 
     likelihood: AbstractClasses
 
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
-        return PowerMean(Bernoulli()).log_mean(latents, rows, power)
+        return PowerMeanTerm(Bernoulli()).log_mean(latents, rows, power)
 
     def derivatives(
         self, latents: tuple[Latent, ...], rows: Rows, power: Power
     ) -> tuple[Tilted, ...]:
-        return PowerMean(Bernoulli()).derivatives(latents, rows, power)
+        return PowerMeanTerm(Bernoulli()).derivatives(latents, rows, power)
 
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
         ((mean, var, residual),) = latents
@@ -141,7 +141,7 @@ class Contrasted(AbstractTerm):
         return jnp.sum(rows.y * found, axis=1, keepdims=True)
 
 
-class ModeOfClasses(AbstractTerm):
+class SoftmaxLaplaceTerm(AbstractLocalTerm):
     """The log density at the mean of all classes: Laplace's method for the softmax.
 
     References:
@@ -176,7 +176,7 @@ class ModeOfClasses(AbstractTerm):
         return jnp.take_along_axis(found, rows.y.astype(int), axis=1)
 
 
-class AtMode(AbstractTerm):
+class LaplaceTerm(AbstractLocalTerm):
     r"""The log density at the mean alone: Laplace's method.
 
     With a residual D it is $\tfrac1a \log \mathbb E_{\mathcal N(f; z, D)}[p(y \mid f)^a]$ at
@@ -214,26 +214,26 @@ class AtMode(AbstractTerm):
             value = functools.partial(self.likelihood.log_prob, y=rows.y, **rows.columns)
             if self.exact:
                 return value(f)
-            level, slope, bend = _with_derivatives(value, f)
+            level, slope, curvature = _with_derivatives(value, f)
             # ℓ + ½ D (ℓ'' + a ℓ'²)
-            return level + 0.5 * residual * (bend + power * slope**2)
+            return level + 0.5 * residual * (curvature + power * slope**2)
 
         near = Tilted(*_with_derivatives(narrow, z))
         if self.exact:
             return near
-        _, slope, bend = _with_derivatives(
+        _, slope, curvature = _with_derivatives(
             functools.partial(self.likelihood.log_prob, y=rows.y, **rows.columns), z
         )
-        small = residual * (jnp.abs(bend) + slope**2) < NARROW
-        wide = jnp.where(small, NARROW / (jnp.abs(bend) + slope**2 + NARROW), residual)
+        small = residual * (jnp.abs(curvature) + slope**2) < NARROW
+        wide = jnp.where(small, NARROW / (jnp.abs(curvature) + slope**2 + NARROW), residual)
         far = self.likelihood.tilted(z, wide, rows.y, power, rows.columns)
         return jax.tree.map(lambda a, b: jnp.where(small, a, b), near, far)
 
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
-        return PowerMean(self.likelihood).log_density(latents, rows)
+        return PowerMeanTerm(self.likelihood).log_density(latents, rows)
 
 
-class Bounded(AbstractTerm):
+class LocalBoundTerm(AbstractLocalTerm):
     r"""The expectation of the tightest Gaussian lower bound of a density.
 
     Attributes:
@@ -285,7 +285,7 @@ class Bounded(AbstractTerm):
         return bound(*jax.lax.fori_loop(0, TIGHTENINGS, tighter, start))
 
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
-        return PowerMean(self.likelihood).log_density(latents, rows)
+        return PowerMeanTerm(self.likelihood).log_density(latents, rows)
 
 
 def _parts(latents: tuple[Latent, ...]) -> Latent:
@@ -305,7 +305,7 @@ def _unstacked(found: Tilted, latents: tuple[Latent, ...]) -> tuple[Tilted, ...]
     if len(latents) == 1:
         return (found,)
     pairs = zip(found.slope, found.curvature, strict=True)
-    return tuple(Tilted(found.log_mean, slope, bend) for slope, bend in pairs)
+    return tuple(Tilted(found.log_mean, slope, curvature) for slope, curvature in pairs)
 
 
 def _with_derivatives(fn: Callable[[Array], Array], x: Array) -> tuple[Array, Array, Array]:
@@ -315,8 +315,8 @@ def _with_derivatives(fn: Callable[[Array], Array], x: Array) -> tuple[Array, Ar
     def first(at: Array) -> tuple[Array, Array]:
         return jax.jvp(fn, (at,), (one,))
 
-    (value, slope), (_, bend) = jax.jvp(first, (x,), (one,))
-    return value, slope, bend
+    (value, slope), (_, curvature) = jax.jvp(first, (x,), (one,))
+    return value, slope, curvature
 
 
 def differentiated(
@@ -335,8 +335,8 @@ def differentiated(
     value = log_mean(latents, rows, power)
     for i, part in enumerate(latents):
         slope = functools.partial(slope_at, i)
-        bend = _curvature(slope, part.mean, blocked=rows.blocked)
-        found.append(Tilted(value, slope(part.mean), bend))
+        curvature = _curvature(slope, part.mean, blocked=rows.blocked)
+        found.append(Tilted(value, slope(part.mean), curvature))
     return tuple(found)
 
 

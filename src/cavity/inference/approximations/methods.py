@@ -8,13 +8,13 @@ import equinox as eqx
 import numpy as np
 
 from cavity.inference.approximations.local_terms import (
-    AbstractTerm,
-    AtMode,
-    Bounded,
-    Contrasted,
-    ModeOfClasses,
-    PowerMean,
-    Sight,
+    AbstractLocalTerm,
+    EvaluationPoint,
+    LaplaceTerm,
+    LocalBoundTerm,
+    MultinomialProbitTerm,
+    PowerMeanTerm,
+    SoftmaxLaplaceTerm,
 )
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.multiclass import AbstractClasses, Softmax
@@ -24,11 +24,12 @@ class AbstractMethod(eqx.Module):
     """How the sites of a factor are found, and what it adds to the energy.
 
     To implement:
-        the fields, `sight`, `term(likelihood, exact)`, and `check(likelihood)`, which refuses
-        likelihoods that the method cannot work with; `couples(likelihood)` where it applies.
+        the fields, `evaluation_point`, `term(likelihood, exact)`, and `check(likelihood)`, which
+        refuses likelihoods that the method cannot work with; `couples(likelihood)` where it
+        applies.
     """
 
-    sight: eqx.AbstractClassVar[Sight]
+    evaluation_point: eqx.AbstractClassVar[EvaluationPoint]
     # whether sites never have negative precisions
     convex: ClassVar[bool] = False
     # sweeps that derivatives go through; 0 where the energy is stationary in the sites
@@ -41,7 +42,7 @@ class AbstractMethod(eqx.Module):
     exact: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
-    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractTerm:
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
         """What stands in the place of the likelihood.
 
         Args:
@@ -103,7 +104,7 @@ class PowerEP(AbstractMethod):
     learning_rate: float = eqx.field(static=True, default=0.05, kw_only=True)
     coupled: bool = eqx.field(static=True, default=True, kw_only=True)
 
-    sight: ClassVar[Sight] = Sight.CAVITY
+    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY
 
     def __check_init__(self) -> None:
         check_sweeps(self)
@@ -112,11 +113,11 @@ class PowerEP(AbstractMethod):
         if not self.learning_rate > 0.0:
             raise ValueError(f"learning_rate must be positive, given {self.learning_rate}")
 
-    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractTerm:
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
         if self.couples(likelihood):
             assert isinstance(likelihood, AbstractClasses)
-            return Contrasted(likelihood)
-        return PowerMean(likelihood)
+            return MultinomialProbitTerm(likelihood)
+        return PowerMeanTerm(likelihood)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
         if self.couples(likelihood) and self.batch is not None:
@@ -154,17 +155,17 @@ class Laplace(AbstractMethod):
     exact: bool = eqx.field(static=True, default=True, kw_only=True)
 
     batch: ClassVar[int | None] = None
-    sight: ClassVar[Sight] = Sight.POINT
+    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.MODE
     # the mode and the curvature there both move with the parameters
     renewals: ClassVar[int] = 2
 
     def __check_init__(self) -> None:
         check_sweeps(self)
 
-    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractTerm:
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
         if isinstance(likelihood, Softmax):
-            return ModeOfClasses(likelihood)
-        return AtMode(likelihood, exact)
+            return SoftmaxLaplaceTerm(likelihood)
+        return LaplaceTerm(likelihood, exact)
 
     def couples(self, likelihood: AbstractLikelihood) -> bool:
         return isinstance(likelihood, Softmax)
@@ -198,13 +199,13 @@ class ModeSearch(AbstractMethod):
 
     batch: ClassVar[int | None] = None
     step: ClassVar[float | None] = None
-    sight: ClassVar[Sight] = Sight.POINT
+    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.MODE
     convex: ClassVar[bool] = True
 
-    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractTerm:
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
         if likelihood.has_bound:
-            return Bounded(likelihood)
-        return AtMode(likelihood, exact, floored=True)
+            return LocalBoundTerm(likelihood)
+        return LaplaceTerm(likelihood, exact, floored=True)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
         """What `Laplace` accepts."""
@@ -233,14 +234,14 @@ class LocalBound(AbstractMethod):
 
     batch: ClassVar[int | None] = None
     step: ClassVar[float | None] = 1.0
-    sight: ClassVar[Sight] = Sight.MARGINAL
+    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.POSTERIOR
     convex: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         check_sweeps(self)
 
-    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractTerm:
-        return Bounded(likelihood)
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
+        return LocalBoundTerm(likelihood)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
         check_bound("LocalBound()", likelihood)
@@ -269,14 +270,14 @@ class MeanField(AbstractMethod):
 
     batch: ClassVar[int | None] = None
     step: ClassVar[float | None] = 1.0
-    sight: ClassVar[Sight] = Sight.MARGINAL
+    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.POSTERIOR
     convex: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         check_sweeps(self)
 
-    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractTerm:
-        return Bounded(likelihood, variational=True)
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
+        return LocalBoundTerm(likelihood, variational=True)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
         check_bound("MeanField()", likelihood)
@@ -317,7 +318,7 @@ class TiedPowerEP(AbstractMethod):
 
     exact: ClassVar[bool] = False
     step: ClassVar[float | None] = None
-    sight: ClassVar[Sight] = Sight.CAVITY
+    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY
 
     def __check_init__(self) -> None:
         check_sweeps(self)
@@ -328,8 +329,8 @@ class TiedPowerEP(AbstractMethod):
         if self.natural is not None and self.batch is None:
             raise ValueError("natural gradients go with minibatches: give batch as well")
 
-    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractTerm:
-        return PowerMean(likelihood)
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
+        return PowerMeanTerm(likelihood)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
         """Any likelihood will do."""

@@ -31,7 +31,7 @@ from cavity.inference.graph.base import (
     Projection,
 )
 from cavity.inference.graph.rows import Rows
-from cavity.inference.variables.inducing import Whitened
+from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.numerics.chunking import cached_size, split
 from cavity.numerics.linalg import gram_weighted, product_lower
 from cavity.numerics.power_limits import Power, is_exactly
@@ -42,18 +42,18 @@ from cavity.numerics.types import Array, Float, Scalar
 KEPT = 1 << 27
 
 
-def absorbable(variable: AbstractVariable, factor: ExactFactor) -> bool:
-    """Whether `absorb` is for this factor: rows, no blocks, that see whitened variables."""
+def is_fusable(variable: AbstractVariable, factor: ExactFactor) -> bool:
+    """Whether `fused_gaussian_messages` is for this factor: rows that see whitened variables."""
     view = factor.edge.view
-    sees = isinstance(variable, Whitened) and isinstance(view, AbstractWhitenedView)
+    sees = isinstance(variable, WhitenedInducing) and isinstance(view, AbstractWhitenedView)
     return sees and not factor.rows.blocked
 
 
-def absorb(factor: ExactFactor) -> Messages:
+def fused_gaussian_messages(factor: ExactFactor) -> Messages:
     """All messages of a factor to its variable; derivatives are those of the model, not of data.
 
     Args:
-        factor: one that is `absorbable`.
+        factor: one that is `is_fusable`.
     """
     view = factor.edge.view
     assert isinstance(view, AbstractWhitenedView)
@@ -80,7 +80,7 @@ def _forward(
 ) -> tuple[Messages, Array | None]:
     """The messages, and the loadings of the first chunks, `kept` values at the most."""
     view, noise = own
-    variable = Whitened(view.root.shape[0])
+    variable = WhitenedInducing(view.root.shape[0])
 
     def part(rows: Rows) -> tuple[Messages, Array]:
         K, prior, offset = view.covariances(rows)

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.approximations.local_terms import AbstractTerm, Sight
+from cavity.inference.approximations.local_terms import AbstractLocalTerm, EvaluationPoint
 from cavity.inference.graph.base import AbstractView, Projection
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, BlockSites, ClassSites, ScalarSites
@@ -158,10 +158,10 @@ class SiteFactor(eqx.Module):
 
     edges: tuple[Edge, ...]
     rows: Rows
-    term: AbstractTerm
+    term: AbstractLocalTerm
     power: Power
     chunk: int = eqx.field(static=True)
-    sight: Sight = eqx.field(static=True, default=Sight.CAVITY)
+    evaluation_point: EvaluationPoint = eqx.field(static=True, default=EvaluationPoint.CAVITY)
     level: bool = eqx.field(static=True, default=False)
 
     def empty_sites(self) -> tuple[AbstractSites, ...]:
@@ -200,7 +200,7 @@ class SiteFactor(eqx.Module):
 
     def site_power(self, rows: Rows) -> Power:
         """The power of the sites, which is what a cavity leaves out of them."""
-        return self.row_power(rows) if self.sight is Sight.CAVITY else 0.0
+        return self.row_power(rows) if self.evaluation_point is EvaluationPoint.CAVITY else 0.0
 
     @property
     def stationary(self) -> bool:
@@ -209,7 +209,7 @@ class SiteFactor(eqx.Module):
 
     def visible(self, mean: Array, var: Array) -> tuple[Array, Array]:
         """What of a belief's marginals the sites and the term see."""
-        return mean, jnp.zeros_like(var) if self.sight is Sight.POINT else var
+        return mean, jnp.zeros_like(var) if self.evaluation_point is EvaluationPoint.MODE else var
 
     def row_presence(self, rows: Rows) -> Array:
         """1 where a site belongs to data: per row and output, or per block and output."""

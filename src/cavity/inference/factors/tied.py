@@ -22,7 +22,7 @@ from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.base import Projection
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import ScalarSites
-from cavity.inference.variables.inducing import WhitenedBelief
+from cavity.inference.variables.inducing import InducingBelief
 from cavity.numerics.chunking import map_over_rows, sum_over_rows
 from cavity.numerics.linalg import cholesky, cholesky_and_inverse, log_determinant
 from cavity.numerics.power_limits import Power, is_exactly, log_determinant_ratio
@@ -47,10 +47,10 @@ class TiedBelief(eqx.Module):
         diagonal = jnp.exp(jnp.diagonal(self.raw, axis1=-2, axis2=-1))
         return jnp.tril(self.raw, -1) + diagonal[..., None] * jnp.eye(self.raw.shape[-1])
 
-    def belief(self) -> WhitenedBelief:
+    def belief(self) -> InducingBelief:
         """The same as a belief, its normaliser left out."""
         mean = self.mean[:, None, :]
-        return WhitenedBelief(mean, jnp.swapaxes(self.root, -1, -2), jnp.zeros((), mean.dtype))
+        return InducingBelief(mean, jnp.swapaxes(self.root, -1, -2), jnp.zeros((), mean.dtype))
 
 
 def prior_belief(outputs: int, size: int, dtype: jnp.dtype) -> TiedBelief:

@@ -67,7 +67,7 @@ class Messages(eqx.Module):
     """The product of Gaussian factors of a variable, with its scale.
 
     Messages to a variable add. Their shapes are the variable's own business: sums over rows
-    for `Whitened`, one entry per row for `Correlated`.
+    for `WhitenedInducing`, one entry per row for `FunctionValues`.
     """
 
     shift: Array

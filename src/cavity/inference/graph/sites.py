@@ -23,8 +23,8 @@ class AbstractSites(eqx.Module):
     """The sites of a factor's rows on one variable.
 
     To implement:
-        fields `shift` and `precision`; `cavity`, `removal`, `matched` and `distance` for whole
-        chunks.
+        fields `shift` and `precision`; `cavity`, `log_normaliser_ratio`, `matched` and `distance`
+        for whole chunks.
     """
 
     shift: eqx.AbstractVar[Array]
@@ -35,11 +35,13 @@ class AbstractSites(eqx.Module):
         """Cavity mean and variance, and whether the cavity is a proper distribution."""
 
     @abc.abstractmethod
-    def removal(self, mean: Array, var: Array, power: Power) -> Array:
+    def log_normaliser_ratio(self, mean: Array, var: Array, power: Power) -> Array:
         r"""$D_a = [\Phi(q / t^a) - \Phi(q)] / a$ per row, its limit at power 0."""
 
     @abc.abstractmethod
-    def matched(self: S, mean: Array, var: Array, slope: Array, bend: Array, power: Power) -> S:
+    def matched(
+        self: S, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
+    ) -> S:
         """The site that matches the derivatives G and H of log M at the given cavity."""
 
     @abc.abstractmethod
@@ -71,7 +73,7 @@ class ScalarSites(AbstractSites):
         left = jnp.where(ok, left, 1.0)
         return (mean - power * var * self.shift) / left, var / left, ok
 
-    def removal(self, mean: Array, var: Array, power: Power) -> Array:
+    def log_normaliser_ratio(self, mean: Array, var: Array, power: Power) -> Array:
         tau, nu = self.precision, self.shift
         # -log(1 - aτv)/2a + (τm²/2 - νm + aν²v/2) / (1 - aτv)
         left = 1.0 - power * tau * var
@@ -79,11 +81,11 @@ class ScalarSites(AbstractSites):
         return moved / left - 0.5 * log1p_ratio(power, -tau * var)
 
     def matched(
-        self, mean: Array, var: Array, slope: Array, bend: Array, power: Power
+        self, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
     ) -> "ScalarSites":
         # τ = -H / (1 + aHv),  ν = τm + G / (1 + aHv)
-        left = 1.0 + power * bend * var
-        precision = -bend / left
+        left = 1.0 + power * curvature * var
+        precision = -curvature / left
         return ScalarSites(precision * mean + slope / left, precision)
 
     def keep(self, new: "ScalarSites", ok: Array) -> "ScalarSites":
@@ -114,7 +116,7 @@ class BlockSites(AbstractSites):
 
         return _per_block(one, power)(mean, var, self.shift, self.precision)
 
-    def removal(self, mean: Array, var: Array, power: Power) -> Array:
+    def log_normaliser_ratio(self, mean: Array, var: Array, power: Power) -> Array:
         def one(m: Array, V: Array, h: Array, T: Array, a: Power) -> Array:
             # -mᵀν + aνᵀVν/2 + wᵀT(I - aVT)⁻¹w/2 - log|I - aVT|/2a,  w = m - aVν
             w = m - a * V @ h
@@ -126,7 +128,7 @@ class BlockSites(AbstractSites):
         return _per_block(one, power)(mean, var, self.shift, self.precision)
 
     def matched(
-        self, mean: Array, var: Array, slope: Array, bend: Array, power: Power
+        self, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
     ) -> "BlockSites":
         def one(m: Array, V: Array, g: Array, H: Array, a: Power) -> tuple[Array, Array]:
             left = jnp.eye(V.shape[0], dtype=V.dtype) + a * H @ V
@@ -134,7 +136,7 @@ class BlockSites(AbstractSites):
             precision = 0.5 * (solved[:, 1:] + solved[:, 1:].T)
             return precision @ m + solved[:, 0], precision
 
-        return BlockSites(*_per_block(one, power)(mean, var, slope, bend))
+        return BlockSites(*_per_block(one, power)(mean, var, slope, curvature))
 
     def keep(self, new: "BlockSites", ok: Bool[Array, "K P"]) -> "BlockSites":
         shift = jnp.where(ok[..., None], new.shift, self.shift)
@@ -165,14 +167,14 @@ class ClassSites(AbstractSites):
     def cavity(self, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
         return mean, var, jnp.ones(mean.shape[:2], bool)
 
-    def removal(self, mean: Array, var: Array, power: Power) -> Array:
+    def log_normaliser_ratio(self, mean: Array, var: Array, power: Power) -> Array:
         pushed = 0.5 * _class_product(self.precision, mean) - self.shift
         return jnp.sum(mean * pushed, axis=-1)
 
     def matched(
-        self, mean: Array, var: Array, slope: Array, bend: Array, power: Power
+        self, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
     ) -> "ClassSites":
-        return ClassSites(_class_product(-bend, mean) + slope, -bend)
+        return ClassSites(_class_product(-curvature, mean) + slope, -curvature)
 
     def keep(self, new: "ClassSites", ok: Array) -> "ClassSites":
         return jax.tree.map(lambda a, b: jnp.where(ok[..., None], b, a), self, new)

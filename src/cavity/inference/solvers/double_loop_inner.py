@@ -20,7 +20,15 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import cho_solve
 
-from cavity.inference.energy import Graph, Held, Sites, beliefs, energy, marginals, respond
+from cavity.inference.energy import (
+    FixedMarginals,
+    Graph,
+    Sites,
+    beliefs,
+    energy,
+    marginals,
+    respond,
+)
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.sites import AbstractSites, ScalarSites
 from cavity.inference.site_update import tilted_marginals
@@ -52,12 +60,14 @@ class Inner(NamedTuple):
     steps: Int[Array, ""]
 
 
-def coordinates(held: Held) -> tuple[Float[Array, " H"], Callable[[Array], Held]]:
+def coordinates(
+    held: FixedMarginals,
+) -> tuple[Float[Array, " H"], Callable[[Array], FixedMarginals]]:
     """Held marginals as a vector of means and log variances, and the way back."""
     logs = jax.tree.map(lambda mv: (mv[0], jnp.log(mv[1])), held, is_leaf=_is_pair)
     flat, back = ravel_pytree(logs)
 
-    def restore(x: Array) -> Held:
+    def restore(x: Array) -> FixedMarginals:
         return jax.tree.map(lambda ml: (ml[0], jnp.exp(ml[1])), back(x), is_leaf=_is_pair)
 
     return flat, restore
@@ -67,7 +77,7 @@ def _is_pair(x: Any) -> bool:
     return isinstance(x, tuple) and len(x) == 2 and all(isinstance(a, jax.Array) for a in x)
 
 
-def inner_maximum(graph: Graph, sites: Sites, held: Held, tolerance: float) -> Inner:
+def inner_maximum(graph: Graph, sites: Sites, held: FixedMarginals, tolerance: float) -> Inner:
     """Maximises the energy over the sites, at held marginals.
 
     Args:
@@ -125,7 +135,7 @@ def inner_maximum(graph: Graph, sites: Sites, held: Held, tolerance: float) -> I
 
 
 def outer_curvature(
-    graph: Graph, sites: Sites, held: Held
+    graph: Graph, sites: Sites, held: FixedMarginals
 ) -> tuple[Float[Array, "H H"], Float[Array, "S H"]]:
     """The Hessian of the inner maximum in the held means and log variances, for one edge.
 
@@ -166,7 +176,9 @@ def outer_curvature(
     return blocks(*own) + B @ moves, scale[:, None] * moves
 
 
-def _newton(graph: Graph, sites: Sites, held: Held) -> tuple[Sites, Callable[[Sites], Sites]]:
+def _newton(
+    graph: Graph, sites: Sites, held: FixedMarginals
+) -> tuple[Sites, Callable[[Sites], Sites]]:
     """The slope of the energy in the sites, and minus its curvature as a linear map.
 
     The slope is the mismatch of moments, of the tilted distributions and of the beliefs; the
@@ -226,7 +238,7 @@ def _raw_change(held: Any, change: Any) -> Any:
     return _pairs(lambda mv, d: (d[0], -0.5 * d[1] - mv[0] * d[0]), held, change)
 
 
-def _tilted_moments(graph: Graph, held: Held, sites: Sites) -> Held:
+def _tilted_moments(graph: Graph, held: FixedMarginals, sites: Sites) -> FixedMarginals:
     """Raw moments of the tilted distributions at cavities from held marginals."""
     found: list = []
     for factor, store, given in zip(graph.factors, sites, held, strict=True):
@@ -245,7 +257,9 @@ def _tilted_moments(graph: Graph, held: Held, sites: Sites) -> Held:
     return tuple(found)
 
 
-def _combined(graph: Graph, fn: Callable[..., Array], tilted: Held, own: Held) -> Sites:
+def _combined(
+    graph: Graph, fn: Callable[..., Array], tilted: FixedMarginals, own: FixedMarginals
+) -> Sites:
     """A combination of two sets of moments, as changes of sites; none for absent rows."""
     out: list = []
     for factor, a, b in zip(graph.factors, tilted, own, strict=True):
@@ -264,7 +278,7 @@ def _combined(graph: Graph, fn: Callable[..., Array], tilted: Held, own: Held) -
     return tuple(out)
 
 
-def site_units(sites: Sites, held: Held) -> Any:
+def site_units(sites: Sites, held: FixedMarginals) -> Any:
     """Centre, and units of shift and precision, of each site's coordinates.
 
     About the held mean m the moments of f are nearly uncorrelated: coordinates are the

@@ -15,7 +15,15 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.scipy.sparse.linalg import gmres
 
-from cavity.inference.energy import Graph, Held, Seen, Sites, beliefs, marginals, respond
+from cavity.inference.energy import (
+    FixedMarginals,
+    Graph,
+    Marginal,
+    Sites,
+    beliefs,
+    marginals,
+    respond,
+)
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.site_update import update
 from cavity.inference.solvers.double_loop_inner import DENSE, is_site, lifted, site_units
@@ -45,7 +53,7 @@ class _Place(NamedTuple):
     """Sites, and all that a step from them needs."""
 
     sites: Sites
-    now: Held
+    now: FixedMarginals
     units: Any
     miss: Sites  # the sites that they should be, less them
     gap: Scalar
@@ -103,7 +111,7 @@ def _at(graph: Graph, sites: Sites) -> _Place:
     return _Place(sites, now, units, miss, jnp.where(proper & finite, size, jnp.inf))
 
 
-def _matched(graph: Graph, sites: Sites, held: Held) -> tuple[Sites, Array]:
+def _matched(graph: Graph, sites: Sites, held: FixedMarginals) -> tuple[Sites, Array]:
     """The sites that match the tilted distributions, and whether all of them are proper."""
     out, skipped = [], jnp.zeros(())
     for factor, store, given in zip(graph.factors, sites, held, strict=True):
@@ -114,7 +122,7 @@ def _matched(graph: Graph, sites: Sites, held: Held) -> tuple[Sites, Array]:
         def part(chunk: tuple, factor: SiteFactor = factor) -> tuple:
             rows, row_sites, seen_by_row = chunk
             views = tuple(
-                Seen(pair[0], pair[1], edge.view.project(rows))
+                Marginal(pair[0], pair[1], edge.view.project(rows))
                 for pair, edge in zip(seen_by_row, factor.edges, strict=True)
             )
             new, _, skips = update(factor, rows, row_sites, views, 1.0)
@@ -176,7 +184,7 @@ def _directions(graph: Graph, place: _Place, misses: tuple[Sites, ...]) -> tuple
     responses = tuple(belief.response() for belief in beliefs(graph, place.sites))
     zero = jax.tree.map(jnp.zeros_like, (place.sites, place.now))
 
-    def along(sites: Sites, held: Held) -> Sites:
+    def along(sites: Sites, held: FixedMarginals) -> Sites:
         tangents = (sites, held)
         fn = lambda s, h: _matched(graph, s, h)[0]  # noqa: E731
         return jax.jvp(fn, (place.sites, place.now), tangents)[1]
@@ -219,7 +227,7 @@ def _ones(sites: Sites, which: int) -> Sites:
     return jax.tree.map(one, sites, is_leaf=is_site)
 
 
-def _held_ones(held: Held, which: int) -> Held:
+def _held_ones(held: FixedMarginals, which: int) -> FixedMarginals:
     """Changes of all means (0), or of all variances (1), by one."""
 
     def one(pair: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -229,7 +237,9 @@ def _held_ones(held: Held, which: int) -> Held:
     return tuple(None if f is None else tuple(one(pair) for pair in f) for f in held)
 
 
-def _combined(graph: Graph, parts: tuple[Sites, ...], change: Sites, moved: Held) -> Sites:
+def _combined(
+    graph: Graph, parts: tuple[Sites, ...], change: Sites, moved: FixedMarginals
+) -> Sites:
     """How the sites that should be change, less the change; absent rows are held at zero."""
     out: list = []
     for i, factor in enumerate(graph.factors):

@@ -174,8 +174,8 @@ def descend(
     """Parallel sweeps, each shortened until a value falls.
 
     At power 0, where the energy is a bound, a sweep is a natural-gradient step; of methods that
-    see the mean alone it is one of Newton's method for `depth`. A short enough one cannot go
-    uphill.
+    see the mean alone it is one of Newton's method for `negative_log_joint`. A short enough one
+    cannot go uphill.
     """
 
     def unfinished(state: tuple) -> Array:

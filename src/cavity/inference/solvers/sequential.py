@@ -5,7 +5,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.energy import Beliefs, Graph, Seen, Sites, beliefs, inbox, seen, sent
+from cavity.inference.energy import (
+    Beliefs,
+    Graph,
+    Marginal,
+    Sites,
+    beliefs,
+    collect_messages,
+    seen,
+    sent,
+)
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.base import Projection
 from cavity.inference.graph.rows import Rows
@@ -111,16 +120,16 @@ def _group_by_group(
         return (store, tuple(moved), jnp.maximum(worst, residual), skipped + skips), None
 
     zero = jnp.zeros((), factor.rows.y.dtype)
-    start = (store, tuple(inbox(graph, (store,))), zero, zero)
+    start = (store, tuple(collect_messages(graph, (store,))), zero, zero)
     (store, messages, worst, skipped), _ = jax.lax.scan(one, start, order)
     return messages, store, worst, skipped
 
 
-def _seen_by(factor: SiteFactor, rows: Rows, index: Array, q: Beliefs) -> tuple[Seen, ...]:
+def _seen_by(factor: SiteFactor, rows: Rows, index: Array, q: Beliefs) -> tuple[Marginal, ...]:
     """What some rows see; a view of single elements gives those of all rows."""
     views = seen(factor, rows, q)
     return tuple(
-        Seen(view.mean[index], view.var[index], view.projection)
+        Marginal(view.mean[index], view.var[index], view.projection)
         if view.projection.loadings is None
         else view
         for view in views
@@ -146,7 +155,9 @@ def _one_by_one(
         for edge, a, (residual, offset) in zip(factor.edges, columns, parts, strict=True):
             mean, cov = moments[edge.variable]
             var = jnp.einsum("i,pij,j->p", a[0], cov, a[0])
-            views.append(Seen((mean @ a[0])[None], var[None], Projection(None, residual, offset)))
+            views.append(
+                Marginal((mean @ a[0])[None], var[None], Projection(None, residual, offset))
+            )
         new, residual, skips = update(factor, rows, old, tuple(views), step)
         change = jax.tree.map(jnp.subtract, new, old)
         changed, proper = list(moments), jnp.ones((), bool)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.approximations.local_terms import PowerMean
+from cavity.inference.approximations.local_terms import PowerMeanTerm
 from cavity.inference.factors.site import SiteFactor
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.types import Array, Bool, Float, Int
@@ -87,7 +87,7 @@ def _miss(seen: _Seen, var: Array) -> Array:
 
 def _seen(factor: SiteFactor, mean: Array, var: Array, push: Array, precision: Array) -> _Seen:
     """The function and its derivatives, by quadrature about the cavity and the density."""
-    assert isinstance(factor.term, PowerMean)
+    assert isinstance(factor.term, PowerMeanTerm)
     rows, likelihood = factor.rows, factor.term.likelihood
     power, offset = factor.row_power(rows), factor.edges[0].view.project(rows).offset
     centre, spread = mean + offset + push / precision, 1.0 / precision

@@ -33,7 +33,7 @@ from cavity.inference.graph.base import (
     Projection,
 )
 from cavity.inference.graph.sites import AbstractSites
-from cavity.inference.variables.inducing import absorbed
+from cavity.inference.variables.inducing import condition_standard_normal
 from cavity.numerics.linalg import (
     cholesky,
     gram_lower,
@@ -48,7 +48,7 @@ from cavity.numerics.types import Array, Float, Int, Scalar
 LEAST = 1e-12
 
 
-class ClassValuesBelief(AbstractBelief):
+class CoupledClassValuesBelief(AbstractBelief):
     r"""$q(\mathbf f^1, \dots, \mathbf f^C)$ of the values at the data, in covariance form."""
 
     weights: Float[Array, "C N"]  # means are K w
@@ -117,7 +117,7 @@ class ClassValuesBelief(AbstractBelief):
         return mean.reshape(1, -1), (own + half.T @ half)[None]
 
 
-class ClassValues(AbstractVariable):
+class CoupledClassValues(AbstractVariable):
     """The values of the functions of all classes at the data; they are independent a priori.
 
     Attributes:
@@ -140,7 +140,7 @@ class ClassValues(AbstractVariable):
     def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
         raise NotImplementedError("messages of coupled classes are not linear in their sites")
 
-    def belief(self, messages: Messages) -> ClassValuesBelief:
+    def belief(self, messages: Messages) -> CoupledClassValuesBelief:
         height = jnp.mean(jnp.diagonal(self.covariance, axis1=1, axis2=2))
         nu, pi = messages.shift.T, jnp.maximum(messages.precision.T, LEAST / height)
 
@@ -168,10 +168,10 @@ class ClassValues(AbstractVariable):
         volume = jnp.sum(volumes) + log_determinant(L) - jnp.sum(jnp.log(s))
         value = 0.5 * (gained - volume) + jnp.sum(messages.log_scale)
         root = inverse_lower(L)
-        return ClassValuesBelief(weights, pi, blocks, L, root, self.covariance, value)
+        return CoupledClassValuesBelief(weights, pi, blocks, L, root, self.covariance, value)
 
 
-class WhitenedClassesBelief(AbstractBelief):
+class CoupledClassInducingBelief(AbstractBelief):
     r"""$q(\mathbf v^1, \dots, \mathbf v^C)$ of whitened inducing variables of all classes."""
 
     mean: Float[Array, "C M"]
@@ -209,7 +209,7 @@ class WhitenedClassesBelief(AbstractBelief):
         return self.mean.reshape(1, size), self.covariance.reshape(1, size, size)
 
 
-class WhitenedClasses(AbstractVariable):
+class CoupledClassInducing(AbstractVariable):
     r"""Whitened inducing variables of all classes, prior $\mathcal N(0, \mathbf I)$."""
 
     size: int = eqx.field(static=True)
@@ -239,13 +239,13 @@ class WhitenedClasses(AbstractVariable):
     def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
         raise NotImplementedError("messages of coupled classes are not linear in their sites")
 
-    def belief(self, messages: Messages) -> WhitenedClassesBelief:
+    def belief(self, messages: Messages) -> CoupledClassInducingBelief:
         h, P = messages.shift.reshape(1, 1, -1), messages.precision
-        mean, _, covariance, value = absorbed(
+        mean, _, covariance, value = condition_standard_normal(
             Messages(h, P.reshape(1, h.size, h.size), messages.log_scale)
         )
         mean, covariance = mean.reshape(messages.shift.shape), covariance.reshape(P.shape)
-        return WhitenedClassesBelief(mean, covariance, value)
+        return CoupledClassInducingBelief(mean, covariance, value)
 
 
 def _each(x: Float[Array, "G ..."], classes: int) -> Array:

@@ -36,7 +36,7 @@ TELLING, LEAST_KNOWN = 1e-5, (32, 6)
 FEW = 128
 
 
-class CorrelatedBelief(AbstractBelief):
+class FunctionValuesBelief(AbstractBelief):
     r"""$q(\mathbf f)$ of the values at the data, in covariance form.
 
     Its covariance is $\mathbf K - \mathbf K \mathbf R^\top \mathbf R \mathbf K$, plus
@@ -65,13 +65,13 @@ class CorrelatedBelief(AbstractBelief):
         cov = self.response().covariance
         return mean, jnp.repeat(cov, mean.shape[0] // cov.shape[0], axis=0)
 
-    def response(self) -> "CorrelatedResponse":
+    def response(self) -> "FunctionValuesResponse":
         half = self.root @ self.covariance
         cov = self.covariance - jnp.swapaxes(half, -1, -2) @ half
         if self.raised is not None:
             half = self.raised @ self.covariance
             cov = cov + jnp.swapaxes(half, -1, -2) @ half
-        return CorrelatedResponse(cov)
+        return FunctionValuesResponse(cov)
 
 
 def _variances(
@@ -109,7 +109,7 @@ def _variances(
     return jax.lax.switch(jnp.asarray(short), [*branches, whole])
 
 
-class CorrelatedResponse(AbstractResponse):
+class FunctionValuesResponse(AbstractResponse):
     """Through the covariance: mean + Σh, variances - Σ∘Σ τ."""
 
     covariance: Float[Array, "G N N"]
@@ -124,7 +124,7 @@ class CorrelatedResponse(AbstractResponse):
         return change
 
 
-class Correlated(AbstractVariable):
+class FunctionValues(AbstractVariable):
     r"""The values of the function at the data, prior $\mathcal N(0, \mathbf K)$.
 
     The covariance is never factorised alone, so it may be singular. Messages stay one per row.
@@ -152,7 +152,7 @@ class Correlated(AbstractVariable):
     def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
         return jax.tree.map(lambda x, d: x.at[index].add(d), messages, change)
 
-    def belief(self, messages: Messages) -> CorrelatedBelief:
+    def belief(self, messages: Messages) -> FunctionValuesBelief:
         K, tau = self.covariance, messages.precision  # N N, N G
         groups = tau.shape[1]
         replicas = messages.shift.shape[1] // groups
@@ -174,7 +174,7 @@ class Correlated(AbstractVariable):
         left = _by_group(parts.left, groups, replicas)
         lowered = jnp.minimum(tau, 0.0).T if self.mixed else None
         weights, raised, gained = _with_others(K, root, weights, left, lowered)
-        belief = CorrelatedBelief(
+        belief = FunctionValuesBelief(
             weights=jnp.moveaxis(weights, 0, 1).reshape(K.shape[0], -1),
             root=root,
             precision=jnp.maximum(tau, 0.0).T,
@@ -200,7 +200,7 @@ class _Parts(eqx.Module):
     rows: Scalar  # log scales of the sites, and half the squares of u that they cancel
 
 
-def _slopes(belief: CorrelatedBelief, parts: _Parts, certain: Bool[Array, "N G"]) -> _Parts:
+def _slopes(belief: FunctionValuesBelief, parts: _Parts, certain: Bool[Array, "N G"]) -> _Parts:
     r"""The derivatives of a log-partition: moments of the belief.
 
     In the prior covariance they are $\tfrac12 (\mathbf w \mathbf w^\top -
@@ -274,7 +274,7 @@ def _with_others(
 
 
 class Identity(AbstractView):
-    """Row n sees the n-th element of a `Correlated` variable, without residual.
+    """Row n sees the n-th element of a `FunctionValues` variable, without residual.
 
     Attributes:
         mean: prior mean of the function, from inputs to one column per output.

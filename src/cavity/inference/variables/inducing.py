@@ -23,7 +23,7 @@ from cavity.numerics.linalg import (
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 
-class WhitenedBelief(AbstractBelief):
+class InducingBelief(AbstractBelief):
     r"""$q(\mathbf v) = \mathcal N(\mathbf m, \mathbf B^{-1})$, one B per group of outputs."""
 
     mean: Float[Array, "G R M"]
@@ -51,11 +51,11 @@ class WhitenedBelief(AbstractBelief):
         cov = jnp.repeat(self.response().covariance, replicas, axis=0)
         return self.mean.reshape(groups * replicas, size), cov
 
-    def response(self) -> "WhitenedResponse":
-        return WhitenedResponse(jnp.swapaxes(self.root, -1, -2) @ self.root)
+    def response(self) -> "InducingResponse":
+        return InducingResponse(jnp.swapaxes(self.root, -1, -2) @ self.root)
 
 
-class WhitenedResponse(AbstractResponse):
+class InducingResponse(AbstractResponse):
     """Through the covariance: mean + B⁻¹h, covariance - B⁻¹PB⁻¹."""
 
     covariance: Float[Array, "G M M"]
@@ -74,7 +74,7 @@ class WhitenedResponse(AbstractResponse):
         return mean, jnp.broadcast_to(var, mean.shape)
 
 
-class Whitened(AbstractVariable):
+class WhitenedInducing(AbstractVariable):
     r"""A variable with prior $\mathcal N(0, \mathbf I)$, such as $\mathbf L^{-1} \mathbf u$.
 
     A precision is the identity plus a sum over rows, so no prior covariance is inverted.
@@ -106,12 +106,12 @@ class Whitened(AbstractVariable):
     def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
         return jax.tree.map(jnp.add, messages, change)
 
-    def belief(self, messages: Messages) -> WhitenedBelief:
-        mean, root, _, value = absorbed(messages)
-        return WhitenedBelief(mean, root, value)
+    def belief(self, messages: Messages) -> InducingBelief:
+        mean, root, _, value = condition_standard_normal(messages)
+        return InducingBelief(mean, root, value)
 
 
-def absorbed(
+def condition_standard_normal(
     messages: Messages,
 ) -> tuple[Float[Array, "G R M"], Float[Array, "G M M"], Float[Array, "G M M"], Scalar]:
     r"""What messages $\mathbf h, \mathbf P$ make of a standard normal prior.

@@ -14,7 +14,7 @@ from cavity.inference.graph.rows import Rows
 from cavity.learning.data.scales import Scales, row_tallies, scales_of
 from cavity.numerics.chunking import chunk_size, padded_size, repeating_size
 from cavity.numerics.jit import compiled
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.numerics.types import Array
 from cavity.numerics.validation import (
     as_floats,
@@ -108,7 +108,7 @@ def prepare(
         padded = pad_rows(found, padded_size(count))
     else:
         padded = _pad_blocks(found, check_blocks(blocks, count))
-    return laid_out(padded, shared, single=single, length=count)
+    return to_device(padded, shared, single=single, length=count)
 
 
 def check_arrays(
@@ -133,7 +133,7 @@ def check_arrays(
     return Rows(*arrays), outputs.ndim == 1
 
 
-def laid_out(padded: Rows, power: Any, *, single: bool, length: int) -> Data:
+def to_device(padded: Rows, power: Any, *, single: bool, length: int) -> Data:
     """Data of padded rows, their arrays on the device.
 
     Args:
@@ -155,7 +155,7 @@ def _outputs(y: Array, n: int, missing: str) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"y must have shape (rows,) or (rows, outputs), given {y.shape}")
     if y.shape[0] != n:
         raise ValueError(
-            f"X has {counted(n, 'row')} but y has {y.shape[0]}; they must match row by row"
+            f"X has {plural(n, 'row')} but y has {y.shape[0]}; they must match row by row"
         )
     columns = np.asarray(y)[:, None] if y.ndim == 1 else np.asarray(y)
     if columns.shape[1] == 0:

@@ -15,9 +15,9 @@ from cavity.learning.data.arrays import (
     Data,
     check_arrays,
     check_power,
-    laid_out,
     pad_rows,
     prepare,
+    to_device,
 )
 from cavity.learning.data.batches import BUFFER, LEAST, MOST, Batch, Batches, as_batches
 from cavity.learning.data.scales import Scales, Tally, row_tallies, scales_of
@@ -26,11 +26,11 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
 from cavity.numerics.chunking import padded_size
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Stream:
+class BatchedData:
     """Batches that were looked through once, in blocks of one shape.
 
     Attributes:
@@ -113,7 +113,7 @@ class Stream:
             presence = np.ascontiguousarray(np.broadcast_to(presence, rows.y.shape))
         y: Any = np.where(presence > 0.0, rows.y, self.filler)
         laid = dataclasses.replace(rows, y=y, presence=presence)
-        return laid_out(laid, self.power, single=self.single, length=length)
+        return to_device(laid, self.power, single=self.single, length=length)
 
     def _rows(self) -> Iterator[Rows]:
         count = 0
@@ -122,12 +122,12 @@ class Stream:
             yield rows
         if count != self.length:
             raise ValueError(
-                f"the batches gave {counted(self.length, 'row')} in the first pass and "
+                f"the batches gave {plural(self.length, 'row')} in the first pass and "
                 f"{count} in a later one: they must give the same rows every time"
             )
 
 
-def gathered(
+def as_training_data(
     model: AbstractModel,
     X: Any,
     y: Any,
@@ -137,7 +137,7 @@ def gathered(
     blocks: Any,
     rows: Any,
     missing: str,
-) -> Data | Stream:
+) -> Data | BatchedData:
     """The data that `infer` and `fit` were given: arrays, or batches in the place of both.
 
     Raises:
@@ -150,7 +150,7 @@ def gathered(
         if isinstance(X, Batches):
             raise TypeError("batches hold X and y both: leave y out")
         return prepare(X, y, power=power, blocks=blocks, rows=rows, missing=missing)
-    batches = X if isinstance(X, Stream) else as_batches(X)
+    batches = X if isinstance(X, BatchedData) else as_batches(X)
     if rows is not None:
         raise ValueError("side data of rows come with their batch: give (X, y, rows) as batches")
     if blocks is not None or np.ndim(power):
@@ -170,14 +170,14 @@ def gathered(
             f"{type(model.likelihood).__name__}, so that the rows must be in memory: give X and "
             "y, or method=cavity.TiedPowerEP(batch=1000)"
         )
-    if isinstance(batches, Stream):
+    if isinstance(batches, BatchedData):
         return batches
     return survey(batches, model.likelihood, power=power, missing=missing)
 
 
 def survey(
     batches: Batches, likelihood: AbstractLikelihood, *, power: Any = 0.5, missing: str = "error"
-) -> Stream:
+) -> BatchedData:
     """The first pass: checks all batches, counts rows and measures columns.
 
     Raises:
@@ -211,7 +211,7 @@ def survey(
     level = check_power(power, length)
     if not isinstance(level, float):
         raise ValueError("batches have no power per row: give one power for all")
-    return Stream(
+    return BatchedData(
         batches=batches,
         missing=missing,
         size=padded_size(min(asked, length)),

@@ -12,7 +12,7 @@ from cavity.learning.mcmc.settings import MCMC
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.numerics.validation import check_side_names
 from cavity.parameters import FIXED, Bijection, Interval, Positive, Real, bijections, entries
 
@@ -84,7 +84,7 @@ def check_shapes(model: AbstractModel, data: Data) -> None:
             f"and takes one output, y has {outputs}: fit a model to each"
         )
     if isinstance(model.inducing, Points) and model.inducing.Z.shape[1] != columns:
-        given = counted(model.inducing.Z.shape[1], "column")
+        given = plural(model.inducing.Z.shape[1], "column")
         raise ValueError(
             f"the inducing points have {given}, X has {columns}; points have the columns of X"
         )
@@ -92,11 +92,11 @@ def check_shapes(model: AbstractModel, data: Data) -> None:
         return
     shape = np.shape(model.likelihood.variance)
     if shape not in ((), (1,), (outputs,)):
-        given = counted(shape[0], "noise variance")
+        given = plural(shape[0], "noise variance")
         if len(shape) > 1:
             given = f"noise variances of shape {shape}"
         raise ValueError(
-            f"the likelihood has {given}, y has {counted(outputs, 'output')}: give one, or one "
+            f"the likelihood has {given}, y has {plural(outputs, 'output')}: give one, or one "
             'per output; those of the rows are rows={"noise_variance": ...}'
         )
 
@@ -109,7 +109,7 @@ def check_outputs(likelihood: AbstractLikelihood, data: Data) -> None:
     if len(bad):
         value, name = float(y[tuple(bad[0])]), type(likelihood).__name__
         raise ValueError(
-            f"y has {counted(len(bad), 'value')} that the {name} likelihood does not take (the "
+            f"y has {plural(len(bad), 'value')} that the {name} likelihood does not take (the "
             f"first is {value:g}): it takes {likelihood.accepted}"
         )
 

@@ -17,12 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.local_terms import PowerMean, Sight
+from cavity.inference.approximations.local_terms import EvaluationPoint, PowerMeanTerm
 from cavity.inference.approximations.methods import AbstractMethod, PowerEP, TiedPowerEP
-from cavity.inference.energy import Seen, Sites, beliefs, faces, marginals
+from cavity.inference.energy import Marginal, Sites, beliefs, cavity_marginals, marginals
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.rows import Rows
-from cavity.inference.variables.inducing import WhitenedBelief
+from cavity.inference.variables.inducing import InducingBelief
 from cavity.learning.data.arrays import Data, prepare
 from cavity.learning.data.validation import check_domains, check_model, check_shapes
 from cavity.learning.infer import (
@@ -32,7 +32,7 @@ from cavity.learning.infer import (
     infer_from,
     one_blas_thread,
 )
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.likelihoods.predictive.latent import check_outputs, possible
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
@@ -196,14 +196,14 @@ def _corrected(
     place: Float[Array, "1 D"],
 ) -> tuple[Array, Array, Array, Array]:
     """Values of f at a place, their log densities up to a constant, and the Gaussian moments."""
-    graph = lay_out(model, data, method, jitter)
+    graph = build_graph(model, data, method, jitter)
     (belief,) = q = beliefs(graph, sites)
     (held,), (factor,), (store,) = marginals(graph, q), graph.factors, sites
     assert isinstance(factor, SiteFactor)
     assert held is not None
     assert store is not None
-    power = factor.power if factor.sight is Sight.CAVITY else 1.0
-    term = PowerMean(model.likelihood)
+    power = factor.power if factor.evaluation_point is EvaluationPoint.CAVITY else 1.0
+    term = PowerMeanTerm(model.likelihood)
     plain = SiteFactor(factor.edges, factor.rows, term, power, factor.chunk)
     mean, var = (x[0, 0] for x in posterior.moments(place))
     ((z, spread),) = held
@@ -215,10 +215,12 @@ def _corrected(
         # the rows given the value: Gaussian, and narrower
         moved = z[:, 0] + cross * (value - mean) / var
         left = jnp.maximum(spread[:, 0] - cross**2 / var, LEAST * spread[:, 0])
-        seen = (Seen(moved[:, None], left[:, None], projection),)
-        faced, _ = faces(plain, plain.rows, store, seen)
+        seen = (Marginal(moved[:, None], left[:, None], projection),)
+        faced, _ = cavity_marginals(plain, plain.rows, store, seen)
         log_mean = plain.term.log_mean(faced, plain.rows, power)
-        return jnp.sum(present * (log_mean + store[0].removal(seen[0].mean, seen[0].var, power)))
+        return jnp.sum(
+            present * (log_mean + store[0].log_normaliser_ratio(seen[0].mean, seen[0].var, power))
+        )
 
     values = mean + jnp.sqrt(var) * jnp.asarray(GRID, var.dtype)
     return values, -0.5 * (values - mean) ** 2 / var + jax.lax.map(gain, values), mean, var
@@ -229,7 +231,7 @@ def _with_place(
 ) -> Float[Array, " N"]:
     """Covariances of what the rows see with the function at a place."""
     rows = factor.rows
-    if not isinstance(belief, WhitenedBelief):
+    if not isinstance(belief, InducingBelief):
         return posterior.covariance(jnp.concatenate([place, rows.x]))[0, 0, 1:]
     view = factor.edges[0].view
     there = view.project(Rows(place, jnp.zeros((1, 1)), jnp.ones((1, 1))))

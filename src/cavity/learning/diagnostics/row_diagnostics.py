@@ -13,14 +13,14 @@ from cavity.inference.leave_one_out import leave_one_out, site_precisions
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import Data
 from cavity.learning.objectives.tied import counts
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Scalar
 
 
 @dataclasses.dataclass(frozen=True)
-class LeftOut:
+class RowDiagnostics:
     """What leaving out single rows needs of a result, its data among it.
 
     Args:
@@ -69,7 +69,7 @@ class LeftOut:
 def _densities(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, found: Any
 ) -> Array:
-    graph = lay_out(model, data, method, jitter)
+    graph = build_graph(model, data, method, jitter)
     if isinstance(method, TiedPowerEP):
         return tied_leave_one_out(graph, found, counts(data))
     sites = empty_sites(graph) if found is None else found
@@ -82,7 +82,7 @@ def _densities(
 def _precisions(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, found: Any
 ) -> tuple[Array, ...] | None:
-    graph = lay_out(model, data, method, jitter)
+    graph = build_graph(model, data, method, jitter)
     if isinstance(method, TiedPowerEP):
         return tied_site_precisions(graph, found, counts(data))
     return site_precisions(graph, empty_sites(graph) if found is None else found)

@@ -21,8 +21,8 @@ from cavity.inference.energy import Sites, energy
 from cavity.learning.data.arrays import Data, prepare
 from cavity.learning.data.validation import check_domains, check_model, check_shapes
 from cavity.learning.infer import NumericalError, as_dtype, one_blas_thread
-from cavity.learning.solvers.double_loop import lay_out
-from cavity.learning.solvers.fixed_point import settle
+from cavity.learning.solvers.double_loop import build_graph
+from cavity.learning.solvers.fixed_point import find_fixed_point
 from cavity.learning.solvers.steps import swept
 from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel
@@ -74,7 +74,7 @@ def tierney_kadane(
     check_domains(model)
     jitter, labels = jnp.zeros((), data.rows.x.dtype), jnp.arange(model.likelihood.classes)
     with one_blas_thread():
-        sites, _, done = settle(model, data, method, jitter)
+        sites, _, done = find_fixed_point(model, data, method, jitter)
         given = (model, data, method, jitter, sites, where, labels.astype(data.rows.y.dtype))
         found, settled = (np.asarray(x) for x in _log_evidences(*given))
     if not (done and np.all(settled) and np.all(np.isfinite(found))):
@@ -128,7 +128,7 @@ def _log_evidences(
                 data.rows.presence.at[last].set(1.0),
             ),
         )
-        graph = lay_out(model, extended, method, jitter)
+        graph = build_graph(model, extended, method, jitter)
         found, record = swept(graph, method, sites)
         assert record is not None
         return -energy(graph, found), record.converged

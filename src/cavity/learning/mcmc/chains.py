@@ -9,7 +9,7 @@ import numpy as np
 
 from cavity.learning.mcmc.kernels import blackjax
 from cavity.numerics.jit import compiled
-from cavity.numerics.text import counted
+from cavity.numerics.text import plural
 from cavity.numerics.types import Array
 
 # What counts as converged, of every parameter and every value of the functions: R-hat at most,
@@ -69,11 +69,11 @@ class Chains:
         chains, draws = self.stats["lp"].shape
         rhat, ess = self.worst
         said = (
-            f"{counted(chains, 'chain')} of {counted(draws, 'draw')}: R-hat at most {rhat:.3f}, "
+            f"{plural(chains, 'chain')} of {plural(draws, 'draw')}: R-hat at most {rhat:.3f}, "
             f"effective sample size at least {ess:.0f}"
         )
         if self.divergences:
-            said += f", {counted(self.divergences, 'divergence')}"
+            said += f", {plural(self.divergences, 'divergence')}"
         if self.converged:
             return said
         return f"{said}; allow more draws and warmup, or give narrower priors"

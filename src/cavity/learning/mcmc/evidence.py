@@ -9,7 +9,7 @@ from jax.scipy.special import logsumexp
 
 from cavity.learning.mcmc.kernels import elliptical_slices
 from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.mcmc.targets import Whitened, fixed_basis, sites_about_mode
+from cavity.learning.mcmc.targets import WhitenedTarget, fixed_basis, sites_about_mode
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array
 
@@ -44,7 +44,7 @@ def stepping_stones(target: Any, method: MCMC) -> tuple[float, float | None]:
         precision, shift = sites_about_mode(problem)
         precision, shift = 0.5 * precision, 0.5 * shift
     basis = fixed_basis(problem, precision, shift)
-    whitened = Whitened(problem, precision, shift, True, basis)
+    whitened = WhitenedTarget(problem, precision, shift, True, basis)
     assert method.temperatures is not None
     inverse = jnp.linspace(0.0, 1.0, method.temperatures + 1) ** CROWDING
     each = []
@@ -56,7 +56,7 @@ def stepping_stones(target: Any, method: MCMC) -> tuple[float, float | None]:
 
 
 @compiled
-def _one(target: Whitened, inverse: Array, key: Array, warmup: int, draws: int) -> Array:
+def _one(target: WhitenedTarget, inverse: Array, key: Array, warmup: int, draws: int) -> Array:
     """The estimate of one chain at each temperature, each from a draw of the one before."""
     basis, shape = target.basis, target.shift.shape
     assert basis is not None

@@ -20,7 +20,7 @@ from cavity.learning.mcmc.targets import (
     Collapsed,
     Problem,
     ScaleMixture,
-    Whitened,
+    WhitenedTarget,
     fixed_basis,
     precision_times,
     sites_about_mode,
@@ -29,7 +29,7 @@ from cavity.learning.optimisers.checkpoint import Search, leaves, refilled
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
-from cavity.models.sampled_posterior import DrawsPosterior
+from cavity.models.sampled_posterior import SampledPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, escalate
 from cavity.numerics.types import Array
@@ -63,7 +63,7 @@ class Drawn:
     """
 
     model: AbstractModel
-    posterior: DrawsPosterior
+    posterior: SampledPosterior
     chains: Chains
     log_evidence: float | None
     jitter: float
@@ -162,7 +162,7 @@ def target_of(problem: Problem) -> Any:
     if likelihood.smooth and (still or likelihood.latents == 1):
         precision, shift = sites_about_mode(problem)
     basis = fixed_basis(problem, precision, shift) if still else None
-    return Whitened(problem, precision, shift, likelihood.smooth, basis)
+    return WhitenedTarget(problem, precision, shift, likelihood.smooth, basis)
 
 
 @compiled
@@ -343,7 +343,7 @@ def _gathered(
     draws, weights, noise = _posterior(target, {k: jnp.asarray(v[kept]) for k, v in flat.items()})
     typical = problem.model(jnp.asarray(np.median(flat["x"], axis=0)))
     count = problem.start.likelihood.latents
-    posterior = DrawsPosterior(
+    posterior = SampledPosterior(
         model=typical,
         draws=draws,
         inputs=problem.inputs,

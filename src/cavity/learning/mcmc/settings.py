@@ -5,7 +5,7 @@ from typing import ClassVar, NoReturn
 import equinox as eqx
 import numpy as np
 
-from cavity.inference.approximations.local_terms import AbstractTerm, Sight
+from cavity.inference.approximations.local_terms import AbstractLocalTerm, EvaluationPoint
 from cavity.inference.approximations.methods import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 
@@ -63,7 +63,7 @@ class MCMC(AbstractMethod):
     step: ClassVar[float | None] = None
     batch: ClassVar[int | None] = None
     exact: ClassVar[bool] = True
-    sight: ClassVar[Sight] = Sight.POINT
+    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.MODE
 
     def __check_init__(self) -> None:
         least = {"draws": LEAST_DRAWS, "warmup": 0, "chains": 1, "keep": 1, "seed": 0}
@@ -86,7 +86,7 @@ class MCMC(AbstractMethod):
                 f"keep must be at most all draws, {self.draws} x {self.chains}, given {self.keep}"
             )
 
-    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractTerm:
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
         self._no_sites()
 
     def _no_sites(self) -> NoReturn:

@@ -216,7 +216,7 @@ class ScaleMixture(eqx.Module):
         return state | {"noise": likelihood.draw_variance(key, residual)}
 
 
-class Basis(eqx.Module):
+class WhiteningMap(eqx.Module):
     r"""Latent functions as linear maps of standard normal vectors.
 
     Each is $\mathbf f = \mathbf m + \mathbf L \mathbf C^{-\top} (\mathbf h + \mathbf z)$.
@@ -242,7 +242,7 @@ class Basis(eqx.Module):
         return self.mean + jnp.einsum("lij,lj->li", root, inner[..., 0])
 
 
-class Whitened(eqx.Module):
+class WhitenedTarget(eqx.Module):
     r"""Any likelihood: the functions in coordinates in which they are next to standard normal.
 
     Gaussian sites with precisions T and shifts $\nu$, the same at all parameters, stand for the
@@ -267,7 +267,7 @@ class Whitened(eqx.Module):
     precision: Float[Array, "L N"]
     shift: Float[Array, "L N"]
     joint: bool = eqx.field(static=True)
-    basis: Basis | None = None
+    basis: WhiteningMap | None = None
 
     def start(self, key: Array, x: Float[Array, " parameters"]) -> State:
         """The state of a chain that begins at a point."""
@@ -303,7 +303,7 @@ class Whitened(eqx.Module):
     def noise(self, state: State) -> None:
         """There is no Gaussian noise."""
 
-    def _basis(self, model: AbstractModel) -> Basis:
+    def _basis(self, model: AbstractModel) -> WhiteningMap:
         if self.basis is not None:
             return self.basis
         K, mean = self.problem.priors(model)
@@ -325,7 +325,7 @@ def basis_of(
     mean: Float[Array, "L N"],
     precision: Float[Array, "L N"],
     shift: Float[Array, "L N"],
-) -> Basis:
+) -> WhiteningMap:
     """The coordinates in which prior times sites is standard normal."""
     root, eye = cholesky(K), jnp.eye(mean.shape[-1], dtype=mean.dtype)
     L = jnp.broadcast_to(root, (len(mean), *eye.shape))
@@ -335,13 +335,13 @@ def basis_of(
     # log of ∫ N(f; m, K) t(f) df
     at_mean = jnp.sum(shift * mean - 0.5 * precision * mean**2)
     halves = jnp.sum(jnp.log(jnp.diagonal(inner, axis1=1, axis2=2)))
-    return Basis(root, inner, offset, mean, at_mean - halves + 0.5 * jnp.sum(offset**2))
+    return WhiteningMap(root, inner, offset, mean, at_mean - halves + 0.5 * jnp.sum(offset**2))
 
 
 @compiled
 def fixed_basis(
     problem: Problem, precision: Float[Array, "L N"], shift: Float[Array, "L N"]
-) -> Basis:
+) -> WhiteningMap:
     """The coordinates at the starting model."""
     K, mean = problem.priors(problem.start)
     return basis_of(K, mean, precision, shift)
@@ -364,8 +364,8 @@ def sites_about_mode(problem: Problem) -> tuple[Float[Array, "L N"], Float[Array
 
     def one(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
         f, *before = carry
-        bend = jax.lax.map(lambda latent: curvature(f, latent), jnp.arange(len(f)))
-        precision = jnp.maximum(-bend, 0.0)
+        curvature = jax.lax.map(lambda latent: curvature(f, latent), jnp.arange(len(f)))
+        precision = jnp.maximum(-curvature, 0.0)
         shift = slope(f) + precision * f
         found = basis_of(K, mean, precision, shift)(jnp.zeros_like(f))
         good = jnp.all(jnp.isfinite(found)) & jnp.all(jnp.isfinite(precision))

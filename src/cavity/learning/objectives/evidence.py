@@ -9,10 +9,10 @@ import numpy as np
 
 from cavity.inference.approximations.methods import AbstractMethod, PowerEP
 from cavity.inference.energy import Sites, empty_sites, energy
-from cavity.inference.implicit_gradient import by_way_of_sites, stationary
+from cavity.inference.implicit_gradient import implicit_gradient, stationary
 from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import Stream
+from cavity.learning.data.batched import BatchedData
 from cavity.learning.data.scales import (
     coordinate_bounds,
     coordinate_scales,
@@ -21,8 +21,8 @@ from cavity.learning.data.scales import (
 )
 from cavity.learning.objectives.streamed import streamed_value_and_grad
 from cavity.learning.optimisers.checkpoint import leaves, refilled
-from cavity.learning.solvers.double_loop import lay_out
-from cavity.learning.solvers.fixed_point import NEAR, settle
+from cavity.learning.solvers.double_loop import build_graph
+from cavity.learning.solvers.fixed_point import NEAR, find_fixed_point
 from cavity.learning.solvers.steps import no_sites
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound
@@ -50,7 +50,7 @@ class Objective:
     def __init__(
         self,
         start: AbstractModel,
-        data: Data | Stream,
+        data: Data | BatchedData,
         *,
         maps: Any = None,
         densities: Any = None,
@@ -71,7 +71,7 @@ class Objective:
         self.best, self.best_sites = np.inf, self.empty
         self.finite_value = True  # of the last evaluation, whatever its gradient
         fixed = (start, self.maps, self.densities, data, self.method, self.origin)
-        self.run = None if isinstance(data, Stream) else Bound(_value_and_grad, *fixed)
+        self.run = None if isinstance(data, BatchedData) else Bound(_value_and_grad, *fixed)
 
     @property
     def size(self) -> int:
@@ -145,7 +145,7 @@ class Objective:
             # the slow fallbacks are for where learning starts and ends
             quick = self.sites is not self.empty
             start = (model, self.data, self.method, jnp.asarray(jitter), self.sites)
-            sites, report, done = settle(*start, zero=self.empty, quick=quick)
+            sites, report, done = find_fixed_point(*start, zero=self.empty, quick=quick)
             far = not report.residual < NEAR or report.skipped > 0
             if quick and not done and far:
                 return np.nan, np.full(self.size, np.nan), None
@@ -153,7 +153,7 @@ class Objective:
         return float(value), np.asarray(gradient, np.float64), sites
 
     def _streamed(self, x: np.ndarray, level: float) -> tuple[float, np.ndarray]:
-        assert isinstance(self.data, Stream)
+        assert isinstance(self.data, BatchedData)
         whole = (self.start, self.maps, self.densities, self.data, self.method)
         return streamed_value_and_grad(self.real(x), *whole, jnp.asarray(level, self.origin.dtype))
 
@@ -171,13 +171,13 @@ def _value_and_grad(
 ) -> tuple[Scalar, Array]:
     def loss(real: Array) -> Scalar:
         model = from_real(real, start, maps)
-        graph = lay_out(model, data, method, jitter)
+        graph = build_graph(model, data, method, jitter)
         found = empty_sites(graph) if sites is None else sites
         for _ in range(method.renewals if sites is not None else 0):
             found, _, _ = sweep(graph, found, 1.0)
         value = energy(graph, found, settled=method.renewals == 0) - log_prior(model, densities)
         if sites is not None and method.renewals == 0 and not stationary(graph):
-            value = value + by_way_of_sites(graph, found)
+            value = value + implicit_gradient(graph, found)
         return value
 
     return jax.value_and_grad(loss)(origin + move)

@@ -15,7 +15,7 @@ from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.arrays import Data
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.checkpoint import leaves, refilled
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
@@ -88,7 +88,7 @@ def _step(
     scale: Scalar,
     length: Scalar,
 ) -> tuple[Scalar, Array, Sites]:
-    graph = frozen(lay_out(from_real(real, start, maps), data, method, jitter))
+    graph = frozen(build_graph(from_real(real, start, maps), data, method, jitter))
     if index is None:
         target, _, _ = sweep(graph, sites, 1.0)
         moved = jax.tree.map(lambda old, to: old + length * (to - old), sites, target)
@@ -102,7 +102,7 @@ def _step(
 
     def loss(real: Array) -> Scalar:
         model = from_real(real, start, maps)
-        laid = lay_out(model, data, method, jitter)
+        laid = build_graph(model, data, method, jitter)
         value = energy(laid, moved) if index is None else batch_energy(laid, moved, index, scale)
         return value - log_prior(model, densities)
 

@@ -17,12 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.approximations.methods import AbstractMethod
-from cavity.inference.energy import beliefs_under, empty_sites, energy, inbox
+from cavity.inference.energy import beliefs_under, collect_messages, empty_sites, energy
 from cavity.inference.factors.site import ExactFactor
 from cavity.inference.graph.base import Messages
 from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import Stream
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.data.batched import BatchedData
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.models.base import AbstractModel
 from cavity.models.from_beliefs import posterior_of
 from cavity.models.posterior import AbstractPosterior
@@ -39,7 +39,7 @@ def streamed_value_and_grad(
     start: AbstractModel,
     maps: Any,
     densities: Any,
-    stream: Stream,
+    stream: BatchedData,
     method: AbstractMethod,
     jitter: Scalar,
 ) -> tuple[float, np.ndarray]:
@@ -60,7 +60,7 @@ def streamed_value_and_grad(
 
 
 def streamed_posterior(
-    model: AbstractModel, stream: Stream, method: AbstractMethod, jitter: Scalar
+    model: AbstractModel, stream: BatchedData, method: AbstractMethod, jitter: Scalar
 ) -> tuple[AbstractPosterior, Scalar]:
     """The posterior of exact factors, and the energy, in one pass."""
     none = jnp.zeros(0, stream.rows.x.dtype)
@@ -91,8 +91,8 @@ def _sent(
     jitter: Scalar,
 ) -> Received:
     model = start if maps is None else from_real(real, start, maps)
-    graph = lay_out(model, data, method, jitter)
-    found = inbox(graph, empty_sites(graph))
+    graph = build_graph(model, data, method, jitter)
+    found = collect_messages(graph, empty_sites(graph))
     return tuple(messages for messages in found if messages is not None)
 
 
@@ -127,7 +127,7 @@ def _energy(
 ) -> tuple[Scalar, tuple[Array, Received]]:
     def loss(real: Array, total: Received) -> Scalar:
         model = from_real(real, start, maps)
-        graph = lay_out(model, head, method, jitter)
+        graph = build_graph(model, head, method, jitter)
         q = beliefs_under(graph, total)
         return energy(graph, empty_sites(graph), q=q) - log_prior(model, densities)
 
@@ -138,7 +138,7 @@ def _energy(
 def _posterior(
     total: Received, model: AbstractModel, head: Data, method: AbstractMethod, jitter: Scalar
 ) -> tuple[AbstractPosterior, Scalar]:
-    graph = lay_out(model, head, method, jitter)
+    graph = build_graph(model, head, method, jitter)
     q = beliefs_under(graph, total)
     views = tuple(f.edge.view for f in graph.factors if isinstance(f, ExactFactor))
     posterior = posterior_of(model, views, q, head.rows, single=head.single)

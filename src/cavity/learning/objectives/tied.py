@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 from cavity.inference.approximations.methods import TiedPowerEP
 from cavity.inference.factors.tied import TiedBelief, natural_step, prior_belief, tied_energy
 from cavity.learning.data.arrays import Data, some_rows
-from cavity.learning.data.batched import Stream
+from cavity.learning.data.batched import BatchedData
 from cavity.learning.data.scales import (
     coordinate_bounds,
     coordinate_scales,
@@ -22,7 +22,7 @@ from cavity.learning.data.scales import (
 from cavity.learning.optimisers.adam import Adam
 from cavity.learning.optimisers.checkpoint import Search
 from cavity.learning.optimisers.lbfgs import Minimum, Progress, minimise
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound, compiled
 from cavity.numerics.linalg import escalate
@@ -53,7 +53,7 @@ class TiedObjective:
     def __init__(
         self,
         start: AbstractModel,
-        data: Data | Stream,
+        data: Data | BatchedData,
         method: TiedPowerEP,
         *,
         maps: Any = None,
@@ -79,7 +79,7 @@ class TiedObjective:
         self.bounds = np.concatenate([coordinate_bounds(start, self.maps, scales), free])
         place = _Place(start, self.maps, self.origin, jnp.asarray(self.scale), fresh)
         self.fixed = (place, self.densities, method, counts(data))
-        whole = None if isinstance(data, Stream) else data
+        whole = None if isinstance(data, BatchedData) else data
         self.bound = {name: Bound(fn, *self.fixed, whole) for name, fn in _PROGRAMS.items()}
         self.finite_value = True
         self.carries = False  # beliefs are coordinates
@@ -129,7 +129,7 @@ class TiedObjective:
     def _value_and_grad(
         self, x: np.ndarray, part: Any, scale: float, level: float
     ) -> tuple[float, np.ndarray]:
-        if isinstance(part, Stream):
+        if isinstance(part, BatchedData):
             return self._averaged(x, part, level)
         value, slope = self._run(_VALUE, x, part, scale, level)
         return float(value), np.array(slope, np.float64)
@@ -142,7 +142,9 @@ class TiedObjective:
             return of_part(*self.fixed, part, jnp.asarray(x), None, *map(jnp.asarray, typed))
         return self.bound[name](x, None if part is self.data else part, *typed)
 
-    def _averaged(self, x: np.ndarray, stream: Stream, level: float) -> tuple[float, np.ndarray]:
+    def _averaged(
+        self, x: np.ndarray, stream: BatchedData, level: float
+    ) -> tuple[float, np.ndarray]:
         """Value and gradient from all rows: the mean of the unbiased ones of its blocks."""
         count = stream.blocks_in_all
         value, slope = 0.0, np.zeros(self.size)
@@ -181,9 +183,9 @@ def prior_beliefs(model: AbstractModel, data: Data) -> Beliefs:
     return tuple(prior_belief(*shape) for _ in model.latents)
 
 
-def counts(data: Data | Stream) -> Float[Array, " P"]:
+def counts(data: Data | BatchedData) -> Float[Array, " P"]:
     """The number of observed rows, per output."""
-    if isinstance(data, Stream):
+    if isinstance(data, BatchedData):
         return jnp.asarray(np.maximum(data.observed, 1.0), data.rows.y.dtype)
     presence = jnp.broadcast_to(data.rows.presence, data.rows.y.shape)
     return jnp.maximum(jnp.sum(presence, axis=0), 1.0)
@@ -222,7 +224,7 @@ def _value_and_grad(
 
     def loss(x: Array) -> Scalar:
         model, beliefs = place(x)
-        graph = lay_out(model, part, method, jitter)
+        graph = build_graph(model, part, method, jitter)
         return tied_energy(graph, beliefs, total, scale) - log_prior(model, densities)
 
     return jax.value_and_grad(loss)(x)
@@ -242,7 +244,7 @@ def _natural(
 ) -> Array:
     part = data if index is None else some_rows(data, index)
     model, beliefs = place(x)
-    graph = lay_out(model, part, method, jitter)
+    graph = build_graph(model, part, method, jitter)
     return ravel_pytree(natural_step(graph, beliefs, total, scale, step))[0]
 
 
@@ -254,7 +256,7 @@ _OF_PART = {name: compiled(fn) for name, fn in _PROGRAMS.items()}
 
 def settle_tied(
     model: AbstractModel,
-    data: Data | Stream,
+    data: Data | BatchedData,
     method: TiedPowerEP,
     jitter: float,
     beliefs: Beliefs | None = None,

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import Stream
+from cavity.learning.data.batched import BatchedData
 from cavity.learning.optimisers.checkpoint import Search, leaves, refilled
 from cavity.learning.optimisers.lbfgs import (
     INTERRUPTED,
     Minimum,
     Progress,
     StartFailed,
-    patiently,
+    completing,
 )
 from cavity.numerics.types import Array
 
@@ -29,7 +29,7 @@ LEVEL, TOLERANT = 0.5, 500
 class Stochastic(Protocol):
     """An objective whose value and slope can be had from some rows that stand for all."""
 
-    data: Data | Stream
+    data: Data | BatchedData
     bounds: np.ndarray
 
     def step(self, x: np.ndarray, rows: Any) -> tuple[np.ndarray, float, np.ndarray]:
@@ -108,8 +108,8 @@ class Adam:
         except KeyboardInterrupt:
             if not self.history:
                 raise
-            return patiently(lambda: self._minimum(INTERRUPTED, interrupted=True))
-        return patiently(self._minimum)
+            return completing(lambda: self._minimum(INTERRUPTED, interrupted=True))
+        return completing(self._minimum)
 
     def _state(self) -> dict[str, Any]:
         """What the next steps depend on beside the minibatches, as a tree that can be saved."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from cavity.inference.graph.rows import Rows
 from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import Stream
+from cavity.learning.data.batched import BatchedData
 from cavity.learning.optimisers.lbfgs import Minimum
 from cavity.models.base import AbstractModel
 
@@ -284,7 +284,7 @@ def refilled(tree: Any, arrays: list[np.ndarray]) -> Any:
 def claim(
     store: Any,
     model: AbstractModel,
-    data: Data | Stream,
+    data: Data | BatchedData,
     method: Any,
     settings: Mapping[str, Any],
 ) -> None:
@@ -304,7 +304,7 @@ def claim(
         {
             "version of cavity": version("cavity"),
             "number of rows": int(data.length),
-            **(_of_all(data) if isinstance(data, Stream) else _of_rows(data.rows)),
+            **(_of_all(data) if isinstance(data, BatchedData) else _of_rows(data.rows)),
             "power": digest((data.power, data.rows.power)),
             "method": shown(method),
             "model": shown(model, arrays=False),
@@ -322,7 +322,7 @@ def _of_rows(rows: Rows) -> dict[str, str]:
     }
 
 
-def _of_all(stream: Stream) -> dict[str, Any]:
+def _of_all(stream: BatchedData) -> dict[str, Any]:
     """What the first pass found out about all rows, and how they are taken."""
     side = {name: text for name, text in stream.digests.items() if name not in ("X", "y")}
     return {

@@ -22,15 +22,15 @@ VANISHED = 1e-6
 LEAST_FALL, STEEPEST = 1e-13, 1e100
 
 
-class Enough(KeyboardInterrupt):
+class GracefulStop(KeyboardInterrupt):
     """Asks a search to end with the best so far; what is not a search is done all the same."""
 
 
-def patiently(work: Callable[[], T]) -> T:
-    """What some work gives that is no search; begun again where `Enough` ended it."""
+def completing(work: Callable[[], T]) -> T:
+    """What some work gives that is no search; begun again where `GracefulStop` ended it."""
     try:
         return work()
-    except Enough:
+    except GracefulStop:
         return work()
 
 

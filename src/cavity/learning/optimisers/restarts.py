@@ -9,10 +9,10 @@ import numpy as np
 
 from cavity.inference.approximations.methods import AbstractMethod, PowerEP, TiedPowerEP
 from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import Stream
+from cavity.learning.data.batched import BatchedData
 from cavity.learning.data.scales import coordinates_of, model_at
 from cavity.learning.data.validation import OutsideDomain, check_domains
-from cavity.learning.infer import NumericalError, culprit
+from cavity.learning.infer import NumericalError, diagnose_failure
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.interleaved import Interleaved
 from cavity.learning.objectives.tied import TiedObjective, search
@@ -33,7 +33,7 @@ LEARNING = 1e-5
 class Run:
     """Runs of the optimiser on one data set."""
 
-    data: Data | Stream
+    data: Data | BatchedData
     method: AbstractMethod
     densities: Any
     max_iterations: int
@@ -61,7 +61,7 @@ class Run:
                 found = self.staged(start, stages, jitter)
             except StartFailed:
                 if restart == 0:
-                    raise NumericalError(culprit(model, self.data.head)) from None
+                    raise NumericalError(diagnose_failure(model, self.data.head)) from None
                 continue
             except (NumericalError, OutsideDomain):
                 if restart == 0:

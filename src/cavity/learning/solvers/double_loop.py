@@ -11,7 +11,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from cavity.inference.approximations.methods import AbstractMethod
-from cavity.inference.energy import Graph, Held, Sites, beliefs, marginals
+from cavity.inference.energy import FixedMarginals, Graph, Sites, beliefs, marginals
 from cavity.inference.solvers.double_loop_inner import (
     DENSE,
     Inner,
@@ -41,7 +41,7 @@ class _Spent(RuntimeError):
     """The budget of inner steps is spent."""
 
 
-def lay_out(model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar) -> Graph:
+def build_graph(model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar) -> Graph:
     """The model's graph on prepared data."""
     return model.graph(data.rows, power=data.power, method=method, jitter=jitter, chunk=data.chunk)
 
@@ -49,8 +49,8 @@ def lay_out(model: AbstractModel, data: Data, method: AbstractMethod, jitter: Sc
 @compiled
 def _seen(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
-) -> tuple[Held, Array]:
-    graph = lay_out(model, data, method, jitter)
+) -> tuple[FixedMarginals, Array]:
+    graph = build_graph(model, data, method, jitter)
     held = marginals(graph, beliefs(graph, sites))
     return held, coordinates(held)[0]
 
@@ -62,10 +62,10 @@ def _inner(
     method: AbstractMethod,
     jitter: Scalar,
     sites: Sites,
-    held: Held,
+    held: FixedMarginals,
     place: Array,
 ) -> Inner:
-    graph = frozen(lay_out(model, data, method, jitter))
+    graph = frozen(build_graph(model, data, method, jitter))
     return inner_maximum(graph, sites, coordinates(held)[1](place), TIGHT)
 
 
@@ -76,10 +76,10 @@ def _curvature(
     method: AbstractMethod,
     jitter: Scalar,
     sites: Sites,
-    held: Held,
+    held: FixedMarginals,
     place: Array,
 ) -> tuple[Array, Array]:
-    graph = frozen(lay_out(model, data, method, jitter))
+    graph = frozen(build_graph(model, data, method, jitter))
     return outer_curvature(graph, sites, coordinates(held)[1](place))
 
 
@@ -89,7 +89,7 @@ class _Outer:
 
     fixed: tuple[AbstractModel, Data, AbstractMethod, Scalar]
     zero: Sites
-    held: Held  # for its structure
+    held: FixedMarginals  # for its structure
     place: Array
     sites: Sites
     value: float = np.inf
@@ -246,7 +246,7 @@ def double_loop(
 
 
 @compiled
-def _follow(sites: Sites, before: Array, after: Array, held: Held, data: Data) -> Sites:
+def _follow(sites: Sites, before: Array, after: Array, held: FixedMarginals, data: Data) -> Sites:
     """Sites moved with what is held, so that every cavity stays what it was."""
     restore = coordinates(held)[1]
     power = data.power if data.rows.power is None else data.rows.power[:, None]

@@ -12,7 +12,12 @@ from cavity.inference.solvers.parallel import SweepRecord
 from cavity.learning.data.arrays import Data
 from cavity.learning.solvers.double_loop import double_loop
 from cavity.learning.solvers.moment_descent import least
-from cavity.learning.solvers.noise_continuation import WIDEST, Path, has_scale, widened
+from cavity.learning.solvers.noise_continuation import (
+    WIDEST,
+    NoiseContinuation,
+    has_scale,
+    widened,
+)
 from cavity.learning.solvers.steps import (
     CLOSE,
     MATCHED,
@@ -40,7 +45,7 @@ FIRST_LENGTH, LEAST_LENGTH = 0.25, 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
-class SiteReport:
+class ConvergenceReport:
     """How the sites came about.
 
     Attributes:
@@ -57,10 +62,10 @@ class SiteReport:
     finished_by: str
 
 
-EXACT = SiteReport(0, 0.0, 0, "exact")
+EXACT = ConvergenceReport(0, 0.0, 0, "exact")
 
 
-def settle(
+def find_fixed_point(
     model: AbstractModel,
     data: Data,
     method: AbstractMethod,
@@ -69,7 +74,7 @@ def settle(
     *,
     zero: Sites | None = None,
     quick: bool = False,
-) -> tuple[Sites, SiteReport, bool]:
+) -> tuple[Sites, ConvergenceReport, bool]:
     """The sites at their fixed point, how they got there, and whether they did.
 
     Args:
@@ -99,7 +104,7 @@ def settle(
         used += more + int(again.sweeps)
         if not _worse(again, record):
             found, record = other, again
-    report = SiteReport(used, float(record.residual), _count(record.skipped), _by(method))
+    report = ConvergenceReport(used, float(record.residual), _count(record.skipped), _by(method))
     if record.converged:
         return found, report, True
     if not defined(model, data, method, jitter, found):
@@ -112,7 +117,7 @@ def settle(
     near = solved(model, data, method, jitter, found)
     if float(near.gap) < attainable(CLOSE, data):
         steps = used + int(near.steps)
-        return near.sites, SiteReport(steps, float(near.gap), 0, "Newton's method"), True
+        return near.sites, ConvergenceReport(steps, float(near.gap), 0, "Newton's method"), True
     if quick:
         return found, report, False
     return _fallen_back(model, data, method, jitter, zero, found, report)
@@ -125,8 +130,8 @@ def _fallen_back(
     jitter: Scalar,
     zero: Sites,
     found: Sites,
-    report: SiteReport,
-) -> tuple[Sites, SiteReport, bool]:
+    report: ConvergenceReport,
+) -> tuple[Sites, ConvergenceReport, bool]:
     """What converges where neither sweeps do nor Newton's method from where they end."""
     if is_exactly(data.power, 0.0) and data.rows.power is None:
         lower, record = run_sweeps(model, data, method, jitter, zero, downhill=True)
@@ -155,7 +160,11 @@ def _fallen_back(
     better = report.skipped > 0 or float(residual) < report.residual
     if not done and not (better and defined(model, data, method, jitter, again)):
         return found, report, False
-    return again, SiteReport(report.sweeps + steps, float(residual), _count(skipped), name), done
+    return (
+        again,
+        ConvergenceReport(report.sweeps + steps, float(residual), _count(skipped), name),
+        done,
+    )
 
 
 def _damped(
@@ -165,8 +174,8 @@ def _damped(
     jitter: Scalar,
     zero: Sites,
     found: Sites,
-    report: SiteReport,
-) -> tuple[Sites, SiteReport, bool]:
+    report: ConvergenceReport,
+) -> tuple[Sites, ConvergenceReport, bool]:
     """Sweeps of fixed short steps until near, then the usual ones: for coupled classes.
 
     Their messages are not linear in the sites, which Newton's method and the double loop need.
@@ -186,9 +195,12 @@ def _damped(
         used += int(record.sweeps)
         residual = float(record.residual)
         if residual < matched and record.skipped == 0:
-            return last, SiteReport(used, residual, 0, "damped sweeps"), True
+            return last, ConvergenceReport(used, residual, 0, "damped sweeps"), True
         if residual < report.residual and defined(model, data, method, jitter, last):
-            found, report = last, SiteReport(used, residual, _count(record.skipped), _by(method))
+            found, report = (
+                last,
+                ConvergenceReport(used, residual, _count(record.skipped), _by(method)),
+            )
     return found, dataclasses.replace(report, sweeps=used), False
 
 
@@ -259,7 +271,7 @@ def _narrowed(
     steps = int(record.sweeps)
     if not record.converged:
         return None, steps
-    near, looks = Path(model, data, method.program(), jitter).ahead(start)
+    near, looks = NoiseContinuation(model, data, method.program(), jitter).ahead(start)
     for sites in near or ():
         found = solved(model, data, method, jitter, sites)
         if float(found.gap) < attainable(CLOSE, data):

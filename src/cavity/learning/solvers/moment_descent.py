@@ -20,15 +20,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.local_terms import PowerMean, Sight
+from cavity.inference.approximations.local_terms import EvaluationPoint, PowerMeanTerm
 from cavity.inference.approximations.methods import AbstractMethod
 from cavity.inference.energy import Graph, Sites
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.solvers.tilted_inverse import Tilting, tilting
-from cavity.inference.variables.function_values import Correlated
+from cavity.inference.variables.function_values import FunctionValues
 from cavity.learning.data.arrays import Data
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.learning.solvers.steps import solved
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
@@ -62,7 +62,7 @@ def _tilted(
     moments: tuple[Array, Array],
     start: tuple[Array, Array],
 ) -> Tilting:
-    (factor,) = lay_out(model, data, method, jitter).factors
+    (factor,) = build_graph(model, data, method, jitter).factors
     assert isinstance(factor, SiteFactor)
     return tilting(factor, *moments, *start)
 
@@ -72,9 +72,9 @@ def _laid(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar
 ) -> tuple[Array, Array, Array]:
     """The prior covariance, the presence of rows, and their powers."""
-    graph = lay_out(model, data, method, jitter)
+    graph = build_graph(model, data, method, jitter)
     (variable,), (factor,) = graph.variables, graph.factors
-    assert isinstance(variable, Correlated)
+    assert isinstance(variable, FunctionValues)
     assert isinstance(factor, SiteFactor)
     presence = factor.row_presence(factor.rows)
     power = jnp.broadcast_to(jnp.asarray(factor.row_power(factor.rows)), presence.shape)
@@ -205,8 +205,8 @@ def _gaussian(
         slope = 0.5 * (var - np.diag(cov))
         if np.max(np.abs(slope) / var) < 1e-12:
             break
-        bend, units = 0.5 * cov**2, np.sqrt(2.0) / np.diag(cov)
-        scaled = bend * units[:, None] * units + 1e-15 * np.eye(len(var))
+        curvature, units = 0.5 * cov**2, np.sqrt(2.0) / np.diag(cov)
+        scaled = curvature * units[:, None] * units + 1e-15 * np.eye(len(var))
         along = -units * np.linalg.solve(scaled, units * slope)
         gain = -slope @ along
         size = 1.0 if gain < 0.25 else 1.0 / (1.0 + np.sqrt(2.0 * gain))
@@ -298,14 +298,14 @@ def _applies(graph: Graph) -> bool:
         return False
     (variable,), (factor,) = graph.variables, graph.factors
     return (
-        isinstance(variable, Correlated)
+        isinstance(variable, FunctionValues)
         and variable.covariance.shape[0] <= ROWS
         and isinstance(factor, SiteFactor)
         and not factor.rows.blocked
         and factor.rows.y.shape[1] == 1
         and factor.rows.y.dtype == np.float64
-        and isinstance(factor.term, PowerMean)
-        and factor.sight is Sight.CAVITY
+        and isinstance(factor.term, PowerMeanTerm)
+        and factor.evaluation_point is EvaluationPoint.CAVITY
     )
 
 
@@ -329,7 +329,7 @@ def least(
         process with one output, in double precision and at positive powers.
     """
     fixed = (model, data, method, jitter)
-    if not _applies(jax.eval_shape(lambda: lay_out(*fixed))):
+    if not _applies(jax.eval_shape(lambda: build_graph(*fixed))):
         return None, 0
     looks = 0
     try:

@@ -17,7 +17,7 @@ from cavity.inference.approximations.methods import AbstractMethod
 from cavity.inference.energy import Graph, Sites
 from cavity.inference.solvers.newton import Bearing, bearing, inner
 from cavity.learning.data.arrays import Data
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
@@ -68,7 +68,7 @@ def has_scale(model: AbstractModel) -> bool:
     return any(unit.output != 0 for unit in jax.tree.leaves(units_of(model.likelihood)))
 
 
-class Path:
+class NoiseContinuation:
     """The path for one model, and how often it was looked at."""
 
     def __init__(self, model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar):
@@ -147,7 +147,7 @@ def _look(
 ) -> Bearing:
     def graph_at(share: Scalar) -> Graph:
         wide = widened(model, jnp.exp(jnp.log(WIDEST) * (1.0 - share)))
-        return lay_out(wide, data, method, jitter)
+        return build_graph(wide, data, method, jitter)
 
     return bearing(graph_at, share, frozen(sites))
 

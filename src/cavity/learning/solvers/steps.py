@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.local_terms import Sight
+from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.approximations.methods import AbstractMethod
-from cavity.inference.energy import Graph, Sites, depth, empty_sites, energy
+from cavity.inference.energy import Graph, Sites, empty_sites, energy, negative_log_joint
 from cavity.inference.solvers.newton import Solution, solve
 from cavity.inference.solvers.parallel import SweepRecord, descend, parallel, sweep
 from cavity.inference.solvers.sequential import in_batches
 from cavity.learning.data.arrays import Data
-from cavity.learning.solvers.double_loop import lay_out
+from cavity.learning.solvers.double_loop import build_graph
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
@@ -46,7 +46,7 @@ def _program(fn: Callable[..., T]) -> Callable[..., T]:
 def no_sites(model: AbstractModel, data: Data, method: AbstractMethod) -> Sites | None:
     """Sites of precision zero; None where every factor is exact."""
     shapes = eqx.filter_eval_shape(
-        lambda: empty_sites(lay_out(model, data, method, jnp.zeros((), data.rows.y.dtype)))
+        lambda: empty_sites(build_graph(model, data, method, jnp.zeros((), data.rows.y.dtype)))
     )
     if all(store is None for store in shapes):
         return None
@@ -95,18 +95,22 @@ def _sweeps(
     *,
     downhill: bool,
 ) -> tuple[Sites, SweepRecord]:
-    graph = lay_out(model, data, method, jitter)
-    pointwise = method.sight is Sight.POINT and not method.couples(model.likelihood)
+    graph = build_graph(model, data, method, jitter)
+    pointwise = method.evaluation_point is EvaluationPoint.MODE and not method.couples(
+        model.likelihood
+    )
     if downhill:
         limits = {"tolerance": tolerance, "max_sweeps": method.max_sweeps}
-        value_of = depth if pointwise else energy
+        value_of = negative_log_joint if pointwise else energy
         return descend(frozen(graph), sites, **limits, value_of=value_of)
     found, record = swept(graph, method, sites, tolerance, longest)
     assert record is not None
     if pointwise:
         # Newton's method may leap to where an exponential overflows, and rest there
-        above = depth(graph, sites)  # NaN for sites without a proper belief, above all else
-        up = depth(graph, found) > above + MATCHED * (1.0 + jnp.abs(above))
+        above = negative_log_joint(
+            graph, sites
+        )  # NaN for sites without a proper belief, above all else
+        up = negative_log_joint(graph, found) > above + MATCHED * (1.0 + jnp.abs(above))
         known = (record.converged & ~up, jnp.where(up, jnp.inf, record.residual))
         record = eqx.tree_at(lambda r: (r.converged, r.residual), record, known)
     return found, record
@@ -140,7 +144,7 @@ def residual_of(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> tuple[Array, Array]:
     """What a further sweep would change, in deviations, and the sites it would skip."""
-    return sweep(lay_out(model, data, method, jitter), sites, 1.0)[1:]
+    return sweep(build_graph(model, data, method, jitter), sites, 1.0)[1:]
 
 
 def defined(
@@ -154,7 +158,7 @@ def defined(
 def _energy(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> Scalar:
-    return energy(lay_out(model, data, method, jitter), sites)
+    return energy(build_graph(model, data, method, jitter), sites)
 
 
 @_program
@@ -162,5 +166,5 @@ def solved(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
 ) -> Solution:
     """Newton's method in the sites, from where they are."""
-    graph = lay_out(model, data, method, jitter)
+    graph = build_graph(model, data, method, jitter)
     return solve(graph, sites, tolerance=attainable(CLOSE, data), max_steps=NEWTON_STEPS)

@@ -89,7 +89,7 @@ def class_predictive(log_probabilities: Float[Array, "... C"]) -> ClassPredictiv
     return ClassPredictive(average, spread, log_probabilities)
 
 
-class MixturePredictive(AbstractPredictive):
+class LatentPredictive(AbstractPredictive):
     """Outputs of a likelihood that knows its distribution function given the latent value.
 
     Attributes:

@@ -11,7 +11,7 @@ from cavity.likelihoods.predictive.latent import (
     LARGEST_COUNT,
     REACH,
     AbstractPredictive,
-    MixturePredictive,
+    LatentPredictive,
     check_levels,
     check_outputs,
     class_predictive,
@@ -28,7 +28,7 @@ STRATA = 4
 HALVINGS = 40
 
 
-class DrawsPredictive(AbstractPredictive):
+class MixturePredictive(AbstractPredictive):
     """Outputs as an equal mixture over draws.
 
     The density is exact. Quantiles are those of the mixture, with the function of each draw at a
@@ -51,7 +51,7 @@ class DrawsPredictive(AbstractPredictive):
 
     def rough_log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
         """`log_density` as quick as can be, for tables of it: with the values of quantiles."""
-        if not isinstance(self.draws, MixturePredictive):
+        if not isinstance(self.draws, LatentPredictive):
             return _log_density(self, y)
         inside, safe = possible(self.draws.likelihood, y)
 
@@ -98,18 +98,20 @@ def draws_predictive(
         found = logsumexp(jax.lax.map(of_class, labels), axis=1) - jnp.log(len(mean))
         return class_predictive(jnp.moveaxis(found, 0, -1))
     average = jnp.mean(each.mean, axis=0)
-    return DrawsPredictive(average, jnp.mean(each.var, axis=0) + jnp.var(each.mean, axis=0), each)
+    return MixturePredictive(
+        average, jnp.mean(each.var, axis=0) + jnp.var(each.mean, axis=0), each
+    )
 
 
 @compiled
-def _log_density(predictive: DrawsPredictive, y: Array) -> Array:
+def _log_density(predictive: MixturePredictive, y: Array) -> Array:
     found = jax.lax.map(lambda draw: draw.log_density(y), predictive.draws)
     return logsumexp(found, axis=0) - jnp.log(len(found))
 
 
 def _cdfs(draws: Any, y: Array) -> Float[Array, "S ..."]:
     """Distribution functions of all draws at y."""
-    if not isinstance(draws, MixturePredictive):
+    if not isinstance(draws, LatentPredictive):
         return jax.vmap(lambda draw: draw.cdf(y))(draws)
 
     def one(inputs: tuple[Any, Array]) -> Array:
@@ -119,7 +121,7 @@ def _cdfs(draws: Any, y: Array) -> Float[Array, "S ..."]:
     return jax.lax.map(one, (draws, _strata(draws)))
 
 
-def _strata(draws: MixturePredictive) -> Float[Array, "S K ..."]:
+def _strata(draws: LatentPredictive) -> Float[Array, "S K ..."]:
     """A few values of the function for each draw, an even spread over those of all together."""
     count = draws.latent_mean.shape[0]
     places = (np.arange(STRATA) + _van_der_corput(count)[:, None]) / STRATA
@@ -139,7 +141,7 @@ def _van_der_corput(count: int) -> np.ndarray:
 
 
 @compiled
-def _quantiles(predictive: DrawsPredictive, p: Array) -> Array:
+def _quantiles(predictive: MixturePredictive, p: Array) -> Array:
     """Quantiles at one probability, or at several along a leading axis."""
 
     def one(level: Array) -> Array:
@@ -148,7 +150,7 @@ def _quantiles(predictive: DrawsPredictive, p: Array) -> Array:
     return one(p) if p.ndim == 0 else jax.lax.map(one, p)
 
 
-def _quantile(predictive: DrawsPredictive, p: Array) -> Array:
+def _quantile(predictive: MixturePredictive, p: Array) -> Array:
     draws = predictive.draws
     support = Support.REAL if not hasattr(draws, "likelihood") else draws.likelihood.support
     if support.discrete:
@@ -168,7 +170,7 @@ def _quantile(predictive: DrawsPredictive, p: Array) -> Array:
     return to_y(0.5 * (low + high))
 
 
-def _count(predictive: DrawsPredictive, p: Array) -> Array:
+def _count(predictive: MixturePredictive, p: Array) -> Array:
     """The smallest count with at least this probability below or at it."""
     low = jnp.full_like(predictive.mean, -1.0)
     # at most mean + deviation √(p / (1 - p)), by Cantelli's inequality

@@ -31,7 +31,7 @@ BELOW_ONE = 1.0 - 2.0**-53
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Tabulated:
+class NumericalPredictive:
     """Distributions of n outputs, each on T places.
 
     Attributes:
@@ -89,9 +89,9 @@ def _between(x: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarra
     return np.array([np.interp(*row) for row in rows])
 
 
-def tabulate(
+def numerical_predictive(
     log_density: Callable[[np.ndarray], np.ndarray], support: Support, centre: np.ndarray
-) -> Tabulated:
+) -> NumericalPredictive:
     """The table of a distribution.
 
     Args:
@@ -120,11 +120,11 @@ def tabulate(
     if discrete:
         width = np.clip(width, 1.0, 10.0 * (at + 1.0))
     line, cumulative = look(middle, width, FIRST)
-    first = Tabulated(line, cumulative, discrete=False)
+    first = NumericalPredictive(line, cumulative, discrete=False)
     low, middle, high = first.quantiles(np.array([0.25, 0.5, 0.75])).T
     width = np.maximum((high - low) / QUARTILES, 1.0 if discrete else 1e-12 * width)
     line, cumulative = look(middle, width, PLACES)
-    return Tabulated(from_line(line), cumulative, discrete)
+    return NumericalPredictive(from_line(line), cumulative, discrete)
 
 
 def likeliest(
