@@ -338,7 +338,7 @@ def test_bui_02_low_rank_belief_is_the_dense_one():
     @eqx.filter_jit
     def believed(nu, tau):
         variable = WhitenedInducing(4)
-        belief = variable.belief(variable.scatter(nu, tau, jnp.zeros(9), projection))
+        belief = variable.belief(variable.messages_from_sites(nu, tau, jnp.zeros(9), projection))
         return belief.log_normaliser, belief.marginal(projection)
 
     log_normaliser, (mean, var) = believed(nu[:, None], tau[:, None])

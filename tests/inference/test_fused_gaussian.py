@@ -7,7 +7,7 @@ import pytest
 
 import cavity
 from cavity import inducing, kernels, likelihoods, means
-from cavity.inference.factors import fused_gaussian as fused_gaussian_messages
+from cavity.inference.factors import fused_gaussian
 from cavity.inference.graph.base import Projection
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
@@ -40,13 +40,14 @@ def plain(graph):
     (factor,), (variable,) = graph.factors, graph.variables
     projection = factor.edge.view.project(factor.rows)
     assert isinstance(projection, Projection)
-    return variable.scatter(*factor.sites(factor.rows, projection), projection)
+    return variable.messages_from_sites(*factor.sites(factor.rows, projection), projection)
 
 
 def by_hand(graph):
     (factor,) = graph.factors
-    assert fused_gaussian_messages.is_fusable(graph.variables[0], factor)
-    return fused_gaussian_messages.fused_gaussian_messages(factor)
+    assert not factor.rows.blocked
+    data = (factor.rows, factor.noise_variance, factor.power)
+    return fused_gaussian.fused_gaussian_messages(factor.edge.view, *data)
 
 
 def slopes(messages, y, power, points=Z, jitter=1e-8, **options):
@@ -87,11 +88,11 @@ def test_messages_and_their_derivatives(case, power):
 def test_several_chunks_kept_or_computed_anew(power, kept, monkeypatch):
     monkeypatch.setattr("cavity.numerics.chunking.CACHED", (64, 32))
     values = {
-        "all": fused_gaussian_messages.KEPT,
+        "all": fused_gaussian.KEPT,
         "some": 2 * 64 * len(Z),
         "none": 0,
     }  # of five chunks
-    monkeypatch.setattr(fused_gaussian_messages, "KEPT", values[kept])
+    monkeypatch.setattr(fused_gaussian, "KEPT", values[kept])
     _, found = slopes(by_hand, Y, power)
     _, by_ad = slopes(plain, Y, power)
     np.testing.assert_allclose(found, by_ad, rtol=0, atol=1e-11 * np.abs(by_ad).max())

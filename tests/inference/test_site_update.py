@@ -1,17 +1,14 @@
 """Site updates: what is skipped, what is left alone, what the records say."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import cavity
 from cavity.inference.approximations.methods import PowerEP
-from cavity.inference.energy import empty_sites, seen
+from cavity.inference.energy import empty_sites, marginals
 from cavity.inference.graph.sites import BlockSites, ScalarSites
-from cavity.inference.graph.slots import Indexed
-from cavity.inference.site_update import update
 from tests.equivalence.gauss_hermite import Probit
 from tests.equivalence.problem import (
     SWEEPS,
@@ -66,8 +63,8 @@ def test_improper_cavities_are_skipped(labelled):
     q = beliefs_at(graph, ((store,),))
     certain = ScalarSites(store.shift, store.precision.at[3].set(1e4))
     (factor,) = graph.factors
-    views = eqx.filter_jit(seen)(factor, factor.rows, q)
-    (new,), _, skipped = eqx.filter_jit(update)(factor, factor.rows, (certain,), views, 1.0)
+    update = eqx.filter_jit(lambda q, sites: factor.update(q, sites, 1.0))
+    (new,), _, skipped, _ = update(q, (certain,))
     assert int(skipped) == 1
     assert new.precision[3, 0] == 1e4
     assert new.precision[4, 0] != 0.0
@@ -130,16 +127,15 @@ def test_jylanki_13_cavities_add_up(labelled, power):
     sites = empty_sites(graph)
     for _ in range(2):
         sites, _, _ = sweep_once(graph, sites, 0.7)
-    ((store,),), (factor,) = sites, graph.factors
-    (prior,), (view,) = (
-        eqx.filter_jit(seen)(factor, factor.rows, beliefs_at(graph, s))
-        for s in (empty_sites(graph), sites)
+    ((store,),) = sites
+    ((prior,),), ((view,),) = (
+        eqx.filter_jit(marginals)(graph, beliefs_at(graph, s)) for s in (empty_sites(graph), sites)
     )
-    mean, var, proper = (a[:6, 0] for a in store.cavity(view.mean, view.var, power))
+    mean, var, proper = (a[:6, 0] for a in store.cavity(*view, power))
     assert np.all(proper)
     assert np.ptp(store.precision[:6, 0]) > 0.0
     cavities = np.array([np.sum(mean / var), np.sum(1.0 / var)])
-    q, p0 = (np.array([v.mean[0, 0], 1.0]) / v.var[0, 0] for v in (view, prior))
+    q, p0 = (np.array([m[0, 0], 1.0]) / v[0, 0] for m, v in (view, prior))
     assert_close(cavities, (6.0 - power) * q + power * p0, "factorised")
 
 
@@ -164,41 +160,18 @@ def test_jylanki_16_factors_of_densities_are_factors_of_the_evidence(labelled, p
         assert_close(a, b, "fixed_point")
 
 
-def test_bui_26_tied_sites_of_equal_rows_are_private_sites():
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_bui_26_tied_sites_of_equal_rows_are_private_sites(power):
     """bui 26: with all rows alike, tied and private sites reach the same fixed point."""
     p = problem()
     X, y = np.repeat(p.X[:1], 6, axis=0), np.ones(6)
     model = cavity.GP(p.model.kernel, Probit(0.7), p.model.inducing)
-    method = {"step": 0.3, "tolerance": 1e-11, "max_sweeps": 500}
-    graph, data = laid_out(model, X, y, power=0.5)
-    sites, record = sweeps(graph, empty_sites(graph), **method)
-    count = data.rows.y.shape[0]
-    (factor,) = graph.factors
-    tied_edge = type(factor.edges[0])(0, factor.edges[0].view, Indexed(jnp.zeros(count, int), 1))
-    tied_factor = type(factor)((tied_edge,), factor.rows, factor.term, factor.power, factor.chunk)
-    tied = type(graph)(graph.variables, (tied_factor,))
-    shared, again = sweeps(tied, empty_sites(tied), **method)
-    assert bool(record.converged)
-    assert bool(again.converged)
-    ((store,),) = shared
-    assert store.precision.shape == (1, 1)
-    assert_close(store.precision[0], sites[0][0].precision[0], "fixed_point")
-    assert_close(energy_at(tied, shared), energy_at(graph, sites), "factorised")
-
-
-def test_bui_26_tied_energy_at_power_zero_is_the_uncollapsed_bound():
-    """bui 26: at any tied sites, not only at a fixed point."""
-    p = problem()
-    graph, data = laid_out(p.model, p.X, p.y, SWEEPS, power=0.0)
-    (factor,) = graph.factors
-    count = data.rows.y.shape[0]
-    index = jnp.arange(count) % 3
-    edge = type(factor.edges[0])(0, factor.edges[0].view, Indexed(index, 3))
-    tied_factor = type(factor)((edge,), factor.rows, factor.term, factor.power, factor.chunk)
-    tied = type(graph)(graph.variables, (tied_factor,))
-    store = ScalarSites(jnp.array([[0.3], [-0.2], [1.0]]), jnp.array([[0.5], [2.0], [1.0]]))
-    each = jax.tree.map(lambda x: x[index], store)
-    assert_close(energy_at(tied, ((store,),)), energy_at(graph, ((each,),)), "factorised")
+    tied = cavity.TiedPowerEP(max_sweeps=500, tolerance=1e-12)
+    private = cavity.infer(model, X, y, power=power)
+    shared = cavity.infer(model, X, y, power=power, method=tied)
+    assert shared.log_evidence == pytest.approx(private.log_evidence, abs=1e-9)
+    for a, b in zip(*(f.posterior.marginals(p.S) for f in (private, shared)), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
 
 
 @pytest.mark.parametrize(

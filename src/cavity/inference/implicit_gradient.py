@@ -18,7 +18,6 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inference.energy import Graph, Sites, energy
-from cavity.inference.factors.site import SiteFactor
 from cavity.inference.solvers.parallel import sweep
 from cavity.numerics.power_limits import frozen
 from cavity.numerics.types import Scalar
@@ -29,7 +28,7 @@ RELATIVE, DIRECTIONS, RESTARTS = 1e-8, 20, 3
 
 def stationary(graph: Graph) -> bool:
     """Whether the energy of every factor is stationary in its sites at a fixed point."""
-    return all(f.stationary for f in graph.factors if isinstance(f, SiteFactor))
+    return all(factor.stationary for factor in graph.factors)
 
 
 def implicit_gradient(graph: Graph, sites: Sites) -> Scalar:

@@ -11,8 +11,6 @@ import numpy as np
 
 from cavity.inference.approximations.methods import AbstractMethod, PowerEP, TiedPowerEP
 from cavity.inference.energy import Sites, beliefs, empty_sites, energy
-from cavity.inference.factors.site import ExactFactor, SiteFactor
-from cavity.inference.factors.tied import tied_energy
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import Data
 from cavity.learning.data.batched import BatchedData, as_training_data
@@ -21,7 +19,7 @@ from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
 from cavity.learning.mcmc.run import Drawn, all_fixed, draw
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.objectives.streamed import streamed_posterior
-from cavity.learning.objectives.tied import Beliefs, TiedObjective, counts, settle_tied
+from cavity.learning.objectives.tied import TiedObjective, settle_tied
 from cavity.learning.optimisers.lbfgs import StartFailed
 from cavity.learning.result import Inference
 from cavity.learning.solvers.double_loop import build_graph
@@ -220,7 +218,7 @@ def _tied(
     data: Data | BatchedData,
     method: TiedPowerEP,
     jitter: float,
-    beliefs: Beliefs | None,
+    beliefs: Sites | None,
     *,
     learned: bool,
 ) -> Inference | None:
@@ -238,10 +236,10 @@ def _tied(
         report = ConvergenceReport(minimum.iterations, 0.0, 0, by)
         done, message = minimum.converged, minimum.message
     used = jnp.asarray(jitter, data.rows.x.dtype)
-    posterior, value = _tied_posterior(model, data.head, method, used, beliefs)
+    posterior, value = _posterior(model, data.head, method, used, beliefs)
     left_out = None
     if isinstance(data, BatchedData):
-        still = {"maps": all_fixed(bijections(model)), "jitter": jitter, "beliefs": beliefs}
+        still = {"maps": all_fixed(bijections(model)), "jitter": jitter, "sites": beliefs}
         objective = TiedObjective(model, data, method, **still)
         value = objective(objective.first)[0]
     else:
@@ -280,25 +278,9 @@ def _posterior(
     graph = build_graph(model, data, method, jitter)
     found = empty_sites(graph) if sites is None else sites
     q = beliefs(graph, found)
-    factor = graph.factors[0]
-    edges = (factor.edge,) if isinstance(factor, ExactFactor) else factor.edges
-    views = tuple(edge.view for edge in edges)
+    views = tuple(edge.view for edge in graph.factors[0].edges)
     posterior = posterior_of(model, views, q, data.rows, single=data.single)
     return posterior, energy(graph, found, q=q)
-
-
-@compiled
-def _tied_posterior(
-    model: AbstractModel, data: Data, method: TiedPowerEP, jitter: Scalar, beliefs: Beliefs
-) -> tuple[AbstractPosterior, Scalar]:
-    graph = build_graph(model, data, method, jitter)
-    (factor,) = graph.factors
-    assert isinstance(factor, SiteFactor)
-    views = tuple(edge.view for edge in factor.edges)
-    q, total = tuple(belief.belief() for belief in beliefs), counts(data)
-    posterior = posterior_of(model, views, q, data.rows, single=data.single)
-    value = tied_energy(graph, beliefs, total, jnp.ones((), data.rows.y.dtype))
-    return posterior, value
 
 
 def diagnose_failure(model: AbstractModel, data: Data) -> str:

@@ -11,7 +11,7 @@ from cavity.inference.energy import Graph
 from cavity.inference.graph.rows import Rows
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Scalar
+from cavity.numerics.types import Array, Float, Scalar
 
 
 class AbstractModel(eqx.Module):
@@ -41,6 +41,8 @@ class AbstractModel(eqx.Module):
         method: AbstractMethod,
         jitter: float | Scalar,
         chunk: int,
+        total: Float[Array, " P"] | None = None,
+        scale: Scalar | float = 1.0,
     ) -> Graph:
         """The model laid out for inference on these rows.
 
@@ -50,4 +52,7 @@ class AbstractModel(eqx.Module):
             method: the inference method.
             jitter: share of the mean prior variance added to the diagonal of a covariance.
             chunk: rows worked on at a time.
+            total: the number of observed rows in all the data, per output, where these rows are
+                some of them.
+            scale: rows in all the data for each of these rows.
         """

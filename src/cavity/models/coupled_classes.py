@@ -1,18 +1,35 @@
 """Several classes whose functions stay dependent in the posterior: their graph and posterior."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from cavity.inference.approximations.methods import AbstractMethod
 from cavity.inference.energy import Graph
-from cavity.inference.factors.site import Edge, SiteFactor
-from cavity.inference.graph.base import AbstractView, Projection
+from cavity.inference.factors.base import Edge
+from cavity.inference.factors.site import SiteFactor
+from cavity.inference.graph.base import (
+    AbstractView,
+    Latent,
+    Marginal,
+    Messages,
+    Moments,
+    Projection,
+)
 from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.sites import (
+    AbstractSites,
+    BlockSites,
+    ClassSites,
+    class_precision,
+    empty_row_sites,
+)
 from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
 from cavity.inference.variables.class_contrasts import Contrasts
 from cavity.inference.variables.coupled_classes import (
+    AbstractClassBelief,
+    AbstractClassVariable,
     CoupledClassInducing,
     CoupledClassInducingBelief,
     CoupledClassValues,
@@ -54,34 +71,115 @@ class ClassFunctions(eqx.Module):
 class ContrastView(AbstractView):
     r"""Rows see the contrasts $f^j - f^y + u$ of their class with the others.
 
-    What inducing variables leave unexplained of the class seen is common to the contrasts of a
-    row. At power a, a share a of it joins u, so that at power 1 it is that of a model with
+    What inducing variables leave unexplained of the observed class is common to the contrasts of
+    a row. At power a, a share a of it joins u, so that at power 1 it is that of a model with
     independent residuals of all functions, and at power 0 of the variational bound.
     """
 
     functions: ClassFunctions
     power: Power
 
-    def project(self, rows: Rows) -> Projection:
-        own = self.functions(rows.x)
+    linear: ClassVar[bool] = False
+    scalar: ClassVar[bool] = False
+
+    def empty_sites(self, rows: Rows) -> AbstractSites:
+        return empty_row_sites(rows)
+
+    def presence(self, rows: Rows) -> Array:
+        return rows.site_presence
+
+    def marginal(
+        self, belief: AbstractClassBelief, rows: Rows, sites: AbstractSites | None = None
+    ) -> Marginal:
+        assert sites is not None, "contrasts depend on the row's own sites"
+        projection = self.functions(rows.x)
+        contrasts, offset, residual = self._contrasts(rows, projection)
+        mean, var = belief.contrasts(projection, contrasts, sites)
+        return Marginal(mean, var, offset, residual)
+
+    def at(self, moments: Moments, rows: Rows) -> Marginal:
+        _, offset, residual = self._contrasts(rows, self.functions(rows.x))
+        return Marginal(*moments, offset, residual)
+
+    def messages(
+        self, variable: AbstractClassVariable, rows: Rows, sites: AbstractSites
+    ) -> Messages:
+        projection = self.functions(rows.x)
+        contrasts, _, _ = self._contrasts(rows, projection)
+        sent = contrasts.sent(sites.shift, sites.precision)
+        return variable.messages_from_classes(*sent, projection)
+
+    def moment_change(self, response: Any, change: Any, rows: Rows) -> Moments:
+        raise NotImplementedError("the response of coupled classes is not linear in their sites")
+
+    def without_site(
+        self, belief: AbstractClassBelief, rows: Rows, sites: AbstractSites
+    ) -> tuple[Latent, Array]:
+        projection = self.functions(rows.x)
+        contrasts, _, _ = self._contrasts(rows, projection)
+        mean, cov = belief.functions(projection)
+        whole = contrasts.class_sites(sites.shift, sites.precision)
+        mean, cov, proper = whole.cavity(mean[:, None], cov[:, None], 1.0)
+        eye = jnp.eye(cov.shape[-1], dtype=cov.dtype)
+        residual = (projection.residual[:, :, None] * eye)[:, None]
+        return Latent(mean + projection.offset[:, None], cov, residual), proper
+
+    def _contrasts(self, rows: Rows, own: Projection) -> tuple[Contrasts, Array, Array]:
+        """The auxiliary variables of the rows; prior means and residuals of the contrasts."""
         a = self.power if rows.power is None else rows.power
-        seen = rows.y
-        common = jnp.sum(seen * own.residual, axis=1)
+        observed = rows.y
+        common = jnp.sum(observed * own.residual, axis=1)
         left = jnp.asarray((1.0 - a) * common)[:, None]
-        contrasts = Contrasts(seen, 1.0 + a * common, own.offset, own.residual)
-        offset = own.offset - jnp.sum(seen * own.offset, axis=1, keepdims=True)
-        return Projection(own.loadings, own.residual + left, offset, contrasts)
+        offset = own.offset - jnp.sum(observed * own.offset, axis=1, keepdims=True)
+        return Contrasts(observed, 1.0 + a * common), offset, own.residual + left
 
 
 class ClassView(AbstractView):
-    """Rows see the functions of all classes, without residual."""
+    """Rows see the functions of all classes, without residual, with one site on all of them."""
 
     functions: ClassFunctions
 
-    def project(self, rows: Rows) -> Projection:
-        own = self.functions(rows.x)
-        residual = jnp.zeros((rows.x.shape[0], 1, 1), rows.x.dtype)
-        return Projection(own.loadings, residual, own.offset[:, :, None])
+    linear: ClassVar[bool] = False
+    scalar: ClassVar[bool] = False
+
+    def empty_sites(self, rows: Rows) -> AbstractSites:
+        zero = jnp.zeros((rows.y.shape[0], 1, self.functions.classes), rows.y.dtype)
+        return ClassSites(zero, zero)
+
+    def presence(self, rows: Rows) -> Array:
+        return rows.site_presence
+
+    def marginal(
+        self, belief: AbstractClassBelief, rows: Rows, sites: AbstractSites | None = None
+    ) -> Marginal:
+        mean, cov = belief.functions(self.functions(rows.x))
+        return self.at((mean[:, None], cov[:, None]), rows)
+
+    def at(self, moments: Moments, rows: Rows) -> Marginal:
+        residual = jnp.zeros((rows.x.shape[0], 1, 1, 1), rows.x.dtype)
+        return Marginal(*moments, self.functions(rows.x).offset[:, None], residual)
+
+    def messages(
+        self, variable: AbstractClassVariable, rows: Rows, sites: AbstractSites
+    ) -> Messages:
+        shift, weights = sites.shift[:, 0], sites.precision[:, 0]
+        # weight on one class alone carries no information: such are the rows without a site
+        first = jnp.arange(weights.shape[1]) == 0
+        empty = jnp.sum(weights, axis=1, keepdims=True) <= 0.0
+        zero = jnp.zeros(rows.y.shape[0], rows.y.dtype)
+        weights = jnp.where(empty, first, weights)
+        return variable.messages_from_classes(shift, weights, zero, self.functions(rows.x))
+
+    def moment_change(self, response: Any, change: Any, rows: Rows) -> Moments:
+        raise NotImplementedError("the response of coupled classes is not linear in their sites")
+
+    def without_site(
+        self, belief: AbstractClassBelief, rows: Rows, sites: AbstractSites
+    ) -> tuple[Latent, Array]:
+        marginal = self.marginal(belief, rows)
+        whole = BlockSites(sites.shift, class_precision(sites.precision))
+        mean, cov, proper = whole.cavity(*marginal.moments, 1.0)
+        return marginal.latent(mean, cov), proper
 
 
 def class_graph(
@@ -117,7 +215,14 @@ def class_graph(
     view: AbstractView = ClassView(functions)
     if not term.classes:
         view, rows = ContrastView(functions, power), _contrasted(rows, classes)
-    factor = SiteFactor((Edge(0, view),), rows, term, power, chunk, method.evaluation_point)
+    factor = SiteFactor(
+        edges=(Edge(0, view),),
+        rows=rows,
+        chunk=chunk,
+        term=term,
+        power=power,
+        evaluation_point=method.evaluation_point,
+    )
     return Graph((variable,), (factor,))
 
 

@@ -7,12 +7,15 @@ import equinox as eqx
 from cavity.inducing.base import AbstractInducing
 from cavity.inference.approximations.methods import AbstractMethod
 from cavity.inference.energy import Graph
-from cavity.inference.factors.site import Edge, ExactFactor, Factor, SiteFactor
+from cavity.inference.factors.base import AbstractFactor, Edge
+from cavity.inference.factors.exact import ExactFactor
+from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.slots import AbstractSlots, Private, Tied, observed_rows
 from cavity.inference.graph.base import AbstractVariable, AbstractView
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import OutputMean, inducing_view
 from cavity.inference.variables.function_values import FunctionValues, Identity
-from cavity.inference.variables.inducing import WhitenedInducing
+from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
@@ -22,7 +25,7 @@ from cavity.models.coupled_classes import class_graph
 from cavity.numerics.linalg import jittered
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
-from cavity.numerics.types import Scalar
+from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters.table import table
 
 _PARTS = {
@@ -113,25 +116,39 @@ class GP(AbstractModel):
         method: AbstractMethod,
         jitter: float | Scalar,
         chunk: int,
+        total: Float[Array, " P"] | None = None,
+        scale: Scalar | float = 1.0,
     ) -> Graph:
         full = self.inducing is None
         if method.couples(self.likelihood):
             laid: Any = {"power": power, "method": method, "jitter": jitter, "chunk": chunk}
             return class_graph(self, rows, **laid)
+        slots: AbstractSlots = Private()
+        if method.tied:
+            assert self.inducing is not None
+            total = observed_rows(rows) if total is None else total
+            slots = Tied(self.inducing.size, total)
         variables, edges = [], []
         for i, part in enumerate(self.latents):
             variable, view = part._laid_out(rows, jitter, method, power)
             variables.append(variable)
-            edges.append(Edge(i, view))
+            edges.append(Edge(i, view, slots))
         size = rows.x.shape[0] if full else chunk
         if method.exact and isinstance(self.likelihood, Gaussian):
             noise = self.likelihood.noise_variance
-            factor: Factor = ExactFactor(edges[0], rows, noise, power, size)
+            factor: AbstractFactor = ExactFactor(tuple(edges), rows, size, noise, power)
         else:
             term = method.term(self.likelihood, exact=full)
             alike = self.likelihood.differences and not isinstance(self.kernel, tuple)
             factor = SiteFactor(
-                tuple(edges), rows, term, power, size, method.evaluation_point, alike
+                edges=tuple(edges),
+                rows=rows,
+                chunk=size,
+                term=term,
+                power=power,
+                evaluation_point=method.evaluation_point,
+                common_mode=alike,
+                scale=scale,
             )
         return Graph(tuple(variables), (factor,))
 
@@ -148,7 +165,8 @@ class GP(AbstractModel):
             mixed = not (signed or method.convex)
             return FunctionValues(prior, mixed), Identity(mean)
         view = inducing_view(kernel, self.inducing, mean, jitter)
-        return WhitenedInducing(self.inducing.size), view
+        size = self.inducing.size
+        return TiedInducing() if method.tied else WhitenedInducing(size), view
 
     def __str__(self) -> str:
         return table(self)

@@ -9,13 +9,13 @@ import abc
 import enum
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.graph.base import Projection
+from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.binary import Bernoulli
@@ -37,31 +37,6 @@ class EvaluationPoint(enum.Enum):
     CAVITY = "the belief without the power of its own site"
     POSTERIOR = "the belief"
     MODE = "the mean of the belief"
-
-
-class Latent(NamedTuple):
-    """What a row sees through one edge.
-
-    Attributes:
-        mean: mean of f, (rows, outputs), or (blocks, outputs, B).
-        var: variance that comes from the variable.
-        residual: variance that the variable does not explain.
-    """
-
-    mean: Array
-    var: Array
-    residual: Array
-
-
-def latent(marginal: tuple[Array, Array], projection: Projection) -> Latent:
-    """What is seen of f where the projected variable has this mean and variance."""
-    mean, var = marginal
-    residual = projection.residual
-    if mean.ndim == 2:
-        residual = residual if residual.ndim == 2 else residual[:, None]
-        return Latent(mean + projection.offset, var, residual)
-    offset = jnp.swapaxes(projection.offset, 1, 2)
-    return Latent(mean + offset, var, projection.residual[:, None])
 
 
 class AbstractLocalTerm(eqx.Module):

@@ -32,6 +32,8 @@ class AbstractMethod(eqx.Module):
     evaluation_point: eqx.AbstractClassVar[EvaluationPoint]
     # whether sites never have negative precisions
     convex: ClassVar[bool] = False
+    # whether all rows share one site, which learning moves
+    tied: ClassVar[bool] = False
     # sweeps that derivatives go through; 0 where the energy is stationary in the sites
     renewals: ClassVar[int] = 0
 
@@ -316,6 +318,7 @@ class TiedPowerEP(AbstractMethod):
     tolerance: float = eqx.field(static=True, default=1e-4, kw_only=True)
     seed: int = eqx.field(static=True, default=0, kw_only=True)
 
+    tied: ClassVar[bool] = True
     exact: ClassVar[bool] = False
     step: ClassVar[float | None] = None
     evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY

@@ -17,19 +17,15 @@ left.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.factors.site import ExactFactor, exact_sites
-from cavity.inference.graph.base import (
-    AbstractVariable,
-    AbstractWhitenedView,
-    Messages,
-    Projection,
-)
+from cavity.inference.factors.gaussian_sites import exact_sites
+from cavity.inference.graph.base import AbstractWhitenedView, Messages, Projection
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.numerics.chunking import cached_size, split
@@ -42,33 +38,31 @@ from cavity.numerics.types import Array, Float, Scalar
 KEPT = 1 << 27
 
 
-def is_fusable(variable: AbstractVariable, factor: ExactFactor) -> bool:
-    """Whether `fused_gaussian_messages` is for this factor: rows that see whitened variables."""
-    view = factor.edge.view
-    sees = isinstance(variable, WhitenedInducing) and isinstance(view, AbstractWhitenedView)
-    return sees and not factor.rows.blocked
+def fused_gaussian_messages(
+    view: AbstractWhitenedView, rows: Rows, noise_variance: Callable[..., Array], power: Power
+) -> Messages:
+    """All messages of rows, without blocks, to whitened inducing variables.
 
-
-def fused_gaussian_messages(factor: ExactFactor) -> Messages:
-    """All messages of a factor to its variable; derivatives are those of the model, not of data.
+    Derivatives are those in the model, not in the data.
 
     Args:
-        factor: one that is `is_fusable`.
+        view: how the rows see the variable.
+        rows: the data.
+        noise_variance: of rows, from their side data.
+        power: the power of all rows.
     """
-    view = factor.edge.view
-    assert isinstance(view, AbstractWhitenedView)
     # the derivative goes through the factor, not through its inverse
     view = eqx.tree_at(lambda v: v.root, view, jax.lax.stop_gradient(view.root))
-    return _absorbed((view, factor.noise_variance), factor.rows, factor.power)
+    return _fused((view, noise_variance), rows, power)
 
 
 @eqx.filter_custom_vjp
-def _absorbed(own: tuple[Any, Any], rows: Rows, power: Power) -> Messages:
+def _fused(own: tuple[Any, Any], rows: Rows, power: Power) -> Messages:
     return _forward(own, rows, power, kept=0)[0]
 
 
-@_absorbed.def_fwd
-def _absorbed_forward(
+@_fused.def_fwd
+def _fused_forward(
     perturbed: Any, own: tuple[Any, Any], rows: Rows, power: Power
 ) -> tuple[Messages, Any]:
     total, loadings = _forward(own, rows, power, kept=KEPT)
@@ -88,7 +82,7 @@ def _forward(
         residual = _left(prior, jnp.sum(A**2, axis=0), rows, power)
         projection = Projection(A, residual, offset)
         sites = exact_sites(rows, projection, noise, power)
-        return variable.scatter(*sites, projection), A
+        return variable.messages_from_sites(*sites, projection), A
 
     def step(total: Messages, rows: Rows, *, keep: bool) -> tuple[Messages, Array | None]:
         messages, A = part(rows)
@@ -115,8 +109,8 @@ def _cut(parts: Any, count: int) -> tuple[Any, Any]:
     return jax.tree.map(lambda x: x[:count], parts) if count else None, rest
 
 
-@_absorbed.def_bwd
-def _absorbed_backward(
+@_fused.def_bwd
+def _fused_backward(
     residuals: Any, slope: Messages, perturbed: Any, own: tuple[Any, Any], rows: Rows, power: Power
 ) -> tuple[Any, Any]:
     total, loadings = residuals

@@ -1,196 +1,72 @@
-"""Factors: alike likelihood terms, one per row, and how each becomes a site.
+"""Factors with any likelihood: each row has a site on each of its edges.
 
-An `ExactFactor` is Gaussian in the function: its sites are closed-form functions of the
-parameters and need no belief. A `SiteFactor` holds for any likelihood: its sites are found by
-sweeps. With Gaussian noise they agree, and the second is the oracle of the first.
+With Gaussian noise they agree with exact factors, and are their oracle.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from cavity.inference.approximations.local_terms import AbstractLocalTerm, EvaluationPoint
-from cavity.inference.graph.base import AbstractView, Projection
+from cavity.inference.factors.base import (
+    AbstractRowFactor,
+    Beliefs,
+    Edge,
+    EdgeMoments,
+    Sent,
+    SiteUpdate,
+    Stores,
+)
+from cavity.inference.graph.base import (
+    AbstractResponse,
+    AbstractVariable,
+    Latent,
+    Marginal,
+    Moments,
+    stop_gradient,
+)
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import AbstractSites, BlockSites, ClassSites, ScalarSites
-from cavity.inference.graph.slots import AbstractSlots, Private
-from cavity.numerics.gaussian import LOG_2PI
-from cavity.numerics.linalg import safe_sqrt
-from cavity.numerics.power_limits import Power, log1p_ratio, log_determinant_ratio
-from cavity.numerics.types import Array, Float
+from cavity.inference.graph.sites import ScalarSites, masked
+from cavity.inference.site_update import update_sites
+from cavity.numerics.chunking import map_over_rows, sum_over_rows
+from cavity.numerics.power_limits import Power
+from cavity.numerics.types import Array, Float, Int, Scalar
 
 
-class Edge(eqx.Module):
-    """How a factor touches a variable.
-
-    Attributes:
-        variable: which one.
-        view: what a row sees of it.
-        slots: which stored site a row uses.
-    """
-
-    variable: int = eqx.field(static=True)
-    view: AbstractView
-    slots: AbstractSlots = Private()
-
-
-class ExactFactor(eqx.Module):
-    r"""Rows with Gaussian noise: $f_n = s_n t_n$ exactly.
-
-    Attributes:
-        edge: the variable that the rows observe.
-        rows: the data.
-        noise_variance: the noise variance of rows, from the known ones among their side data;
-            the result broadcasts against (rows, outputs).
-        power: the power of all rows; `rows.power` takes its place where given.
-        chunk: rows worked on at a time.
-    """
-
-    edge: Edge
-    rows: Rows
-    noise_variance: Callable[..., Array]
-    power: Power
-    chunk: int = eqx.field(static=True)
-
-    def sites(
-        self, rows: Rows, projection: Projection
-    ) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, " rows"]]:
-        """Shift and precision of the sites of a chunk, and the log of their scales."""
-        return exact_sites(rows, projection, self.noise_variance, self.power)
-
-
-def exact_sites(
-    rows: Rows, projection: Projection, noise_variance: Callable[..., Array], power: Power
-) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, " rows"]]:
-    """Shift and precision of the sites of a chunk of an `ExactFactor`, and the log scales."""
-    power = power if rows.power is None else rows.power
-    exact = _exact_blocks if rows.blocked else _exact_rows
-    y = rows.y - projection.offset
-    return exact(y, rows.presence, noise_variance(**rows.columns), projection, power)
-
-
-def _exact_rows(
-    y: Float[Array, "N P"],
-    presence: Float[Array, "N G"],
-    variance: Float[Array, "..."],
-    projection: Projection,
-    power: Power,
-) -> tuple[Float[Array, "N P"], Float[Array, "N _"], Float[Array, " N"]]:
-    r"""Sites of scalar observations.
-
-    $t_n = \mathcal N(z; y_n, a d_n + \sigma^2)$ up to the scale
-    $-\tfrac12 \log 2\pi\sigma^2 - \tfrac1{2a} \log(1 + a d_n / \sigma^2)$.
-
-    References:
-        Bui (2017), S23; per-row powers S27; vanishing presence is an infinite noise.
-    """
-    a = power[:, None] if isinstance(power, jax.Array) and power.ndim else power
-    w = presence / variance  # N G
-    d = projection.residual[:, None]
-    precision = w / (1.0 + a * d * w)
-    shift = precision * y
-    # r log 2πσ² + log(1 + a d w)/a + τ y²
-    constant = presence * (LOG_2PI + jnp.log(variance)) + log1p_ratio(a, d * w)
-    log_scale = -0.5 * jnp.sum(jnp.broadcast_to(constant, y.shape) + shift * y, axis=1)
-    return shift, precision, log_scale
-
-
-def _exact_blocks(
-    y: Float[Array, "K B P"],
-    presence: Float[Array, "K B G"],
-    variance: Float[Array, "..."],
-    projection: Projection,
-    power: Power,
-) -> tuple[Float[Array, "K P B"], Float[Array, "K G B B"], Float[Array, " K"]]:
-    r"""Sites of blocks: precision $(a \mathbf D_b + \boldsymbol\Sigma)^{-1}$ and its scale.
-
-    In terms of the square roots of the noise precisions, so that an absent row, whose noise
-    precision is zero, drops out.
-
-    References:
-        Bui (2017), S25 with erratum E1 (the penalty is subtracted).
-    """
-    w = jnp.broadcast_to(presence / variance, (*y.shape[:2], _groups(presence, variance)))
-    log_noise = presence * (LOG_2PI + jnp.log(variance))
-
-    def one(w: Array, D: Array, a: Power) -> tuple[Array, Array]:
-        s = safe_sqrt(w)
-        S = s[:, None] * D * s[None, :]
-        eye = jnp.eye(S.shape[0], dtype=S.dtype)
-        inverse = jnp.linalg.inv(eye + a * S)
-        precision = s[:, None] * inverse * s[None, :]
-        return 0.5 * (precision + precision.T), log_determinant_ratio(a, S)
-
-    if isinstance(power, jax.Array) and power.ndim:
-        per_group = jax.vmap(one, in_axes=(1, None, None))
-        precision, volume = jax.vmap(per_group)(w, projection.residual, power)
-    else:
-        per_group = jax.vmap(lambda w, D: one(w, D, power), in_axes=(1, None))
-        precision, volume = jax.vmap(per_group)(w, projection.residual)
-    replicas = y.shape[2] // precision.shape[1]
-    full = jnp.repeat(precision, replicas, axis=1) if replicas > 1 else precision
-    shift = jnp.einsum("kpbc,kcp->kpb", full, y)
-    noise = jnp.sum(jnp.broadcast_to(log_noise, y.shape), axis=(1, 2))
-    quadratic = jnp.einsum("kpb,kbp->k", shift, y)
-    return shift, precision, -0.5 * (noise + replicas * jnp.sum(volume, axis=1) + quadratic)
-
-
-def _groups(presence: Array, variance: Array) -> int:
-    return max(presence.shape[-1], variance.shape[-1] if variance.ndim else 1)
-
-
-class SiteFactor(eqx.Module):
+class SiteFactor(AbstractRowFactor):
     r"""Rows with any likelihood, each with a site on each of its edges.
 
     Attributes:
         edges: the variables that the rows see.
         rows: the data.
-        term: what stands in the place of the likelihood.
-        sight: what the term sees of the belief.
-        power: the power of all rows; `rows.power` takes its place where given.
         chunk: rows worked on at a time.
-        level: whether the term depends on differences between its edges alone, and these are
-            alike a priori: what the variables contribute to their means then adds up to zero at
-            every fixed point.
+        term: what stands in the place of the likelihood.
+        power: the power of all rows; `rows.power` takes its place where given.
+        evaluation_point: the distribution that the term is evaluated under.
+        common_mode: whether the term depends on differences between its edges alone, and these
+            are alike a priori, so that the common mode of their means is zero.
+        scale: rows of the whole table for each row; above 1 in minibatches.
     """
 
     edges: tuple[Edge, ...]
     rows: Rows
+    chunk: int = eqx.field(static=True)
     term: AbstractLocalTerm
     power: Power
-    chunk: int = eqx.field(static=True)
     evaluation_point: EvaluationPoint = eqx.field(static=True, default=EvaluationPoint.CAVITY)
-    level: bool = eqx.field(static=True, default=False)
+    common_mode: bool = eqx.field(static=True, default=False)
+    scale: Scalar | float = 1.0
 
-    def empty_sites(self) -> tuple[AbstractSites, ...]:
-        """Sites of precision zero, where every sweep may start."""
-        y = self.rows.y
-        stores: list[AbstractSites] = []
-        for edge in self.edges:
-            count = edge.slots.count(y.shape[0])
-            if self.rows.blocked:
-                shift = jnp.zeros((count, y.shape[2], y.shape[1]), y.dtype)
-                stores.append(BlockSites(shift, jnp.zeros((*shift.shape, y.shape[1]), y.dtype)))
-            elif self.term.classes:
-                zero = jnp.zeros((count, 1, self.term.classes), y.dtype)
-                stores.append(ClassSites(zero, zero))
-            else:
-                zero = jnp.zeros((count, y.shape[1]), y.dtype)
-                stores.append(ScalarSites(zero, zero))
-        return tuple(stores)
+    @property
+    def stationary(self) -> bool:
+        return self.term.stationary(self.row_power(self.rows))
 
-    def row_sites(self, store: tuple[AbstractSites, ...]) -> tuple[AbstractSites, ...]:
-        """The site of every row on each edge."""
-        pairs = zip(self.edges, store, strict=True)
-        return tuple(edge.slots.expand(sites, self.rows.y.shape[0]) for edge, sites in pairs)
-
-    def stored(self, sites: tuple[AbstractSites, ...]) -> tuple[AbstractSites, ...]:
-        """The stores from the sites of every row."""
-        presence = self.row_presence(self.rows)
-        pairs = zip(self.edges, sites, strict=True)
-        return tuple(edge.slots.reduce(each, presence) for edge, each in pairs)
+    @property
+    def site_presence(self) -> tuple[Array, ...]:
+        return self._presence(self.rows)
 
     def row_power(self, rows: Rows) -> Power:
         """The power of a chunk of rows, in a shape that broadcasts against its sites."""
@@ -200,22 +76,301 @@ class SiteFactor(eqx.Module):
 
     def site_power(self, rows: Rows) -> Power:
         """The power of the sites, which is what a cavity leaves out of them."""
-        return self.row_power(rows) if self.evaluation_point is EvaluationPoint.CAVITY else 0.0
+        at_cavity = self.evaluation_point is EvaluationPoint.CAVITY
+        return self.row_power(rows) if at_cavity else 0.0
 
-    @property
-    def stationary(self) -> bool:
-        """Whether at a fixed point the energy is stationary in the marginals."""
-        return self.term.stationary(self.row_power(self.rows))
+    # ---- the contract of every factor
 
-    def visible(self, mean: Array, var: Array) -> tuple[Array, Array]:
-        """What of a belief's marginals the sites and the term see."""
-        return mean, jnp.zeros_like(var) if self.evaluation_point is EvaluationPoint.MODE else var
+    def empty_sites(self) -> Stores:
+        return tuple(edge.slots.empty(edge.view, self.rows) for edge in self.edges)
 
-    def row_presence(self, rows: Rows) -> Array:
-        """1 where a site belongs to data: per row and output, or per block and output."""
-        if rows.blocked:
-            return jnp.max(jnp.broadcast_to(rows.presence, rows.y.shape), axis=1)
-        return jnp.broadcast_to(rows.presence, rows.y.shape)
+    def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:
+        def of_chunk(chunk: tuple[Rows, Stores]) -> tuple[Any, ...]:
+            rows, row_sites = chunk
+            private = zip(self.edges, row_sites, self._presence(rows), strict=True)
+            return tuple(
+                edge.view.messages(variables[edge.variable], rows, masked(site, presence))
+                for edge, site, presence in private
+                if edge.slots.private
+            )
+
+        tied = [
+            (edge.variable, edge.slots.message(store, self.power))
+            for edge, store in zip(self.edges, sites, strict=True)
+            if not edge.slots.private
+        ]
+        total = sum_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)
+        private = [edge.variable for edge in self.edges if edge.slots.private]
+        return (*zip(private, total, strict=True), *tied)
+
+    def log_scale(
+        self,
+        q: Beliefs,
+        sites: Stores,
+        fixed: EdgeMoments | None = None,
+        *,
+        settled: bool = False,
+    ) -> Scalar:
+        sources = self._sources(q, sites)
+
+        def of_chunk(chunk: tuple[Rows, Stores, EdgeMoments | None]) -> Array:
+            rows, row_sites, moments = chunk
+            marginals = self._marginals(rows, sources, row_sites, moments)
+            if settled and self.stationary:
+                marginals = tuple(stop_gradient(marginal) for marginal in marginals)
+            latents, proper = self._latents(rows, row_sites, marginals)
+            log_mean = self.term.log_mean(latents, rows, self.row_power(rows))
+            total = jnp.sum(rows.site_presence * log_mean)
+            ratios = self._log_normaliser_ratios(rows, row_sites, marginals)
+            for ratio, presence in zip(ratios, self._presence(rows), strict=True):
+                total = total + jnp.sum(presence * jnp.where(proper, ratio, jnp.nan))
+            return total
+
+        chunks = (self.rows, self._per_row(sites), fixed)
+        return self.scale * sum_over_rows(of_chunk, chunks, self.chunk)
+
+    def update(self, q: Beliefs, sites: Stores, step: Power) -> SiteUpdate:
+        sources = self._sources(q, sites)
+        return self._update(sites, step, sources=sources)
+
+    # ---- what solvers and diagnostics ask of rows
+
+    def moments(self, q: Beliefs) -> EdgeMoments:
+        def of_chunk(rows: Rows) -> EdgeMoments:
+            views = (edge.view.marginal(q[edge.variable], rows) for edge in self.edges)
+            return tuple(marginal.moments for marginal in views)
+
+        return map_over_rows(of_chunk, self.rows, self.chunk)
+
+    def update_at(self, fixed: EdgeMoments, sites: Stores, step: Power) -> SiteUpdate:
+        return self._update(sites, step, fixed=fixed)
+
+    def update_rows(
+        self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...], step: Power
+    ) -> tuple[Stores, Array, Array]:
+        """`update` of a chunk of rows from their marginals: sites, residual, skipped."""
+        cavities = self._cavities(rows, sites, marginals)
+        latents, proper = self._latents(rows, sites, marginals)
+        tilted = self.term.derivatives(latents, rows, self.row_power(rows))
+        return update_sites(
+            sites,
+            marginals,
+            [cavity[:2] for cavity in cavities],
+            tilted,
+            self._presence(rows),
+            proper=proper,
+            power=self.site_power(rows),
+            step=step,
+            centre_common_mode=self.common_mode,
+        )
+
+    def tilted_moments(self, fixed: EdgeMoments, sites: Stores) -> EdgeMoments:
+        def of_chunk(chunk: tuple[Rows, Stores, EdgeMoments]) -> EdgeMoments:
+            rows, row_sites, moments = chunk
+            marginals = self._marginals(rows, (), row_sites, moments)
+            latents, _ = self._latents(rows, row_sites, marginals)
+            power = self.site_power(rows)
+            tilted = self.term.derivatives(latents, rows, self.row_power(rows))
+            pairs = zip(row_sites, moments, tilted, strict=True)
+            cavities = ((site.cavity(*at, power), by) for site, at, by in pairs)
+            # m + a v G,  v + a v² H
+            return tuple(
+                (m + power * v * by.slope, v + power * v**2 * by.curvature)
+                for (m, v, _), by in cavities
+            )
+
+        return map_over_rows(of_chunk, (self.rows, self._per_row(sites), fixed), self.chunk)
+
+    def moment_changes(
+        self, responses: Sequence[AbstractResponse], changes: Sequence[Any]
+    ) -> EdgeMoments:
+        def of_chunk(rows: Rows) -> EdgeMoments:
+            return tuple(
+                edge.view.moment_change(responses[edge.variable], changes[edge.variable], rows)
+                for edge in self.edges
+            )
+
+        return map_over_rows(of_chunk, self.rows, self.chunk)
+
+    def log_joint(self, q: Beliefs, sites: Stores) -> Scalar:
+        r"""Log of prior times likelihood at the mean, constants of the prior left out.
+
+        By $\mathbf K^{-1} \mathbf m = \boldsymbol\nu - \mathbf T \mathbf m$, for likelihoods with
+        one latent function.
+        """
+        sources = self._sources(q, sites)
+
+        def of_chunk(chunk: tuple[Rows, Stores]) -> Array:
+            rows, row_sites = chunk
+            marginals = self._marginals(rows, sources, row_sites, None)
+            latents, _ = self._latents(rows, row_sites, marginals)
+            log_mean = self.term.log_mean(latents, rows, self.row_power(rows))
+            (site,), (marginal,) = row_sites, marginals
+            quadratic = 0.5 * marginal.mean * (site.shift - site.precision * marginal.mean)
+            return jnp.sum(rows.site_presence * log_mean) - jnp.sum(quadratic)
+
+        return sum_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)
+
+    def leave_one_out(self, q: Beliefs, sites: Stores) -> Float[Array, "N P"] | None:
+        if self.rows.blocked:
+            return None
+
+        def of_chunk(chunk: tuple[Rows, Stores]) -> Array:
+            rows, row_sites = chunk
+            triples = zip(self.edges, row_sites, self._own_sites(q, rows, row_sites), strict=True)
+            without = [
+                edge.view.without_site(q[edge.variable], rows, own) for edge, _, own in triples
+            ]
+            density = self.term.log_density(tuple(latent for latent, _ in without), rows)
+            proper = jnp.all(jnp.stack([ok for _, ok in without]), axis=0)
+            return jnp.where(proper, density, jnp.nan)
+
+        return map_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)
+
+    def site_precisions(self, q: Beliefs, sites: Stores) -> tuple[Float[Array, "N P"], ...] | None:
+        if self.rows.blocked or not all(edge.view.scalar for edge in self.edges):
+            return None
+
+        def of_chunk(chunk: tuple[Rows, Stores]) -> tuple[Array, ...]:
+            return tuple(site.precision for site in self._own_sites(q, *chunk))
+
+        return map_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)
+
+    def at_rows(
+        self, sites: Stores, index: Int[Array, " B"], scale: Scalar | float
+    ) -> tuple["SiteFactor", Stores]:
+        part = SiteFactor(
+            edges=self.edges,
+            rows=self.rows.take(index),
+            chunk=index.shape[0],
+            term=self.term,
+            power=self.power,
+            evaluation_point=self.evaluation_point,
+            common_mode=self.common_mode,
+            scale=scale,
+        )
+        pairs = zip(self.edges, sites, strict=True)
+        return part, tuple(
+            jax.tree.map(lambda x: x[index], store) if edge.slots.private else store
+            for edge, store in pairs
+        )
+
+    # ---- one chunk of rows
+
+    def _per_row(self, sites: Stores) -> Stores:
+        return tuple(e.slots.per_row(store) for e, store in zip(self.edges, sites, strict=True))
+
+    def _presence(self, rows: Rows) -> tuple[Array, ...]:
+        return tuple(edge.view.presence(rows) for edge in self.edges)
+
+    def _sources(self, q: Beliefs, sites: Stores) -> tuple[Any, ...]:
+        power = self.power if self.evaluation_point is EvaluationPoint.CAVITY else 0.0
+        return tuple(
+            edge.slots.source(store, q[edge.variable], power)
+            for edge, store in zip(self.edges, sites, strict=True)
+        )
+
+    def _marginals(
+        self,
+        rows: Rows,
+        sources: tuple[Any, ...],
+        sites: Stores,
+        fixed: EdgeMoments | None,
+    ) -> tuple[Marginal, ...]:
+        """The marginals that rows see: of the sources, or with fixed moments."""
+        if fixed is not None:
+            pairs = zip(self.edges, fixed, strict=True)
+            return tuple(edge.view.at(moments, rows) for edge, moments in pairs)
+        triples = zip(self.edges, sources, sites, strict=True)
+        return tuple(edge.view.marginal(source, rows, site) for edge, source, site in triples)
+
+    def _visible(self, marginal: Marginal) -> Moments:
+        """The moments that sites and the term are evaluated at."""
+        mean, var = marginal.moments
+        at_mode = self.evaluation_point is EvaluationPoint.MODE
+        return mean, jnp.zeros_like(var) if at_mode else var
+
+    def _cavities(
+        self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...]
+    ) -> list[tuple[Array, Array, Array]]:
+        """Mean and variance of the cavities, and whether they are proper."""
+        power = self.site_power(rows)
+        triples = zip(self.edges, sites, marginals, strict=True)
+        return [edge.slots.cavity(site, self._visible(m), power) for edge, site, m in triples]
+
+    def _latents(
+        self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...]
+    ) -> tuple[tuple[Latent, ...], Array]:
+        """What the term is evaluated under, and whether all cavities of a row are proper."""
+        cavities = self._cavities(rows, sites, marginals)
+        pairs = zip(marginals, cavities, strict=True)
+        latents = tuple(marginal.latent(mean, var) for marginal, (mean, var, _) in pairs)
+        return latents, _all_proper([proper for _, _, proper in cavities])
+
+    def _log_normaliser_ratios(
+        self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...]
+    ) -> list[Array]:
+        power = self.site_power(rows)
+        triples = zip(self.edges, sites, marginals, strict=True)
+        return [
+            edge.slots.log_normaliser_ratio(site, self._visible(m), power)
+            for edge, site, m in triples
+        ]
+
+    def _own_sites(self, q: Beliefs, rows: Rows, sites: Stores) -> Stores:
+        """Each row's site; where rows share one, the site that matches the row at the belief.
+
+        A share of a tied site is not what a row contributes. At power 0 the matching site is
+        exactly the row's own.
+        """
+        if all(edge.slots.private for edge in self.edges):
+            return sites
+        marginals = [edge.view.marginal(q[edge.variable], rows) for edge in self.edges]
+        latents = tuple(marginal.latent(*marginal.moments) for marginal in marginals)
+        tilted = self.term.derivatives(latents, rows, 0.0)
+        zero = [ScalarSites(jnp.zeros_like(m.mean), jnp.zeros_like(m.mean)) for m in marginals]
+        triples = zip(zero, marginals, tilted, strict=True)
+        return tuple(
+            site.moment_match(*m.moments, by.slope, by.curvature, 0.0) for site, m, by in triples
+        )
+
+    def _update(
+        self,
+        sites: Stores,
+        step: Power,
+        *,
+        sources: tuple[Any, ...] = (),
+        fixed: EdgeMoments | None = None,
+    ) -> SiteUpdate:
+        def of_chunk(chunk: tuple[Rows, Stores, EdgeMoments | None]) -> tuple:
+            rows, row_sites, moments = chunk
+            marginals = self._marginals(rows, sources, row_sites, moments)
+            new, residual, skipped = self.update_rows(rows, row_sites, marginals, step)
+            pairs = zip(row_sites, marginals, strict=True)
+            scale = tuple(None if s is None else s.fisher_scale(m.var) for s, m in pairs)
+            count = rows.y.shape[0]
+            return new, jnp.full(count, residual), jnp.full(count, skipped / count), scale
+
+        chunks = (self.rows, self._per_row(sites), fixed)
+        new, residual, skipped, scale = map_over_rows(of_chunk, chunks, self.chunk)
+        triples = zip(self.edges, new, sites, strict=True)
+        moved = tuple(site if edge.slots.private else old for edge, site, old in triples)
+        triples = zip(self.edges, scale, sites, strict=True)
+        units = tuple(
+            each if edge.slots.private else jax.tree.map(jnp.ones_like, old)
+            for edge, each, old in triples
+        )
+        return SiteUpdate(moved, jnp.max(residual), jnp.sum(skipped), units)
 
 
-Factor = ExactFactor | SiteFactor
+def _all_proper(proper: list[Array]) -> Array:
+    """Whether all cavities of a row are proper, in a shape that broadcasts against its sites."""
+    shapes = {ok.shape for ok in proper if ok.ndim}
+    if len(shapes) > 1:
+        proper = [
+            jnp.all(ok, axis=tuple(range(1, ok.ndim)))[:, None] if ok.ndim else ok for ok in proper
+        ]
+    out = proper[0]
+    for ok in proper[1:]:
+        out = out & ok
+    return out

@@ -1,66 +1,80 @@
-"""Gaussian variables, and how factors see them.
+"""Gaussian variables, and how the rows of factors see them.
 
-A model is Gaussian variables with priors, and factors that each touch a few of them. What a
-factor sees of a variable is a low-dimensional linear projection; what a variable receives
-from a factor are Gaussian messages. A variable and all its messages make a belief.
+A model is Gaussian variables with priors, and factors that each touch a few variables. A row of
+a factor sees a marginal of a variable, often of a low-dimensional linear projection; the
+variable receives Gaussian messages. A variable with all its messages makes a belief. A view owns
+both directions: the marginal that rows see, and the messages that their sites send.
 """
 
 import abc
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import AbstractSites
-from cavity.inference.variables.class_contrasts import Contrasts
+from cavity.inference.graph.sites import AbstractSites, empty_row_sites
+from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Int, Scalar
+
+Moments = tuple[Array, Array]
 
 
 class Projection(eqx.Module):
     r"""How rows see a variable: $f_n = o_n + \mathbf a_n^\top \mathbf v + \epsilon_n$.
 
     Attributes:
-        loadings: $\mathbf a$, M x rows (of classes one for each, or for all, G x M x rows); None
-            where row n sees the n-th element itself.
+        loadings: $\mathbf a$, M x rows (several classes: one matrix for each, or for all,
+            G x M x rows); None where row n sees the n-th element itself.
         residual: variance of $\epsilon$ given $\mathbf v$: one per row, or per row and output, or
             a covariance per block.
         offset: $o$, the prior mean of f.
-        contrasts: the auxiliary variables through which the row sees its classes, if any.
     """
 
     loadings: Float[Array, "..."] | None
     residual: Float[Array, "..."]
     offset: Float[Array, "*rows P"]
-    contrasts: Contrasts | None = None
 
 
-class AbstractView(eqx.Module):
-    """Which marginal of a variable a factor's rows see.
+class Latent(NamedTuple):
+    """The Gaussian distribution of f that a local term is given through one edge.
 
-    To implement:
-        `project(rows)`, computed anew for each chunk of rows.
+    Attributes:
+        mean: mean of f, (rows, outputs), or (blocks, outputs, B).
+        var: variance that comes from the variable.
+        residual: variance that the variable does not explain.
     """
 
-    @abc.abstractmethod
-    def project(self, rows: Rows) -> Projection:
-        """The projection of the variable that these rows see."""
+    mean: Array
+    var: Array
+    residual: Array
 
 
-class AbstractWhitenedView(AbstractView):
-    r"""A view of whitened inducing variables, $\mathbf L^{-1} \mathbf u$.
+class Marginal(eqx.Module):
+    """The marginal of a variable that a chunk of rows sees through one edge.
 
-    To implement:
-        the fields, and `covariances(rows)`.
+    Attributes:
+        mean: mean of what the sites are on, prior mean left out.
+        var: variance or covariance of the same, residual left out.
+        offset: prior mean of f.
+        residual: variance that the variable does not explain.
     """
 
-    factor: eqx.AbstractVar[Float[Array, "M M"]]  # L
-    root: eqx.AbstractVar[Float[Array, "M M"]]  # L⁻¹
+    mean: Array
+    var: Array
+    offset: Array
+    residual: Array
 
-    @abc.abstractmethod
-    def covariances(
-        self, rows: Rows
-    ) -> tuple[Float[Array, "M N"], Float[Array, " N"], Float[Array, "N P"]]:
-        """Covariances of u with the rows' functions, the prior variances and means of these."""
+    @property
+    def moments(self) -> Moments:
+        """Mean and variance of what the sites are on."""
+        return self.mean, self.var
+
+    def latent(self, mean: Array, var: Array) -> Latent:
+        """The distribution of f where the projected variable has these moments."""
+        return Latent(mean + self.offset, var, self.residual)
 
 
 class Messages(eqx.Module):
@@ -76,16 +90,16 @@ class Messages(eqx.Module):
 
 
 class AbstractResponse(eqx.Module):
-    """How a belief changes with its messages, to first order.
+    """The first-order change of a belief with its messages.
 
     To implement:
-        `change(messages)`, of small messages whose shifts are taken about the belief's mean, and
-        `marginal(change, projection)`.
+        `change(messages)`, for small messages whose shifts are taken about the belief's mean,
+        and `marginal(change, projection)`.
     """
 
     @abc.abstractmethod
     def change(self, messages: Messages) -> Any:
-        """What the messages change, before it is projected."""
+        """The change of the belief, before it is projected."""
 
     @abc.abstractmethod
     def marginal(
@@ -95,29 +109,31 @@ class AbstractResponse(eqx.Module):
 
 
 class AbstractBelief(eqx.Module):
-    """A variable's approximate posterior.
+    """The approximate posterior of a variable.
 
     To implement:
-        the field `log_normaliser`, log of the integral of prior times messages, in nats,
-        `marginal(projection)`, `response()` and `dense()`.
+        the field `log_normaliser`, log of the integral of prior times messages, in nats.
     """
 
     log_normaliser: eqx.AbstractVar[Scalar]
 
+
+class AbstractProjectedBelief(AbstractBelief):
+    """A belief that rows see through linear projections.
+
+    To implement:
+        `log_normaliser`, `marginal(projection)`, `response()` and `dense()`.
+    """
+
     @abc.abstractmethod
     def marginal(
-        self, projection: Projection, site: AbstractSites | None = None
+        self, projection: Projection
     ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
-        """Mean and (co)variance of the projected variable, residual and offset left out.
-
-        Args:
-            projection: what rows see.
-            site: their own sites, which contrasts need; without them contrasts give the classes.
-        """
+        """Mean and (co)variance of the projected variable, residual and offset left out."""
 
     @abc.abstractmethod
     def response(self) -> AbstractResponse:
-        """How the belief changes with its messages."""
+        """The first-order change of the belief with its messages."""
 
     @abc.abstractmethod
     def dense(self) -> tuple[Float[Array, "P M"], Float[Array, "P M M"]]:
@@ -128,24 +144,187 @@ class AbstractVariable(eqx.Module):
     """A Gaussian variable and its prior; P outputs are P copies with the same prior.
 
     To implement:
-        `scatter(shift, precision, log_scale, projection)`, what sites on projections say about
-        the variable, `revise(messages, index, change)`, and `belief(messages)`.
+        `belief(messages)`.
     """
 
     @abc.abstractmethod
-    def scatter(
+    def belief(self, messages: Any) -> AbstractBelief:
+        """The posterior under these messages; NaN where it is not a proper Gaussian."""
+
+
+class AbstractProjectedVariable(AbstractVariable):
+    """A variable that rows see through linear projections.
+
+    To implement:
+        `belief(messages)`, `messages_from_sites(shift, precision, log_scale, projection)` and
+        `replace_rows(messages, index, change)`.
+    """
+
+    @abc.abstractmethod
+    def messages_from_sites(
         self,
         shift: Float[Array, "..."],
         precision: Float[Array, "..."],
         log_scale: Float[Array, " rows"],
         projection: Projection,
     ) -> Messages:
-        """The messages of a chunk of rows (or blocks) with the given sites."""
+        """The messages of a chunk of rows (or blocks) with these sites."""
 
     @abc.abstractmethod
-    def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
-        """The messages after the sites of some rows, and so what they send, have changed."""
+    def replace_rows(
+        self, messages: Messages, index: Int[Array, " rows"], change: Messages
+    ) -> Messages:
+        """The messages after the sites of some rows have changed."""
+
+
+class AbstractView(eqx.Module):
+    """How the rows of a factor see a variable, and how their sites become messages to it.
+
+    To implement:
+        `empty_sites(rows)`, `presence(rows)`, `marginal(belief, rows, sites)`,
+        `at(moments, rows)`, `messages(variable, rows, sites)`,
+        `moment_change(response, change, rows)` and `without_site(belief, rows, sites)`.
+
+    Attributes:
+        linear: whether messages are linear in the sites, and marginals do not depend on the
+            row's own sites. Newton's method and the double loop need that.
+        scalar: whether each site is a scalar Gaussian on a function value.
+    """
+
+    linear: ClassVar[bool] = True
+    scalar: ClassVar[bool] = True
 
     @abc.abstractmethod
-    def belief(self, messages: Messages) -> AbstractBelief:
-        """The posterior under these messages; NaN where it is not a proper Gaussian."""
+    def empty_sites(self, rows: Rows) -> AbstractSites:
+        """Sites of precision zero for these rows."""
+
+    @abc.abstractmethod
+    def presence(self, rows: Rows) -> Array:
+        """1 where a site belongs to data, 0 where it belongs to padding or a missing output."""
+
+    @abc.abstractmethod
+    def marginal(self, belief: Any, rows: Rows, sites: AbstractSites | None = None) -> Marginal:
+        """The marginal that these rows see.
+
+        Args:
+            belief: the variable's posterior.
+            rows: the rows.
+            sites: their own sites, where `linear` is false.
+        """
+
+    @abc.abstractmethod
+    def at(self, moments: Moments, rows: Rows) -> Marginal:
+        """The marginal that these rows see where mean and variance are given."""
+
+    @abc.abstractmethod
+    def messages(self, variable: Any, rows: Rows, sites: AbstractSites) -> Any:
+        """The messages of the sites of these rows."""
+
+    @abc.abstractmethod
+    def moment_change(self, response: Any, change: Any, rows: Rows) -> Moments:
+        """Changes of the moments that these rows see, where `linear` is true."""
+
+    @abc.abstractmethod
+    def without_site(self, belief: Any, rows: Rows, sites: AbstractSites) -> tuple[Latent, Array]:
+        """The distribution of f with each row's whole site taken out, and whether it is proper."""
+
+
+class AbstractProjectedView(AbstractView):
+    """A view of linear projections of a variable, with a scalar or block site per row.
+
+    To implement:
+        `project(rows)`, computed anew for each chunk of rows, and `gaussian_messages(...)`.
+    """
+
+    @abc.abstractmethod
+    def project(self, rows: Rows) -> Projection:
+        """The projection of the variable that these rows see."""
+
+    def empty_sites(self, rows: Rows) -> AbstractSites:
+        return empty_row_sites(rows)
+
+    def presence(self, rows: Rows) -> Array:
+        return rows.site_presence
+
+    def marginal(self, belief: Any, rows: Rows, sites: AbstractSites | None = None) -> Marginal:
+        projection = self.project(rows)
+        mean, var = belief.marginal(projection)
+        if projection.loadings is None and rows.index is not None:
+            # without loadings a belief gives the marginals of all its elements
+            mean, var = mean[rows.index], var[rows.index]
+        return projected_marginal(_by_output(mean, rows), var, projection)
+
+    def at(self, moments: Moments, rows: Rows) -> Marginal:
+        return projected_marginal(*moments, self.project(rows))
+
+    def messages(
+        self, variable: AbstractProjectedVariable, rows: Rows, sites: AbstractSites
+    ) -> Messages:
+        zero = jnp.zeros(rows.y.shape[0], rows.y.dtype)
+        projection = self.project(rows)
+        return variable.messages_from_sites(sites.shift, sites.precision, zero, projection)
+
+    def moment_change(self, response: AbstractResponse, change: Any, rows: Rows) -> Moments:
+        return response.marginal(change, self.project(rows))
+
+    def without_site(self, belief: Any, rows: Rows, sites: AbstractSites) -> tuple[Latent, Array]:
+        marginal = self.marginal(belief, rows, sites)
+        mean, var, proper = sites.cavity(*marginal.moments, 1.0)
+        return marginal.latent(mean, var), proper
+
+    @abc.abstractmethod
+    def gaussian_messages(
+        self,
+        variable: AbstractProjectedVariable,
+        rows: Rows,
+        noise_variance: Callable[..., Array],
+        power: Power,
+        chunk: int,
+    ) -> Messages:
+        """The messages of rows with Gaussian noise, whose sites are functions of the projection.
+
+        Args:
+            variable: the variable that they see.
+            rows: all rows.
+            noise_variance: of rows, from their side data.
+            power: the power of all rows; `rows.power` takes its place where given.
+            chunk: rows worked on at a time.
+        """
+
+
+class AbstractWhitenedView(AbstractProjectedView):
+    r"""A view of whitened inducing variables, $\mathbf L^{-1} \mathbf u$.
+
+    To implement:
+        the fields, `covariances(rows)`, and what every projected view needs.
+    """
+
+    factor: eqx.AbstractVar[Float[Array, "M M"]]  # L
+    root: eqx.AbstractVar[Float[Array, "M M"]]  # L⁻¹
+
+    @abc.abstractmethod
+    def covariances(
+        self, rows: Rows
+    ) -> tuple[Float[Array, "M N"], Float[Array, " N"], Float[Array, "N P"]]:
+        """Covariances of u with the rows' functions, the prior variances and means of these."""
+
+
+def projected_marginal(mean: Array, var: Array, projection: Projection) -> Marginal:
+    """A marginal with the offset and residual of a projection, in the shapes of the mean."""
+    offset, residual = projection.offset, projection.residual
+    if mean.ndim == 2:
+        residual = residual if residual.ndim == 2 else residual[:, None]
+        return Marginal(mean, var, offset, residual)
+    return Marginal(mean, var, jnp.swapaxes(offset, 1, 2), residual[:, None])
+
+
+def _by_output(mean: Array, rows: Rows) -> Array:
+    """Blocks have their outputs first."""
+    return jnp.swapaxes(mean, 1, 2) if rows.blocked else mean
+
+
+def stop_gradient(marginal: Marginal) -> Marginal:
+    """A marginal whose moments are constant under differentiation; the projection is not."""
+    return eqx.tree_at(
+        lambda m: (m.mean, m.var), marginal, jax.lax.stop_gradient(marginal.moments)
+    )

@@ -1,8 +1,12 @@
 """The rows that factors work on."""
 
-import equinox as eqx
+import dataclasses
 
-from cavity.numerics.types import Array, Float
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from cavity.numerics.types import Array, Float, Int
 
 
 class Rows(eqx.Module):
@@ -18,6 +22,7 @@ class Rows(eqx.Module):
             rows are observed for all outputs.
         side: what else is known of each row, by name: its noise variance, its exposure.
         power: the power of each row where it differs between rows, else None.
+        index: the positions of these rows in the table, where they are some of its rows.
     """
 
     x: Float[Array, "*rows D"]
@@ -25,6 +30,7 @@ class Rows(eqx.Module):
     presence: Float[Array, "*rows G"]
     side: dict[str, Float[Array, "*rows"]] = eqx.field(default_factory=dict)
     power: Float[Array, " N"] | None = None
+    index: Int[Array, " n"] | None = None
 
     @property
     def blocked(self) -> bool:
@@ -34,3 +40,14 @@ class Rows(eqx.Module):
     def columns(self) -> dict[str, Array]:
         """Side data in a shape that broadcasts against outputs."""
         return {name: values[..., None] for name, values in self.side.items()}
+
+    @property
+    def site_presence(self) -> Array:
+        """1 where a site belongs to data: per row and output, or per block and output."""
+        presence = jnp.broadcast_to(self.presence, self.y.shape)
+        return jnp.max(presence, axis=1) if self.blocked else presence
+
+    def take(self, index: Int[Array, " n"]) -> "Rows":
+        """Some of the rows."""
+        rows = jax.tree.map(lambda x: x[index], self)
+        return dataclasses.replace(rows, index=index)

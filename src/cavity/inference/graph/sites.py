@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from cavity.inference.graph.rows import Rows
 from cavity.numerics.power_limits import Power, log1p_ratio, log_determinant_ratio
 from cavity.numerics.types import Array, Bool, Float
 
@@ -23,8 +24,8 @@ class AbstractSites(eqx.Module):
     """The sites of a factor's rows on one variable.
 
     To implement:
-        fields `shift` and `precision`; `cavity`, `log_normaliser_ratio`, `matched` and `distance`
-        for whole chunks.
+        fields `shift` and `precision`; `cavity`, `log_normaliser_ratio`, `moment_match`, `where`,
+        `moment_change` and `fisher_scale` for whole chunks.
     """
 
     shift: eqx.AbstractVar[Array]
@@ -39,21 +40,21 @@ class AbstractSites(eqx.Module):
         r"""$D_a = [\Phi(q / t^a) - \Phi(q)] / a$ per row, its limit at power 0."""
 
     @abc.abstractmethod
-    def matched(
+    def moment_match(
         self: S, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
     ) -> S:
         """The site that matches the derivatives G and H of log M at the given cavity."""
 
     @abc.abstractmethod
-    def keep(self: S, new: S, ok: Array) -> S:
+    def where(self: S, new: S, ok: Array) -> S:
         """`new` where `ok`, these sites elsewhere."""
 
     @abc.abstractmethod
-    def distance(self: S, new: S, var: Array) -> Array:
+    def moment_change(self: S, new: S, var: Array) -> Array:
         """How far new sites would move the moments, in deviations, per row and output."""
 
     @abc.abstractmethod
-    def units(self: S, var: Array) -> S:
+    def fisher_scale(self: S, var: Array) -> S:
         """What to multiply a change of each number by, to compare it with changes of others.
 
         Square roots of the diagonal of the Fisher information of the belief in the site's
@@ -80,7 +81,7 @@ class ScalarSites(AbstractSites):
         moved = 0.5 * tau * mean**2 - nu * mean + 0.5 * power * nu**2 * var
         return moved / left - 0.5 * log1p_ratio(power, -tau * var)
 
-    def matched(
+    def moment_match(
         self, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
     ) -> "ScalarSites":
         # τ = -H / (1 + aHv),  ν = τm + G / (1 + aHv)
@@ -88,14 +89,14 @@ class ScalarSites(AbstractSites):
         precision = -curvature / left
         return ScalarSites(precision * mean + slope / left, precision)
 
-    def keep(self, new: "ScalarSites", ok: Array) -> "ScalarSites":
+    def where(self, new: "ScalarSites", ok: Array) -> "ScalarSites":
         return jax.tree.map(lambda a, b: jnp.where(ok, b, a), self, new)
 
-    def distance(self, new: "ScalarSites", var: Array) -> Array:
+    def moment_change(self, new: "ScalarSites", var: Array) -> Array:
         precision = jnp.abs(new.precision - self.precision) * var
         return jnp.maximum(precision, jnp.abs(new.shift - self.shift) * jnp.sqrt(var))
 
-    def units(self, var: Array) -> "ScalarSites":
+    def fisher_scale(self, var: Array) -> "ScalarSites":
         return ScalarSites(jnp.sqrt(var), var * 0.5**0.5)
 
 
@@ -127,7 +128,7 @@ class BlockSites(AbstractSites):
 
         return _per_block(one, power)(mean, var, self.shift, self.precision)
 
-    def matched(
+    def moment_match(
         self, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
     ) -> "BlockSites":
         def one(m: Array, V: Array, g: Array, H: Array, a: Power) -> tuple[Array, Array]:
@@ -138,14 +139,14 @@ class BlockSites(AbstractSites):
 
         return BlockSites(*_per_block(one, power)(mean, var, slope, curvature))
 
-    def keep(self, new: "BlockSites", ok: Bool[Array, "K P"]) -> "BlockSites":
+    def where(self, new: "BlockSites", ok: Bool[Array, "K P"]) -> "BlockSites":
         shift = jnp.where(ok[..., None], new.shift, self.shift)
         return BlockSites(shift, jnp.where(ok[..., None, None], new.precision, self.precision))
 
-    def distance(self, new: "BlockSites", var: Array) -> Array:
-        return _block_distance(new.shift - self.shift, new.precision - self.precision, var)
+    def moment_change(self, new: "BlockSites", var: Array) -> Array:
+        return _block_change(new.shift - self.shift, new.precision - self.precision, var)
 
-    def units(self, var: Array) -> "BlockSites":
+    def fisher_scale(self, var: Array) -> "BlockSites":
         scale = jnp.sqrt(jnp.diagonal(var, axis1=-2, axis2=-1))
         return BlockSites(scale, scale[..., None] * scale[..., None, :] * 0.5**0.5)
 
@@ -171,21 +172,38 @@ class ClassSites(AbstractSites):
         pushed = 0.5 * _class_product(self.precision, mean) - self.shift
         return jnp.sum(mean * pushed, axis=-1)
 
-    def matched(
+    def moment_match(
         self, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
     ) -> "ClassSites":
         return ClassSites(_class_product(-curvature, mean) + slope, -curvature)
 
-    def keep(self, new: "ClassSites", ok: Array) -> "ClassSites":
+    def where(self, new: "ClassSites", ok: Array) -> "ClassSites":
         return jax.tree.map(lambda a, b: jnp.where(ok[..., None], b, a), self, new)
 
-    def distance(self, new: "ClassSites", var: Array) -> Array:
+    def moment_change(self, new: "ClassSites", var: Array) -> Array:
         now, after = class_precision(self.precision), class_precision(new.precision)
-        return _block_distance(new.shift - self.shift, after - now, var)
+        return _block_change(new.shift - self.shift, after - now, var)
 
-    def units(self, var: Array) -> "ClassSites":
+    def fisher_scale(self, var: Array) -> "ClassSites":
         own = jnp.diagonal(var, axis1=-2, axis2=-1)
         return ClassSites(jnp.sqrt(own), own * 0.5**0.5)
+
+
+def empty_row_sites(rows: Rows) -> AbstractSites:
+    """Sites of precision zero on what rows, or blocks of them, observe."""
+    y = rows.y
+    if not rows.blocked:
+        zero = jnp.zeros(y.shape, y.dtype)
+        return ScalarSites(zero, zero)
+    shift = jnp.zeros((y.shape[0], y.shape[2], y.shape[1]), y.dtype)
+    return BlockSites(shift, jnp.zeros((*shift.shape, y.shape[1]), y.dtype))
+
+
+def masked(sites: S, presence: Array) -> S:
+    """Sites times their presence, which leaves out those of absent rows."""
+    return jax.tree.map(
+        lambda x: x * presence.reshape(presence.shape + (1,) * (x.ndim - presence.ndim)), sites
+    )
 
 
 def class_precision(weights: Float[Array, "... C"]) -> Float[Array, "... C C"]:
@@ -202,7 +220,7 @@ def _class_product(weights: Float[Array, "... C"], x: Float[Array, "... C"]) -> 
     return weights * (x - common)
 
 
-def _block_distance(shift: Array, precision: Array, var: Array) -> Array:
+def _block_change(shift: Array, precision: Array, var: Array) -> Array:
     """The size of changes of matrix sites, in deviations."""
     scale = jnp.sqrt(jnp.diagonal(var, axis1=-2, axis2=-1))
     change = jnp.abs(precision) * scale[..., None] * scale[..., None, :]

@@ -7,10 +7,18 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inducing.base import AbstractInducing, Points, covariance
-from cavity.inference.graph.base import AbstractWhitenedView, Projection
+from cavity.inference.factors.fused_gaussian import fused_gaussian_messages
+from cavity.inference.factors.gaussian_sites import projected_gaussian_messages
+from cavity.inference.graph.base import (
+    AbstractProjectedVariable,
+    AbstractWhitenedView,
+    Messages,
+    Projection,
+)
 from cavity.inference.graph.rows import Rows
 from cavity.kernels.base import AbstractKernel
 from cavity.numerics.linalg import cholesky_and_inverse, jittered, product_lower
+from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
 
 
@@ -58,6 +66,18 @@ class InducingView(AbstractWhitenedView):
         prior = jax.vmap(self.prior_covariance)(rows.x)
         residual = prior - jnp.einsum("mkb,mkc->kbc", A, A)
         return Projection(A, residual, offset.reshape(*shape, -1))
+
+    def gaussian_messages(
+        self,
+        variable: AbstractProjectedVariable,
+        rows: Rows,
+        noise_variance: Callable[..., Array],
+        power: Power,
+        chunk: int,
+    ) -> Messages:
+        if rows.blocked:
+            return projected_gaussian_messages(self, variable, rows, noise_variance, power, chunk)
+        return fused_gaussian_messages(self, rows, noise_variance, power)
 
     def prior_covariance(self, x: Float[Array, "B D"]) -> Float[Array, "B B"]:
         """The prior covariance of the function at some inputs, its diagonal exact."""

@@ -27,12 +27,10 @@ from cavity.inference.energy import (
     beliefs,
     energy,
     marginals,
+    projected,
     respond,
 )
-from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.sites import AbstractSites, ScalarSites
-from cavity.inference.site_update import tilted_marginals
-from cavity.numerics.chunking import map_over_rows
 from cavity.numerics.linalg import cholesky
 from cavity.numerics.types import Array, Bool, Float, Int, Scalar
 
@@ -186,7 +184,7 @@ def _newton(
     """
     q = beliefs(graph, sites)
     now = marginals(graph, q)
-    responses = tuple(belief.response() for belief in q)
+    responses = tuple(belief.response() for belief in projected(q))
     tilted = functools.partial(_tilted_moments, graph, held)
     # rows are independent: one direction each for all shifts and for all precisions
     ones = jax.tree.map(jnp.ones_like, sites)
@@ -239,43 +237,21 @@ def _raw_change(held: Any, change: Any) -> Any:
 
 
 def _tilted_moments(graph: Graph, held: FixedMarginals, sites: Sites) -> FixedMarginals:
-    """Raw moments of the tilted distributions at cavities from held marginals."""
-    found: list = []
-    for factor, store, given in zip(graph.factors, sites, held, strict=True):
-        if not isinstance(factor, SiteFactor):
-            found.append(None)
-            continue
-
-        def part(chunk: tuple, factor: SiteFactor = factor) -> tuple[tuple[Array, Array], ...]:
-            rows, row_sites, seen_by_row = chunk
-            return _raw(tilted_marginals(factor, rows, row_sites, seen_by_row))
-
-        assert store is not None
-        found.append(
-            map_over_rows(part, (factor.rows, factor.row_sites(store), given), factor.chunk)
-        )
-    return tuple(found)
+    """Raw moments of the tilted distributions at cavities from fixed marginals."""
+    triples = zip(graph.row_factors, held, sites, strict=True)
+    return tuple(_raw(factor.tilted_moments(moments, store)) for factor, moments, store in triples)
 
 
 def _combined(
     graph: Graph, fn: Callable[..., Array], tilted: FixedMarginals, own: FixedMarginals
 ) -> Sites:
     """A combination of two sets of moments, as changes of sites; none for absent rows."""
-    out: list = []
-    for factor, a, b in zip(graph.factors, tilted, own, strict=True):
-        if not isinstance(factor, SiteFactor):
-            out.append(None)
-            continue
-        present = factor.row_presence(factor.rows)
-        assert a is not None
-        assert b is not None
-        pairs = zip(a, b, strict=True)
-        out.append(
-            tuple(
-                ScalarSites(present * fn(x[0], z[0]), present * fn(x[1], z[1])) for x, z in pairs
-            )
-        )
-    return tuple(out)
+
+    def one(x: tuple[Array, Array], z: tuple[Array, Array], present: Array) -> ScalarSites:
+        return ScalarSites(present * fn(x[0], z[0]), present * fn(x[1], z[1]))
+
+    triples = zip(tilted, own, (f.site_presence for f in graph.row_factors), strict=True)
+    return tuple(tuple(one(*parts) for parts in zip(*edges, strict=True)) for edges in triples)
 
 
 def site_units(sites: Sites, held: FixedMarginals) -> Any:
@@ -290,10 +266,8 @@ def site_units(sites: Sites, held: FixedMarginals) -> Any:
         return mean, 1.0 / jnp.sqrt(var), jnp.sqrt(2.0) / var
 
     return tuple(
-        None
-        if store is None or given is None
-        else tuple(one(site, pair) for site, pair in zip(store, given, strict=True))
-        for store, given in zip(sites, held, strict=True)
+        tuple(one(site, pair) for site, pair in zip(store, moments, strict=True))
+        for store, moments in zip(sites, held, strict=True)
     )
 
 

@@ -18,16 +18,13 @@ from jax.scipy.sparse.linalg import gmres
 from cavity.inference.energy import (
     FixedMarginals,
     Graph,
-    Marginal,
     Sites,
     beliefs,
     marginals,
+    projected,
     respond,
 )
-from cavity.inference.factors.site import SiteFactor
-from cavity.inference.site_update import update
 from cavity.inference.solvers.double_loop_inner import DENSE, is_site, lifted, site_units
-from cavity.numerics.chunking import map_over_rows
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 # Halvings of a step, and the least share of the gap that a step must close.
@@ -111,30 +108,12 @@ def _at(graph: Graph, sites: Sites) -> _Place:
     return _Place(sites, now, units, miss, jnp.where(proper & finite, size, jnp.inf))
 
 
-def _matched(graph: Graph, sites: Sites, held: FixedMarginals) -> tuple[Sites, Array]:
+def _matched(graph: Graph, sites: Sites, fixed: FixedMarginals) -> tuple[Sites, Array]:
     """The sites that match the tilted distributions, and whether all of them are proper."""
-    out, skipped = [], jnp.zeros(())
-    for factor, store, given in zip(graph.factors, sites, held, strict=True):
-        if not isinstance(factor, SiteFactor):
-            out.append(None)
-            continue
-
-        def part(chunk: tuple, factor: SiteFactor = factor) -> tuple:
-            rows, row_sites, seen_by_row = chunk
-            views = tuple(
-                Marginal(pair[0], pair[1], edge.view.project(rows))
-                for pair, edge in zip(seen_by_row, factor.edges, strict=True)
-            )
-            new, _, skips = update(factor, rows, row_sites, views, 1.0)
-            count = rows.y.shape[0]
-            return new, jnp.full(count, skips / count)
-
-        assert store is not None
-        chunk = (factor.rows, factor.row_sites(store), given)
-        new, skips = map_over_rows(part, chunk, factor.chunk)
-        out.append(new)
-        skipped = skipped + jnp.sum(skips)
-    return tuple(out), skipped == 0
+    triples = zip(graph.row_factors, fixed, sites, strict=True)
+    updates = [factor.update_at(moments, store, 1.0) for factor, moments, store in triples]
+    skipped = sum(update.skipped for update in updates)
+    return tuple(update.sites for update in updates), jnp.asarray(skipped == 0)
 
 
 class Bearing(NamedTuple):
@@ -181,7 +160,7 @@ def _direction(graph: Graph, place: _Place) -> Sites:
 
 def _directions(graph: Graph, place: _Place, misses: tuple[Sites, ...]) -> tuple[Sites, ...]:
     """The changes of sites that make up for changes of what the sites miss."""
-    responses = tuple(belief.response() for belief in beliefs(graph, place.sites))
+    responses = tuple(b.response() for b in projected(beliefs(graph, place.sites)))
     zero = jax.tree.map(jnp.zeros_like, (place.sites, place.now))
 
     def along(sites: Sites, held: FixedMarginals) -> Sites:
@@ -234,30 +213,24 @@ def _held_ones(held: FixedMarginals, which: int) -> FixedMarginals:
         ones, zeros = jnp.ones_like(pair[which]), jnp.zeros_like(pair[1 - which])
         return (ones, zeros) if which == 0 else (zeros, ones)
 
-    return tuple(None if f is None else tuple(one(pair) for pair in f) for f in held)
+    return tuple(tuple(one(pair) for pair in f) for f in held)
 
 
 def _combined(
     graph: Graph, parts: tuple[Sites, ...], change: Sites, moved: FixedMarginals
 ) -> Sites:
-    """How the sites that should be change, less the change; absent rows are held at zero."""
+    """The change of the matching sites less the change of the sites; absent rows stay at zero."""
     out: list = []
-    for i, factor in enumerate(graph.factors):
-        if not isinstance(factor, SiteFactor):
-            out.append(None)
-            continue
-        present = factor.row_presence(factor.rows) > 0.0
+    for i, factor in enumerate(graph.row_factors):
         stores = []
-        for e, site in enumerate(change[i] or ()):
-            mean, var = moved[i][e]  # type: ignore[index]
+        for e, (site, present) in enumerate(zip(change[i], factor.site_presence, strict=True)):
+            mean, var = moved[i][e]
             shifts = (site.shift, site.precision, mean, var)
-            by = [part[i][e] for part in parts]  # type: ignore[index]
-            moves = [
-                sum(getattr(b, name) * d for b, d in zip(by, shifts, strict=True))
-                for name in ("shift", "precision")
-            ]
-            both = zip(moves, (site.shift, site.precision), strict=True)
-            stores.append(type(site)(*(jnp.where(present, a - b, -b) for a, b in both)))
+            by = [part[i][e] for part in parts]
+            shift = sum(b.shift * d for b, d in zip(by, shifts, strict=True))
+            precision = sum(b.precision * d for b, d in zip(by, shifts, strict=True))
+            both = ((shift, site.shift), (precision, site.precision))
+            stores.append(type(site)(*(jnp.where(present > 0.0, a - b, -b) for a, b in both)))
         out.append(tuple(stores))
     return tuple(out)
 

@@ -7,12 +7,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.energy import Graph, Sites, beliefs, energy, seen
-from cavity.inference.factors.site import SiteFactor
-from cavity.inference.graph.rows import Rows
-from cavity.inference.site_update import update
+from cavity.inference.energy import Graph, Sites, beliefs, energy
 from cavity.inference.solvers.anderson import Past, no_past
-from cavity.numerics.chunking import map_over_rows
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Bool, Float, Int, Scalar
 
@@ -59,32 +55,15 @@ def sweep(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array]
 def _measured(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array, Sites]:
     """`sweep`, with the units of the sites there."""
     q = beliefs(graph, sites)
-    moved: list = []
-    units: list = []
     proper = jnp.all(jnp.stack([jnp.isfinite(belief.log_normaliser) for belief in q]))
+    pairs = zip(graph.factors, sites, strict=True)
+    updates = [factor.update(q, store, step) for factor, store in pairs]
     residual, skipped = jnp.where(proper, 0.0, jnp.inf), jnp.zeros(())
-    for factor, store in zip(graph.factors, sites, strict=True):
-        if not isinstance(factor, SiteFactor):
-            moved.append(None)
-            units.append(None)
-            continue
-
-        def part(rows_and_sites: tuple[Rows, Any], factor: SiteFactor = factor) -> tuple:
-            rows, store = rows_and_sites
-            views = seen(factor, rows, q, store)
-            new, worst, skips = update(factor, rows, store, views, step)
-            scale = tuple(site.units(v.var) for site, v in zip(store, views, strict=True))
-            count = rows.y.shape[0]
-            return new, jnp.full(count, worst), jnp.full(count, skips / count), scale
-
-        assert store is not None
-        rows_and_sites = (factor.rows, factor.row_sites(store))
-        new, worst, skips, scale = map_over_rows(part, rows_and_sites, factor.chunk)
-        moved.append(factor.stored(new))
-        units.append(factor.stored(scale))
-        residual = jnp.maximum(residual, jnp.max(worst))
-        skipped = skipped + jnp.sum(skips)
-    return tuple(moved), residual, skipped, tuple(units)
+    for update in updates:
+        residual = jnp.maximum(residual, update.residual)
+        skipped = skipped + update.skipped
+    scale = tuple(update.fisher_scale for update in updates)
+    return tuple(update.sites for update in updates), residual, skipped, scale
 
 
 def parallel(

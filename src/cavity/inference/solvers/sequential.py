@@ -1,29 +1,21 @@
 """Schedules in which sites see the updates of others within a sweep: sequential, minibatches."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.energy import (
-    Beliefs,
-    Graph,
-    Marginal,
-    Sites,
-    beliefs,
-    collect_messages,
-    seen,
-    sent,
-)
+from cavity.inference.energy import Graph, Sites, beliefs, collect_messages, projected
+from cavity.inference.factors.base import Stores
 from cavity.inference.factors.site import SiteFactor
-from cavity.inference.graph.base import Projection
-from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import AbstractSites
-from cavity.inference.site_update import update
+from cavity.inference.graph.base import (
+    AbstractProjectedVariable,
+    AbstractProjectedView,
+    Projection,
+    projected_marginal,
+)
 from cavity.inference.solvers.parallel import PATIENCE, SHORTEST, SweepRecord
 from cavity.numerics.types import Array
-
-Store = tuple[AbstractSites, ...]
 
 
 def in_batches(
@@ -49,9 +41,7 @@ def in_batches(
         tolerance: on the residual, in standard deviations.
         max_sweeps: sweeps at the most.
     """
-    ((start,), (factor,)) = (sites, graph.factors)
-    assert isinstance(factor, SiteFactor)
-    assert start is not None
+    factor, (start,) = graph.only_factor(), sites
     visit = _one_by_one if batch == 1 else _group_by_group
 
     def unfinished(state: _State) -> Array:
@@ -88,7 +78,7 @@ def in_batches(
 
 
 class _State(NamedTuple):
-    store: Store
+    store: Stores
     step: Array
     residual: Array
     skipped: Array
@@ -98,8 +88,8 @@ class _State(NamedTuple):
 
 
 def _group_by_group(
-    graph: Graph, factor: SiteFactor, store: Store, step: Array, batch: int
-) -> tuple[tuple, Store, Array, Array]:
+    graph: Graph, factor: SiteFactor, store: Stores, step: Array, batch: int
+) -> tuple[tuple, Stores, Array, Array]:
     """A sweep in minibatches: beliefs anew after each, from messages, which come first."""
     count = factor.rows.y.shape[0]
     steps = -(-count // batch)
@@ -110,12 +100,14 @@ def _group_by_group(
         store, messages, worst, skipped = state
         pairs = zip(graph.variables, messages, strict=True)
         q = tuple(variable.belief(m) for variable, m in pairs)
-        rows, old = jax.tree.map(lambda x: x[index], (factor.rows, store))
-        new, residual, skips = update(factor, rows, old, _seen_by(factor, rows, index, q), step)
+        part, old = factor.at_rows(store, index, 1.0)
+        update = part.update(q, old, step)
+        new, residual, skips = update.sites, update.residual, update.skipped
         change = jax.tree.map(jnp.subtract, new, old)
         moved = list(messages)
-        for variable, part in sent(graph, factor, rows, change):
-            moved[variable] = graph.variables[variable].revise(moved[variable], index, part)
+        for variable, message in part.messages(graph.variables, change):
+            receiver = cast(AbstractProjectedVariable, graph.variables[variable])
+            moved[variable] = receiver.replace_rows(moved[variable], index, message)
         store = jax.tree.map(lambda x, y: x.at[index].set(y), store, new)
         return (store, tuple(moved), jnp.maximum(worst, residual), skipped + skips), None
 
@@ -125,44 +117,33 @@ def _group_by_group(
     return messages, store, worst, skipped
 
 
-def _seen_by(factor: SiteFactor, rows: Rows, index: Array, q: Beliefs) -> tuple[Marginal, ...]:
-    """What some rows see; a view of single elements gives those of all rows."""
-    views = seen(factor, rows, q)
-    return tuple(
-        Marginal(view.mean[index], view.var[index], view.projection)
-        if view.projection.loadings is None
-        else view
-        for view in views
-    )
-
-
 def _one_by_one(
-    graph: Graph, factor: SiteFactor, store: Store, step: Array, batch: int
-) -> tuple[tuple, Store, Array, Array]:
+    graph: Graph, factor: SiteFactor, store: Stores, step: Array, batch: int
+) -> tuple[tuple, Stores, Array, Array]:
     """A sequential sweep, with rank-one updates of means and covariances, which come first."""
     count = factor.rows.y.shape[0]
-    projections = tuple(edge.view.project(factor.rows) for edge in factor.edges)
+    views = tuple(cast(AbstractProjectedView, edge.view) for edge in factor.edges)
+    projections = tuple(view.project(factor.rows) for view in views)
     loadings = tuple(
         jnp.eye(count, dtype=factor.rows.y.dtype) if p.loadings is None else p.loadings.T
         for p in projections
     )
     rest = tuple((p.residual, p.offset) for p in projections)
 
-    def one(state: tuple, row: tuple) -> tuple[tuple, Store]:
+    def one(state: tuple, row: tuple) -> tuple[tuple, Stores]:
         moments, worst, skipped = state
         rows, old, columns, parts = jax.tree.map(lambda x: x[None], row)
         views = []
         for edge, a, (residual, offset) in zip(factor.edges, columns, parts, strict=True):
             mean, cov = moments[edge.variable]
             var = jnp.einsum("i,pij,j->p", a[0], cov, a[0])
-            views.append(
-                Marginal((mean @ a[0])[None], var[None], Projection(None, residual, offset))
-            )
-        new, residual, skips = update(factor, rows, old, tuple(views), step)
+            projection = Projection(None, residual, offset)
+            views.append(projected_marginal((mean @ a[0])[None], var[None], projection))
+        new, residual, skips = factor.update_rows(rows, old, tuple(views), step)
         change = jax.tree.map(jnp.subtract, new, old)
         changed, proper = list(moments), jnp.ones((), bool)
         for edge, a, view, move in zip(factor.edges, columns, views, change, strict=True):
-            present = factor.row_presence(rows)[0]
+            present = rows.site_presence[0]
             lengths = (present * move.shift[0], present * move.precision[0])
             found, ok = _rank_one(
                 changed[edge.variable], a[0], (view.mean[0], view.var[0]), lengths
@@ -174,7 +155,7 @@ def _one_by_one(
         return (keep, jnp.maximum(worst, residual), skipped + skips), store
 
     zero = jnp.zeros((), factor.rows.y.dtype)
-    moments = tuple(belief.dense() for belief in beliefs(graph, (store,)))
+    moments = tuple(belief.dense() for belief in projected(beliefs(graph, (store,))))
     along = (factor.rows, store, loadings, rest)
     (carried, worst, skipped), new = jax.lax.scan(one, (moments, zero, zero), along)
     return carried, new, worst, skipped

@@ -12,13 +12,14 @@ for what variance is missing. As the mean passes the centre, the cavity goes off
 comes back from the other. Push and precision only pass zero, so that nothing is lost on the way.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 
 from cavity.inference.approximations.local_terms import PowerMeanTerm
 from cavity.inference.factors.site import SiteFactor
+from cavity.inference.graph.base import AbstractProjectedView
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.types import Array, Bool, Float, Int
 
@@ -89,11 +90,14 @@ def _seen(factor: SiteFactor, mean: Array, var: Array, push: Array, precision: A
     """The function and its derivatives, by quadrature about the cavity and the density."""
     assert isinstance(factor.term, PowerMeanTerm)
     rows, likelihood = factor.rows, factor.term.likelihood
-    power, offset = factor.row_power(rows), factor.edges[0].view.project(rows).offset
+    power, offset = (
+        factor.row_power(rows),
+        cast(AbstractProjectedView, factor.edges[0].view).project(rows).offset,
+    )
     centre, spread = mean + offset + push / precision, 1.0 / precision
     nodes, log_weight = likelihood.measure(centre, spread, rows.y, power, rows.columns)
     value = power * likelihood.log_prob(nodes, rows.y, **rows.columns)
-    log_density = jnp.where(factor.row_presence(rows) > 0.0, value, 0.0) + log_weight
+    log_density = jnp.where(rows.site_presence > 0.0, value, 0.0) + log_weight
     gaussian = 0.5 * (push**2 / precision - jnp.log(precision) + LOG_2PI)
     p = jax.nn.softmax(log_density, axis=0)
     z = nodes - (mean + offset)

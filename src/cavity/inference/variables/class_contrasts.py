@@ -30,14 +30,10 @@ class Contrasts(eqx.Module):
     Attributes:
         seen: 1 for the class of the row, 0 for all others.
         variance: $\tau$, the variance of u.
-        offset: prior means of the functions.
-        residual: variances that the variable does not explain of them.
     """
 
     seen: Float[Array, "N C"]
     variance: Float[Array, " N"]
-    offset: Float[Array, "N C"]
-    residual: Float[Array, "N C"]
 
     def weights(self, precision: Float[Array, "N C"]) -> Float[Array, "N C"]:
         r"""$\boldsymbol\pi$ of sites with these precisions."""

@@ -18,6 +18,7 @@ References:
     Jylanki (2013), S77.
 """
 
+import abc
 from typing import Any
 
 import equinox as eqx
@@ -25,14 +26,9 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve
 
-from cavity.inference.graph.base import (
-    AbstractBelief,
-    AbstractResponse,
-    AbstractVariable,
-    Messages,
-    Projection,
-)
+from cavity.inference.graph.base import AbstractBelief, AbstractVariable, Messages, Projection
 from cavity.inference.graph.sites import AbstractSites
+from cavity.inference.variables.class_contrasts import Contrasts
 from cavity.inference.variables.inducing import condition_standard_normal
 from cavity.numerics.linalg import (
     cholesky,
@@ -42,13 +38,51 @@ from cavity.numerics.linalg import (
     log_determinant,
     safe_sqrt,
 )
-from cavity.numerics.types import Array, Float, Int, Scalar
+from cavity.numerics.types import Array, Float, Scalar
 
 # The least weight of a row on a class, as a share of the prior precision: nothing, but no zero.
 LEAST = 1e-12
 
 
-class CoupledClassValuesBelief(AbstractBelief):
+class AbstractClassBelief(AbstractBelief):
+    """A belief about the functions of all classes.
+
+    To implement:
+        `log_normaliser`, `functions(projection)` and `contrasts(projection, contrasts, sites)`.
+    """
+
+    @abc.abstractmethod
+    def functions(
+        self, projection: Projection
+    ) -> tuple[Float[Array, "N C"], Float[Array, "N C C"]]:
+        """Means and covariances of the functions of all classes at each row."""
+
+    @abc.abstractmethod
+    def contrasts(
+        self, projection: Projection, contrasts: Contrasts, sites: AbstractSites
+    ) -> tuple[Float[Array, "N C"], Float[Array, "N C"]]:
+        """Means and variances of the contrasts of each row, under its own sites."""
+
+
+class AbstractClassVariable(AbstractVariable):
+    """The functions of all classes as one variable.
+
+    To implement:
+        `belief(messages)` and `messages_from_classes(shift, weights, log_scale, projection)`.
+    """
+
+    @abc.abstractmethod
+    def messages_from_classes(
+        self,
+        shift: Float[Array, "N C"],
+        weights: Float[Array, "N C"],
+        log_scale: Float[Array, " N"],
+        projection: Projection,
+    ) -> Messages:
+        r"""The messages of rows with these shifts and weights $\boldsymbol\pi$."""
+
+
+class CoupledClassValuesBelief(AbstractClassBelief):
     r"""$q(\mathbf f^1, \dots, \mathbf f^C)$ of the values at the data, in covariance form."""
 
     weights: Float[Array, "C N"]  # means are K w
@@ -59,9 +93,9 @@ class CoupledClassValuesBelief(AbstractBelief):
     covariance: Float[Array, "G N N"]
     log_normaliser: Scalar
 
-    def functions(self) -> tuple[Float[Array, "N C"], Float[Array, "N C C"]]:
-        """Means and covariances of the values of each row."""
-
+    def functions(
+        self, projection: Projection
+    ) -> tuple[Float[Array, "N C"], Float[Array, "N C C"]]:
         def half(own: Array, weighed: Array) -> tuple[Array, Array]:
             # BK = I - B D⁻¹
             return own, self.root - weighed
@@ -70,11 +104,9 @@ class CoupledClassValuesBelief(AbstractBelief):
         cov = jnp.einsum("kmn,lmn->nkl", halves, halves)
         return self._means(), cov + own.T[:, :, None] * jnp.eye(len(own), dtype=own.dtype)
 
-    def marginal(
-        self, projection: Projection, site: AbstractSites | None = None
-    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        if projection.contrasts is None or site is None:
-            return _seen(*self.functions(), projection, site)
+    def contrasts(
+        self, projection: Projection, contrasts: Contrasts, sites: AbstractSites
+    ) -> tuple[Float[Array, "N C"], Float[Array, "N C"]]:
         s = jnp.sum(self.precision, axis=0)
         # the weighted mean of I - B_k D_k⁻¹ is I - P / s
         common = self.factor.T / s
@@ -83,9 +115,7 @@ class CoupledClassValuesBelief(AbstractBelief):
             return own, jnp.sum((common - weighed) ** 2, axis=0)
 
         own, spread = self._over_classes(contrast)
-        return projection.contrasts.apart(
-            self._means(), own.T, spread.T, site.shift, site.precision
-        )
+        return contrasts.apart(self._means(), own.T, spread.T, sites.shift, sites.precision)
 
     def _means(self) -> Float[Array, "N C"]:
         K = _each(self.covariance, len(self.weights))
@@ -105,9 +135,6 @@ class CoupledClassValuesBelief(AbstractBelief):
 
         return _over_classes(one, self.covariance, self.blocks, self.precision)
 
-    def response(self) -> AbstractResponse:
-        raise NotImplementedError("the response of coupled classes is not linear in their sites")
-
     def dense(self) -> tuple[Float[Array, "1 M"], Float[Array, "1 M M"]]:
         K = _each(self.covariance, len(self.weights))
         BK = jnp.einsum("kij,kjl->kil", self.blocks, K)
@@ -117,7 +144,7 @@ class CoupledClassValuesBelief(AbstractBelief):
         return mean.reshape(1, -1), (own + half.T @ half)[None]
 
 
-class CoupledClassValues(AbstractVariable):
+class CoupledClassValues(AbstractClassVariable):
     """The values of the functions of all classes at the data; they are independent a priori.
 
     Attributes:
@@ -128,17 +155,14 @@ class CoupledClassValues(AbstractVariable):
     covariance: Float[Array, "G N N"]
     classes: int = eqx.field(static=True)
 
-    def scatter(
+    def messages_from_classes(
         self,
-        shift: Float[Array, "..."],
-        precision: Float[Array, "..."],
-        log_scale: Float[Array, " rows"],
+        shift: Float[Array, "N C"],
+        weights: Float[Array, "N C"],
+        log_scale: Float[Array, " N"],
         projection: Projection,
     ) -> Messages:
-        return Messages(*_sent(shift, precision, log_scale, projection))
-
-    def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
-        raise NotImplementedError("messages of coupled classes are not linear in their sites")
+        return Messages(shift, weights, log_scale)
 
     def belief(self, messages: Messages) -> CoupledClassValuesBelief:
         height = jnp.mean(jnp.diagonal(self.covariance, axis1=1, axis2=2))
@@ -171,7 +195,7 @@ class CoupledClassValues(AbstractVariable):
         return CoupledClassValuesBelief(weights, pi, blocks, L, root, self.covariance, value)
 
 
-class CoupledClassInducingBelief(AbstractBelief):
+class CoupledClassInducingBelief(AbstractClassBelief):
     r"""$q(\mathbf v^1, \dots, \mathbf v^C)$ of whitened inducing variables of all classes."""
 
     mean: Float[Array, "C M"]
@@ -179,7 +203,6 @@ class CoupledClassInducingBelief(AbstractBelief):
     log_normaliser: Scalar
 
     def functions(self, projection: Projection) -> tuple[Array, Array]:
-        """Means and covariances of the projections of all classes, (n, C) and (n, C, C)."""
         A = projection.loadings
         assert A is not None
         count, shared = self.mean.shape[0], A.shape[0] == 1
@@ -196,33 +219,31 @@ class CoupledClassInducingBelief(AbstractBelief):
         cov = cov.at[first, second].set(values).at[second, first].set(values)
         return mean, jnp.moveaxis(cov, 2, 0)
 
-    def marginal(
-        self, projection: Projection, site: AbstractSites | None = None
-    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        return _seen(*self.functions(projection), projection, site)
-
-    def response(self) -> AbstractResponse:
-        raise NotImplementedError("the response of coupled classes is not linear in their sites")
+    def contrasts(
+        self, projection: Projection, contrasts: Contrasts, sites: AbstractSites
+    ) -> tuple[Float[Array, "N C"], Float[Array, "N C"]]:
+        moments = self.functions(projection)
+        return contrasts.marginal(*moments, sites.shift, sites.precision)
 
     def dense(self) -> tuple[Float[Array, "1 M"], Float[Array, "1 M M"]]:
         size = self.mean.size
         return self.mean.reshape(1, size), self.covariance.reshape(1, size, size)
 
 
-class CoupledClassInducing(AbstractVariable):
+class CoupledClassInducing(AbstractClassVariable):
     r"""Whitened inducing variables of all classes, prior $\mathcal N(0, \mathbf I)$."""
 
     size: int = eqx.field(static=True)
     classes: int = eqx.field(static=True)
 
-    def scatter(
+    def messages_from_classes(
         self,
-        shift: Float[Array, "..."],
-        precision: Float[Array, "..."],
-        log_scale: Float[Array, " rows"],
+        shift: Float[Array, "N C"],
+        weights: Float[Array, "N C"],
+        log_scale: Float[Array, " N"],
         projection: Projection,
     ) -> Messages:
-        nu, pi, scale = _sent(shift, precision, log_scale, projection)
+        nu, pi = shift, weights
         assert projection.loadings is not None
         A = _each(projection.loadings, self.classes)
         h = jnp.einsum("kmn,nk->km", A, nu)
@@ -234,10 +255,7 @@ class CoupledClassInducing(AbstractVariable):
         index = jnp.arange(self.classes)
         # indexed axes come first where they are apart
         P = P.at[index, :, index, :].add(own)
-        return Messages(h, P, jnp.sum(scale))
-
-    def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
-        raise NotImplementedError("messages of coupled classes are not linear in their sites")
+        return Messages(h, P, jnp.sum(log_scale))
 
     def belief(self, messages: Messages) -> CoupledClassInducingBelief:
         h, P = messages.shift.reshape(1, 1, -1), messages.precision
@@ -258,29 +276,3 @@ def _over_classes(fn: Any, covariance: Float[Array, "G N N"], *parts: Array) -> 
     if covariance.shape[0] == 1:
         return jax.lax.map(lambda x: fn((covariance[0], *x)), parts)
     return jax.lax.map(fn, (covariance, *parts))
-
-
-def _sent(
-    shift: Array, precision: Array, log_scale: Array, projection: Projection
-) -> tuple[Float[Array, "n C"], Float[Array, "n C"], Float[Array, " n"]]:
-    """Shifts and weights of rows, from sites on contrasts, or from sites on all classes."""
-    if projection.contrasts is not None:
-        nu, pi, scale = projection.contrasts.sent(shift, precision)
-        return nu, pi, log_scale + scale
-    nu, pi = shift[:, 0], precision[:, 0]
-    # weight on one class alone says nothing: such are the rows without a site
-    first = jnp.arange(pi.shape[1]) == 0
-    empty = jnp.sum(pi, axis=1, keepdims=True) <= 0.0
-    return nu, jnp.where(empty, first, pi), log_scale
-
-
-def _seen(
-    mean: Float[Array, "n C"],
-    cov: Float[Array, "n C C"],
-    projection: Projection,
-    site: AbstractSites | None,
-) -> tuple[Array, Array]:
-    """What sites see: contrasts if that is what they are on; with no sites all classes."""
-    if projection.contrasts is None or site is None:
-        return mean[:, None], cov[:, None]
-    return projection.contrasts.marginal(mean, cov, site.shift, site.precision)

@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
+from cavity.inference.factors.gaussian_sites import projected_gaussian_messages
 from cavity.inference.graph.base import (
-    AbstractBelief,
+    AbstractProjectedBelief,
+    AbstractProjectedVariable,
+    AbstractProjectedView,
     AbstractResponse,
-    AbstractVariable,
-    AbstractView,
     Messages,
     Projection,
 )
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import AbstractSites
 from cavity.numerics.linalg import (
     cholesky_and_inverse,
     gram_lower,
@@ -25,6 +25,7 @@ from cavity.numerics.linalg import (
     safe_sqrt,
     with_slopes,
 )
+from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Bool, Float, Int, Scalar
 
 # A site is certain of the scale of a value if its precision is above this over the prior's.
@@ -36,7 +37,7 @@ TELLING, LEAST_KNOWN = 1e-5, (32, 6)
 FEW = 128
 
 
-class FunctionValuesBelief(AbstractBelief):
+class FunctionValuesBelief(AbstractProjectedBelief):
     r"""$q(\mathbf f)$ of the values at the data, in covariance form.
 
     Its covariance is $\mathbf K - \mathbf K \mathbf R^\top \mathbf R \mathbf K$, plus
@@ -52,7 +53,7 @@ class FunctionValuesBelief(AbstractBelief):
     log_normaliser: Scalar
 
     def marginal(
-        self, projection: Projection, site: AbstractSites | None = None
+        self, projection: Projection
     ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
         mean = self.covariance @ self.weights
         var = _variances(self.covariance, self.root, self.precision).T
@@ -124,7 +125,7 @@ class FunctionValuesResponse(AbstractResponse):
         return change
 
 
-class FunctionValues(AbstractVariable):
+class FunctionValues(AbstractProjectedVariable):
     r"""The values of the function at the data, prior $\mathcal N(0, \mathbf K)$.
 
     The covariance is never factorised alone, so it may be singular. Messages stay one per row.
@@ -140,7 +141,7 @@ class FunctionValues(AbstractVariable):
     covariance: Float[Array, "N N"]
     mixed: bool = eqx.field(static=True, default=False)
 
-    def scatter(
+    def messages_from_sites(
         self,
         shift: Float[Array, "..."],
         precision: Float[Array, "..."],
@@ -149,7 +150,9 @@ class FunctionValues(AbstractVariable):
     ) -> Messages:
         return Messages(shift, precision, log_scale)
 
-    def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
+    def replace_rows(
+        self, messages: Messages, index: Int[Array, " rows"], change: Messages
+    ) -> Messages:
         return jax.tree.map(lambda x, d: x.at[index].add(d), messages, change)
 
     def belief(self, messages: Messages) -> FunctionValuesBelief:
@@ -273,7 +276,7 @@ def _with_others(
     return weights + moved, raised, gained
 
 
-class Identity(AbstractView):
+class Identity(AbstractProjectedView):
     """Row n sees the n-th element of a `FunctionValues` variable, without residual.
 
     Attributes:
@@ -285,3 +288,13 @@ class Identity(AbstractView):
     def project(self, rows: Rows) -> Projection:
         residual = jnp.zeros(rows.x.shape[0], rows.x.dtype)
         return Projection(None, residual, self.mean(rows.x))
+
+    def gaussian_messages(
+        self,
+        variable: FunctionValues,
+        rows: Rows,
+        noise_variance: Callable[..., Array],
+        power: Power,
+        chunk: int,
+    ) -> Messages:
+        return projected_gaussian_messages(self, variable, rows, noise_variance, power, chunk)

@@ -6,13 +6,13 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
 from cavity.inference.graph.base import (
-    AbstractBelief,
+    AbstractProjectedBelief,
+    AbstractProjectedVariable,
     AbstractResponse,
     AbstractVariable,
     Messages,
     Projection,
 )
-from cavity.inference.graph.sites import AbstractSites
 from cavity.numerics.linalg import (
     cholesky_and_inverse,
     gram_lower,
@@ -23,7 +23,7 @@ from cavity.numerics.linalg import (
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 
-class InducingBelief(AbstractBelief):
+class InducingBelief(AbstractProjectedBelief):
     r"""$q(\mathbf v) = \mathcal N(\mathbf m, \mathbf B^{-1})$, one B per group of outputs."""
 
     mean: Float[Array, "G R M"]
@@ -31,7 +31,7 @@ class InducingBelief(AbstractBelief):
     log_normaliser: Scalar
 
     def marginal(
-        self, projection: Projection, site: AbstractSites | None = None
+        self, projection: Projection
     ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
         A = projection.loadings
         assert A is not None
@@ -74,7 +74,7 @@ class InducingResponse(AbstractResponse):
         return mean, jnp.broadcast_to(var, mean.shape)
 
 
-class WhitenedInducing(AbstractVariable):
+class WhitenedInducing(AbstractProjectedVariable):
     r"""A variable with prior $\mathcal N(0, \mathbf I)$, such as $\mathbf L^{-1} \mathbf u$.
 
     A precision is the identity plus a sum over rows, so no prior covariance is inverted.
@@ -82,7 +82,7 @@ class WhitenedInducing(AbstractVariable):
 
     size: int = eqx.field(static=True)
 
-    def scatter(
+    def messages_from_sites(
         self,
         shift: Float[Array, "..."],
         precision: Float[Array, "..."],
@@ -103,12 +103,35 @@ class WhitenedInducing(AbstractVariable):
         h = h.reshape(P.shape[0], -1, self.size)
         return Messages(h, P, jnp.sum(log_scale))
 
-    def revise(self, messages: Messages, index: Int[Array, " rows"], change: Messages) -> Messages:
+    def replace_rows(
+        self, messages: Messages, index: Int[Array, " rows"], change: Messages
+    ) -> Messages:
         return jax.tree.map(jnp.add, messages, change)
 
     def belief(self, messages: Messages) -> InducingBelief:
         mean, root, _, value = condition_standard_normal(messages)
         return InducingBelief(mean, root, value)
+
+
+class DirectMessages(eqx.Module):
+    r"""The belief itself, from the one factor that a variable with a tied site has.
+
+    Attributes:
+        mean: means of the belief.
+        root: $\mathbf R$, with covariance $\mathbf R^\top \mathbf R$.
+        log_scale: the energy's terms of the variable and its tied site, in nats, negated.
+    """
+
+    mean: Float[Array, "P 1 M"]
+    root: Float[Array, "P M M"]
+    log_scale: Scalar
+
+
+class TiedInducing(AbstractVariable):
+    """Whitened inducing variables whose belief a tied site gives directly."""
+
+    def belief(self, messages: DirectMessages) -> InducingBelief:
+        return InducingBelief(messages.mean, messages.root, messages.log_scale)
 
 
 def condition_standard_normal(

@@ -11,7 +11,7 @@ These are the scales of the sites at the conditional marginals, which the energy
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,9 @@ import numpy as np
 
 from cavity.inference.approximations.local_terms import EvaluationPoint, PowerMeanTerm
 from cavity.inference.approximations.methods import AbstractMethod, PowerEP, TiedPowerEP
-from cavity.inference.energy import Marginal, Sites, beliefs, cavity_marginals, marginals
+from cavity.inference.energy import Sites, beliefs
 from cavity.inference.factors.site import SiteFactor
+from cavity.inference.graph.base import AbstractProjectedView
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.learning.data.arrays import Data, prepare
@@ -198,29 +199,19 @@ def _corrected(
     """Values of f at a place, their log densities up to a constant, and the Gaussian moments."""
     graph = build_graph(model, data, method, jitter)
     (belief,) = q = beliefs(graph, sites)
-    (held,), (factor,), (store,) = marginals(graph, q), graph.factors, sites
-    assert isinstance(factor, SiteFactor)
-    assert held is not None
-    assert store is not None
+    factor, (store,) = graph.only_factor(), sites
     power = factor.power if factor.evaluation_point is EvaluationPoint.CAVITY else 1.0
     term = PowerMeanTerm(model.likelihood)
-    plain = SiteFactor(factor.edges, factor.rows, term, power, factor.chunk)
+    plain = SiteFactor(factor.edges, factor.rows, factor.chunk, term, power)
     mean, var = (x[0, 0] for x in posterior.moments(place))
-    ((z, spread),) = held
+    ((z, spread),) = plain.moments(q)
     cross = _with_place(posterior, belief, plain, place)
-    projection = plain.edges[0].view.project(plain.rows)
-    present = plain.row_presence(plain.rows)
 
     def gain(value: Array) -> Array:
         # the rows given the value: Gaussian, and narrower
         moved = z[:, 0] + cross * (value - mean) / var
         left = jnp.maximum(spread[:, 0] - cross**2 / var, LEAST * spread[:, 0])
-        seen = (Marginal(moved[:, None], left[:, None], projection),)
-        faced, _ = cavity_marginals(plain, plain.rows, store, seen)
-        log_mean = plain.term.log_mean(faced, plain.rows, power)
-        return jnp.sum(
-            present * (log_mean + store[0].log_normaliser_ratio(seen[0].mean, seen[0].var, power))
-        )
+        return plain.log_scale(q, store, ((moved[:, None], left[:, None]),))
 
     values = mean + jnp.sqrt(var) * jnp.asarray(GRID, var.dtype)
     return values, -0.5 * (values - mean) ** 2 / var + jax.lax.map(gain, values), mean, var
@@ -233,7 +224,7 @@ def _with_place(
     rows = factor.rows
     if not isinstance(belief, InducingBelief):
         return posterior.covariance(jnp.concatenate([place, rows.x]))[0, 0, 1:]
-    view = factor.edges[0].view
+    view = cast(AbstractProjectedView, factor.edges[0].view)
     there = view.project(Rows(place, jnp.zeros((1, 1)), jnp.ones((1, 1))))
     A, a = view.project(rows).loadings, there.loadings
     assert A is not None

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from cavity.inference.approximations.methods import AbstractMethod, TiedPowerEP
+from cavity.inference.approximations.methods import AbstractMethod
 from cavity.inference.energy import beliefs, empty_sites
-from cavity.inference.factors.tied import tied_leave_one_out, tied_site_precisions
 from cavity.inference.leave_one_out import leave_one_out, site_precisions
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import Data
-from cavity.learning.objectives.tied import counts
 from cavity.learning.solvers.double_loop import build_graph
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
@@ -70,10 +68,8 @@ def _densities(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, found: Any
 ) -> Array:
     graph = build_graph(model, data, method, jitter)
-    if isinstance(method, TiedPowerEP):
-        return tied_leave_one_out(graph, found, counts(data))
     sites = empty_sites(graph) if found is None else found
-    densities = leave_one_out(graph, sites, beliefs(graph, sites))
+    densities = leave_one_out(graph, sites, beliefs(graph, sites))[0]
     assert densities is not None  # rows of blocks are refused before
     return densities
 
@@ -83,6 +79,5 @@ def _precisions(
     model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, found: Any
 ) -> tuple[Array, ...] | None:
     graph = build_graph(model, data, method, jitter)
-    if isinstance(method, TiedPowerEP):
-        return tied_site_precisions(graph, found, counts(data))
-    return site_precisions(graph, empty_sites(graph) if found is None else found)
+    sites = empty_sites(graph) if found is None else found
+    return site_precisions(graph, sites, beliefs(graph, sites))[0]

@@ -8,9 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.approximations.methods import PowerEP
-from cavity.inference.energy import Sites, batch_energy, beliefs, energy, seen
-from cavity.inference.factors.site import SiteFactor
-from cavity.inference.site_update import update
+from cavity.inference.energy import Sites, batch_energy, beliefs, energy
 from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.arrays import Data
 from cavity.learning.objectives.evidence import Objective
@@ -93,11 +91,9 @@ def _step(
         target, _, _ = sweep(graph, sites, 1.0)
         moved = jax.tree.map(lambda old, to: old + length * (to - old), sites, target)
     else:
-        (factor,), (store,) = graph.factors, sites
-        assert isinstance(factor, SiteFactor)
-        rows, old = jax.tree.map(lambda x: x[index], (factor.rows, store))
-        q = beliefs(graph, sites)
-        new, _, _ = update(factor, rows, old, seen(factor, rows, q, old), length)
+        factor, (store,) = graph.only_factor(), sites
+        part, old = factor.at_rows(store, index, 1.0)
+        new = part.update(beliefs(graph, sites), old, length).sites
         moved = (jax.tree.map(lambda x, y: x.at[index].set(y), store, new),)
 
     def loss(real: Array) -> Scalar:

@@ -18,7 +18,6 @@ import numpy as np
 
 from cavity.inference.approximations.methods import AbstractMethod
 from cavity.inference.energy import beliefs_under, collect_messages, empty_sites, energy
-from cavity.inference.factors.site import ExactFactor
 from cavity.inference.graph.base import Messages
 from cavity.learning.data.arrays import Data
 from cavity.learning.data.batched import BatchedData
@@ -140,6 +139,6 @@ def _posterior(
 ) -> tuple[AbstractPosterior, Scalar]:
     graph = build_graph(model, head, method, jitter)
     q = beliefs_under(graph, total)
-    views = tuple(f.edge.view for f in graph.factors if isinstance(f, ExactFactor))
+    views = tuple(edge.view for edge in graph.factors[0].edges)
     posterior = posterior_of(model, views, q, head.rows, single=head.single)
     return posterior, energy(graph, empty_sites(graph), q=q)

@@ -10,7 +10,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from cavity.inference.approximations.methods import TiedPowerEP
-from cavity.inference.factors.tied import TiedBelief, natural_step, prior_belief, tied_energy
+from cavity.inference.energy import Graph, Sites, empty_sites, energy
+from cavity.inference.factors.slots import observed_rows
+from cavity.inference.factors.tied import is_tied, natural_step
 from cavity.learning.data.arrays import Data, some_rows
 from cavity.learning.data.batched import BatchedData
 from cavity.learning.data.scales import (
@@ -26,16 +28,13 @@ from cavity.learning.solvers.double_loop import build_graph
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound, compiled
 from cavity.numerics.linalg import escalate
-from cavity.numerics.power_limits import is_exactly
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import FIXED, bijections, describe, from_real
 from cavity.parameters.priors import flat, log_prior
 
-Beliefs = tuple[TiedBelief, ...]
-
 
 class TiedObjective:
-    """Energy of tied factors minus log priors: of coordinates of the model, then of the beliefs.
+    """Energy of tied factors minus log priors: of coordinates of the model, then of the sites.
 
     Args:
         start: the model to start from; its coordinates are zero.
@@ -44,7 +43,7 @@ class TiedObjective:
         maps: bijections; None for the default ones.
         densities: priors; None for flat ones.
         jitter: the jitter to begin with.
-        beliefs: where to start; None for the prior.
+        sites: where to start; None for the prior.
 
     Raises:
         ValueError: for powers that differ between rows, or that the method does not go with.
@@ -59,12 +58,10 @@ class TiedObjective:
         maps: Any = None,
         densities: Any = None,
         jitter: float = 1e-8,
-        beliefs: Beliefs | None = None,
+        sites: Sites | None = None,
     ):
         if data.rows.power is not None:
             raise ValueError("tied sites have one power for all rows, given one per row")
-        if method.natural is not None and not is_exactly(data.power, 0.0):
-            raise ValueError("natural gradients are for power 0: leave natural=None, or power=0.0")
         self.start, self.data, self.method, self.jitter = start, data, method, jitter
         self.maps = bijections(start) if maps is None else maps
         self.densities = flat(start) if densities is None else densities
@@ -72,17 +69,17 @@ class TiedObjective:
         self.dtype = data.rows.y.dtype
         scales = data.scales(start.likelihood)
         self.scale = np.asarray(coordinate_scales(start, self.maps, scales), np.float64)
-        fresh = prior_beliefs(start, data.head) if beliefs is None else beliefs
-        flat_beliefs, self.unravel = ravel_pytree(fresh)
-        self.first = np.concatenate([np.zeros(self.scale.size), np.asarray(flat_beliefs)])
-        free = np.full((flat_beliefs.size, 2), [-np.inf, np.inf])
+        fresh = prior_sites(start, data.head, method) if sites is None else sites
+        flat_sites, self.unravel = ravel_pytree(fresh)
+        self.first = np.concatenate([np.zeros(self.scale.size), np.asarray(flat_sites)])
+        free = np.full((flat_sites.size, 2), [-np.inf, np.inf])
         self.bounds = np.concatenate([coordinate_bounds(start, self.maps, scales), free])
         place = _Place(start, self.maps, self.origin, jnp.asarray(self.scale), fresh)
         self.fixed = (place, self.densities, method, counts(data))
         whole = None if isinstance(data, BatchedData) else data
         self.bound = {name: Bound(fn, *self.fixed, whole) for name, fn in _PROGRAMS.items()}
         self.finite_value = True
-        self.carries = False  # beliefs are coordinates
+        self.carries = False  # sites are coordinates
 
     @property
     def size(self) -> int:
@@ -101,13 +98,13 @@ class TiedObjective:
         """The model at a point."""
         return model_at(self._real(x), self.start, self.maps)
 
-    def beliefs(self, x: np.ndarray) -> Beliefs:
-        """The beliefs at a point."""
+    def sites(self, x: np.ndarray) -> Sites:
+        """The sites at a point."""
         return self.unravel(jnp.asarray(x[self.scale.size :], self.dtype))
 
-    def place(self, beliefs: Beliefs, x: np.ndarray) -> np.ndarray:
-        """The point with other beliefs."""
-        values = np.asarray(ravel_pytree(beliefs)[0], np.float64)
+    def place(self, sites: Sites, x: np.ndarray) -> np.ndarray:
+        """The point with other sites."""
+        values = np.asarray(ravel_pytree(sites)[0], np.float64)
         return np.concatenate([x[: self.scale.size], values])
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -167,7 +164,7 @@ class TiedObjective:
         return x, value, slope
 
     def natural(self, x: np.ndarray, part: Any, scale: float, step: float) -> np.ndarray:
-        """The point after a natural-gradient step of the beliefs."""
+        """The point after a natural-gradient step of the sites."""
         found = self._run(_MOVE, x, part, scale, self.jitter, step)
         return np.concatenate([x[: self.scale.size], np.asarray(found, np.float64)])
 
@@ -176,19 +173,18 @@ class TiedObjective:
         return self.origin + jnp.asarray(moved, self.origin.dtype)
 
 
-def prior_beliefs(model: AbstractModel, data: Data) -> Beliefs:
-    """The prior of every latent function, where the search starts."""
-    assert model.inducing is not None
-    shape = (data.rows.y.shape[-1], model.inducing.size, data.rows.y.dtype)
-    return tuple(prior_belief(*shape) for _ in model.latents)
+def prior_sites(model: AbstractModel, data: Data, method: TiedPowerEP) -> Sites:
+    """Sites that leave the prior of every latent function, where the search starts."""
+    zero = jnp.zeros((), data.rows.y.dtype)
+    shapes = eqx.filter_eval_shape(lambda: empty_sites(build_graph(model, data, method, zero)))
+    return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
 
 def counts(data: Data | BatchedData) -> Float[Array, " P"]:
     """The number of observed rows, per output."""
     if isinstance(data, BatchedData):
         return jnp.asarray(np.maximum(data.observed, 1.0), data.rows.y.dtype)
-    presence = jnp.broadcast_to(data.rows.presence, data.rows.y.shape)
-    return jnp.maximum(jnp.sum(presence, axis=0), 1.0)
+    return observed_rows(data.rows)
 
 
 class _Place(eqx.Module):
@@ -198,15 +194,15 @@ class _Place(eqx.Module):
     maps: Any
     origin: Array
     scale: Array
-    beliefs: Beliefs
+    sites: Sites
 
-    def __call__(self, x: Array) -> tuple[AbstractModel, Beliefs]:
-        """The model and the beliefs at a point."""
+    def __call__(self, x: Array) -> tuple[AbstractModel, Sites]:
+        """The model and the sites at a point."""
         moved, rest = jnp.split(x, [self.scale.size])
         real = self.origin + (self.scale * moved).astype(self.origin.dtype)
-        flat_beliefs, unravel = ravel_pytree(self.beliefs)
-        beliefs = unravel(rest.astype(flat_beliefs.dtype))
-        return from_real(real, self.start, self.maps), beliefs
+        flat_sites, unravel = ravel_pytree(self.sites)
+        sites = unravel(rest.astype(flat_sites.dtype))
+        return from_real(real, self.start, self.maps), sites
 
 
 def _value_and_grad(
@@ -223,9 +219,9 @@ def _value_and_grad(
     part = data if index is None else some_rows(data, index)
 
     def loss(x: Array) -> Scalar:
-        model, beliefs = place(x)
-        graph = build_graph(model, part, method, jitter)
-        return tied_energy(graph, beliefs, total, scale) - log_prior(model, densities)
+        model, sites = place(x)
+        graph = _graph(model, part, method, jitter, total, scale)
+        return energy(graph, sites) - log_prior(model, densities)
 
     return jax.value_and_grad(loss)(x)
 
@@ -243,9 +239,25 @@ def _natural(
     step: Scalar,
 ) -> Array:
     part = data if index is None else some_rows(data, index)
-    model, beliefs = place(x)
-    graph = build_graph(model, part, method, jitter)
-    return ravel_pytree(natural_step(graph, beliefs, total, scale, step))[0]
+    model, sites = place(x)
+    graph = _graph(model, part, method, jitter, total, scale)
+    slope = jax.grad(lambda sites: energy(graph, sites))(sites)
+    return ravel_pytree(
+        jax.tree.map(lambda site, by: natural_step(site, by, step), sites, slope, is_leaf=is_tied)
+    )[0]
+
+
+def _graph(
+    model: AbstractModel,
+    data: Data,
+    method: TiedPowerEP,
+    jitter: Scalar,
+    total: Array,
+    scale: Scalar,
+) -> Graph:
+    """The model's graph on rows that stand for all."""
+    options = {"power": data.power, "method": method, "jitter": jitter, "chunk": data.chunk}
+    return model.graph(data.rows, **options, total=total, scale=scale)
 
 
 _VALUE, _MOVE = "value and slope", "natural step"
@@ -259,14 +271,14 @@ def settle_tied(
     data: Data | BatchedData,
     method: TiedPowerEP,
     jitter: float,
-    beliefs: Beliefs | None = None,
-) -> tuple[Beliefs, Minimum, float]:
-    """Beliefs at the parameters that the model has, how they were found, and the jitter needed."""
+    sites: Sites | None = None,
+) -> tuple[Sites, Minimum, float]:
+    """Sites at the parameters that the model has, how they were found, and the jitter needed."""
     fixed = describe(model, lambda *_: FIXED)
-    objective = TiedObjective(model, data, method, maps=fixed, jitter=jitter, beliefs=beliefs)
+    objective = TiedObjective(model, data, method, maps=fixed, jitter=jitter, sites=sites)
     limits = {"max_iterations": method.max_sweeps, "tolerance": method.tolerance}
     found = search(objective, objective.first, callback=None, kept=Search(), **limits)
-    return objective.beliefs(found.x), found, objective.jitter
+    return objective.sites(found.x), found, objective.jitter
 
 
 def search(

@@ -120,7 +120,7 @@ class Run:
                 changes |= {"converged": True, "message": before.message}
             minimum = dataclasses.replace(minimum, **changes)
         if isinstance(objective, TiedObjective):
-            self.found = objective.beliefs(minimum.x)
+            self.found = objective.sites(minimum.x)
         else:
             # another fixed point than that of the best value would be another posterior
             moving = self._interleaves(objective)
@@ -132,7 +132,7 @@ class Run:
     ) -> Objective | TiedObjective:
         settings = {"maps": maps, "densities": self.densities, "jitter": jitter}
         if isinstance(self.method, TiedPowerEP):
-            start = {"beliefs": self.found, **settings}
+            start = {"sites": self.found, **settings}
             return TiedObjective(model, self.data, self.method, **start)
         loose = max(self.method.tolerance, LEARNING)
         method = dataclasses.replace(self.method, tolerance=loose)

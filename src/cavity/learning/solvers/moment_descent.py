@@ -76,7 +76,7 @@ def _laid(
     (variable,), (factor,) = graph.variables, graph.factors
     assert isinstance(variable, FunctionValues)
     assert isinstance(factor, SiteFactor)
-    presence = factor.row_presence(factor.rows)
+    presence = factor.rows.site_presence
     power = jnp.broadcast_to(jnp.asarray(factor.row_power(factor.rows)), presence.shape)
     return variable.covariance, presence[:, 0], power[:, 0]
 

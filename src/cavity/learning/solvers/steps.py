@@ -48,7 +48,7 @@ def no_sites(model: AbstractModel, data: Data, method: AbstractMethod) -> Sites 
     shapes = eqx.filter_eval_shape(
         lambda: empty_sites(build_graph(model, data, method, jnp.zeros((), data.rows.y.dtype)))
     )
-    if all(store is None for store in shapes):
+    if not jax.tree.leaves(shapes):
         return None
     return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
@@ -128,7 +128,7 @@ def swept(
     `longest` is that of parallel sweeps: batches ignore it.
     """
     start = empty_sites(graph) if sites is None else sites
-    if all(store is None for store in start):
+    if not jax.tree.leaves(start):
         return start, None
     tolerance = method.tolerance if tolerance is None else tolerance
     limits = {"step": method.step, "tolerance": tolerance, "max_sweeps": method.max_sweeps}

@@ -1,0 +1,122 @@
+"""Slots: the stored site that each row of a factor uses.
+
+Rows with `Private` slots store a site each. With a `Tied` slot one site t stands for all rows, to
+the power of their number: the store is the belief that it makes of the prior, whose mean and
+root an optimiser moves. What differs between the two is only where cavities come from, and
+where what they remove from the log-partition is counted.
+"""
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from cavity.inference.factors.tied import TiedCavity, TiedSite, tied_cavity
+from cavity.inference.graph.base import AbstractView, Moments
+from cavity.inference.graph.rows import Rows
+from cavity.inference.variables.inducing import DirectMessages
+from cavity.numerics.power_limits import Power
+from cavity.numerics.types import Array, Float
+
+
+class AbstractSlots(eqx.Module):
+    """A map from rows to stored sites.
+
+    To implement:
+        `empty(view, rows)`, `per_row(store)`, `message(store, power)`,
+        `source(store, belief, power)`, `cavity(site, moments, power)`,
+        `log_normaliser_ratio(site, moments, power)`.
+
+    Attributes:
+        private: whether every row stores a site of its own, which sweeps move.
+    """
+
+    private: eqx.AbstractClassVar[bool]
+
+    @abc.abstractmethod
+    def empty(self, view: AbstractView, rows: Rows) -> Any:
+        """The store of sites of precision zero."""
+
+    @abc.abstractmethod
+    def per_row(self, store: Any) -> Any:
+        """The site of every row; None where rows share one."""
+
+    @abc.abstractmethod
+    def message(self, store: Any, power: Power) -> Any:
+        """The message of a shared site; None where rows send their own."""
+
+    @abc.abstractmethod
+    def source(self, store: Any, belief: Any, power: Power) -> Any:
+        """The belief or cavity whose marginals rows see."""
+
+    @abc.abstractmethod
+    def cavity(self, site: Any, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
+        """Cavity mean and variance of rows, and whether the cavity is proper."""
+
+    @abc.abstractmethod
+    def log_normaliser_ratio(self, site: Any, moments: Moments, power: Power) -> Array:
+        r"""$D_a = [\Phi(q / t^a) - \Phi(q)] / a$ per row, where messages do not carry it."""
+
+
+class Private(AbstractSlots):
+    """A site of its own for every row."""
+
+    private: ClassVar[bool] = True
+
+    def empty(self, view: AbstractView, rows: Rows) -> Any:
+        return view.empty_sites(rows)
+
+    def per_row(self, store: Any) -> Any:
+        return store
+
+    def message(self, store: Any, power: Power) -> None:
+        return None
+
+    def source(self, store: Any, belief: Any, power: Power) -> Any:
+        return belief
+
+    def cavity(self, site: Any, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
+        return site.cavity(*moments, power)
+
+    def log_normaliser_ratio(self, site: Any, moments: Moments, power: Power) -> Array:
+        return site.log_normaliser_ratio(*moments, power)
+
+
+class Tied(AbstractSlots):
+    """One site for all rows of a variable with a standard normal prior.
+
+    Attributes:
+        size: values of the variable.
+        total: the number of observed rows in all the data, per output.
+    """
+
+    private: ClassVar[bool] = False
+    size: int = eqx.field(static=True)
+    total: Float[Array, " P"]
+
+    def empty(self, view: AbstractView, rows: Rows) -> TiedSite:
+        shape = (self.total.shape[0], self.size)
+        zero = jnp.zeros(shape, rows.y.dtype)
+        return TiedSite(zero, jnp.zeros((*shape, self.size), rows.y.dtype))
+
+    def per_row(self, store: TiedSite) -> None:
+        return None
+
+    def message(self, store: TiedSite, power: Power) -> DirectMessages:
+        return store.messages(power, self.total)
+
+    def source(self, store: TiedSite, belief: Any, power: Power) -> TiedCavity:
+        return tied_cavity(store, power, self.total)
+
+    def cavity(self, site: None, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
+        return *moments, jnp.ones((), bool)
+
+    def log_normaliser_ratio(self, site: None, moments: Moments, power: Power) -> Array:
+        return jnp.zeros((), moments[0].dtype)
+
+
+def observed_rows(rows: Rows) -> Float[Array, " P"]:
+    """The number of observed rows per output, at least one."""
+    presence = jnp.broadcast_to(rows.presence, rows.y.shape)
+    return jnp.maximum(jnp.sum(presence, axis=0), 1.0)
