@@ -72,7 +72,7 @@ def test_bui_07_the_matched_site_is_the_gaussian_factor(mean, var, y, noise, pow
     """bui 7: whatever the cavity, matching N(y; f, noise) gives precision and mean of itself."""
     slope, bend, _ = derivatives(*arrays(mean, var, y, noise, power))
     cavity = [jnp.full((1, 1), v) for v in (mean, var, float(slope), float(bend))]
-    site = ScalarSites(jnp.zeros((1, 1)), jnp.zeros((1, 1))).matched(*cavity, power)
+    site = ScalarSites(jnp.zeros((1, 1)), jnp.zeros((1, 1))).moment_match(*cavity, power)
     assert_close(site.precision[0, 0], 1.0 / noise, "fixed_point")
     size = (abs(mean) + abs(y) + np.sqrt(var)) * (1.0 + var / noise) / noise
     assert_close(site.shift[0, 0], y / noise, "factorised", scale=size)
@@ -91,13 +91,17 @@ def test_removal_is_a_difference_of_log_partitions(mean, var, precision, shift, 
 
     limit = -shift * mean + 0.5 * precision * (mean**2 + var)
     size = 1.0 + abs(limit) + shift**2 * var
-    assert_close(site.removal(*q, 0.0)[0, 0], limit, scale=size)
-    assert_close(site.removal(*q, jnp.asarray(1e-13))[0, 0], limit, "quadrature", scale=size)
+    assert_close(site.log_normaliser_ratio(*q, 0.0)[0, 0], limit, scale=size)
+    assert_close(
+        site.log_normaliser_ratio(*q, jnp.asarray(1e-13))[0, 0], limit, "quadrature", scale=size
+    )
     a = max(power, 0.01)
     h, P = mean / var, 1.0 / var
     direct = (phi(h - a * shift, P - a * precision) - phi(h, P)) / a
     size = size + (1.0 + abs(phi(h, P))) / a
-    assert_close(site.removal(*q, jnp.asarray(a))[0, 0], direct, "factorised", scale=size)
+    assert_close(
+        site.log_normaliser_ratio(*q, jnp.asarray(a))[0, 0], direct, "factorised", scale=size
+    )
 
 
 @jax.jit
@@ -105,12 +109,12 @@ def as_rows_and_as_a_block(m, v, h, tau, slope, bend, power):
     """Cavity, removal and match of three rows, by scalar sites and by one block site."""
     scalar = ScalarSites(h[:, None], tau[:, None])
     moments = m[:, None], v[:, None]
-    sites = scalar.matched(*moments, slope[:, None], bend[:, None], power)
-    rows = scalar.cavity(*moments, power), scalar.removal(*moments, power), sites
+    sites = scalar.moment_match(*moments, slope[:, None], bend[:, None], power)
+    rows = scalar.cavity(*moments, power), scalar.log_normaliser_ratio(*moments, power), sites
     block = BlockSites(h[None, None], jnp.diag(tau)[None, None])
     moments = m[None, None], jnp.diag(v)[None, None]
-    site = block.matched(*moments, slope[None, None], jnp.diag(bend)[None, None], power)
-    return rows, (block.cavity(*moments, power), block.removal(*moments, power), site)
+    site = block.moment_match(*moments, slope[None, None], jnp.diag(bend)[None, None], power)
+    return rows, (block.cavity(*moments, power), block.log_normaliser_ratio(*moments, power), site)
 
 
 @few

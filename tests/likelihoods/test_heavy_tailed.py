@@ -147,7 +147,7 @@ def test_jylanki_38_when_sites_have_negative_precision(power):
     cavity = [jnp.asarray(a)[:, None] for a in (OUTPUT - residuals, np.full(35, var))]
     found = STUDENT.tilted(*cavity, jnp.full((35, 1), OUTPUT), jnp.asarray(power))
     none = ScalarSites(jnp.zeros((35, 1)), jnp.zeros((35, 1)))
-    site = none.matched(*cavity, found.slope, found.curvature, power)
+    site = none.moment_match(*cavity, found.slope, found.curvature, power)
     precision, shift = (np.asarray(a)[:, 0] for a in (site.precision, site.shift))
 
     def log_prob(f):

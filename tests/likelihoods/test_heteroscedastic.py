@@ -88,7 +88,7 @@ def test_jylanki_11_small_powers_tend_to_variational_message_passing():
         mean, var, _ = before.cavity(MEAN[:1], VAR[:1], power)
         means, variances = jnp.stack([mean[0], MEAN[1]]), jnp.stack([var[0], narrow])
         found = NOISY.tilted(means, variances, OUT, power)
-        site = before.matched(mean, var, found.slope[:1], found.curvature[:1], power)
+        site = before.moment_match(mean, var, found.slope[:1], found.curvature[:1], power)
         return jnp.concatenate([site.shift, site.precision])
 
     gaps = [np.asarray(sites(power)) - expected for power in (0.05, 5e-4, 5e-5, 0.0)]

@@ -358,13 +358,13 @@ def sites_about_mode(problem: Problem) -> tuple[Float[Array, "L N"], Float[Array
     K, mean = problem.priors(model)
     slope = jax.grad(lambda f: problem.log_likelihood(model, f))
 
-    def curvature(f: Array, latent: Array) -> Array:
+    def second_derivative(f: Array, latent: Array) -> Array:
         direction = jnp.zeros_like(f).at[latent].set(1.0)
         return jax.jvp(slope, (f,), (direction,))[1][latent]
 
     def one(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
         f, *before = carry
-        curvature = jax.lax.map(lambda latent: curvature(f, latent), jnp.arange(len(f)))
+        curvature = jax.lax.map(lambda latent: second_derivative(f, latent), jnp.arange(len(f)))
         precision = jnp.maximum(-curvature, 0.0)
         shift = slope(f) + precision * f
         found = basis_of(K, mean, precision, shift)(jnp.zeros_like(f))

@@ -40,8 +40,10 @@ def test_taking_it_out_leads_to_the_same_sites_sooner(case):
     """The sum over classes is zero by the sweeps alone, which take ever longer to see it."""
     graph = laid_out(*CASES[case])
     (factor,) = graph.factors
-    assert factor.level
-    plain = eqx.tree_at(lambda g: g.factors, graph, (dataclasses.replace(factor, level=False),))
+    assert factor.common_mode
+    plain = eqx.tree_at(
+        lambda g: g.factors, graph, (dataclasses.replace(factor, common_mode=False),)
+    )
     # damped alike, and without extrapolation, which would hide the difference
     settings = {"step": 0.7, "tolerance": 1e-10, "max_sweeps": 20_000}
     run = eqx.filter_jit(lambda graph: parallel(graph, empty_sites(graph), **settings))
@@ -64,7 +66,7 @@ def test_functions_that_are_not_alike_keep_it():
     """With kernels of their own the means of classes do not add up to zero."""
     graph = laid_out(likelihoods.MultinomialProbit(C), 1.0, None, kernel(private=True))
     (factor,) = graph.factors
-    assert not factor.level
+    assert not factor.common_mode
     sites, record = parallel(graph, empty_sites(graph), step=None, tolerance=1e-8, max_sweeps=500)
     assert record.converged
     (seen,) = marginals(graph, beliefs(graph, sites))
