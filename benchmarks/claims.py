@@ -31,7 +31,6 @@ from cavity.inference.solvers.parallel import parallel
 from cavity.inference.solvers.sequential import in_batches
 from cavity.learning.data.arrays import Data, prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import build_graph
 from cavity.parameters import FIXED
 
 TABLE = Table("claims.csv", ("claim", "case"))

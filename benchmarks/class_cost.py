@@ -23,7 +23,6 @@ from cavity.inference.energy import beliefs, empty_sites, energy
 from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import one_blas_thread
-from cavity.learning.solvers.double_loop import build_graph
 
 TABLE = Table("class_cost.csv", ("what", "rows", "classes"))
 

@@ -32,7 +32,6 @@ from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.solvers.double_loop import build_graph
 from cavity.numerics.linalg import inverse_lower
 
 TABLE = Table("ep_cost.csv", ("what", "N", "M", "power"))

@@ -27,7 +27,7 @@ from benchmarks.results import Table
 from cavity.inference.graph.sites import ScalarSites
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
-from cavity.learning.solvers.fixed_point import find_fixed_point
+from cavity.inference.solvers.fixed_point import find_fixed_point
 
 TABLE = Table("robust_ep.csv", ("seed", "power"))
 STARTS = Table("four_points.csv", ("start", "power"))

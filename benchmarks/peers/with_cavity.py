@@ -10,7 +10,7 @@ import cavity
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.objectives.tied import TiedObjective
+from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.adam import Adam
 
 jax.config.update("jax_enable_x64", True)
@@ -42,7 +42,7 @@ def step(p: Problem) -> Callable[[], float]:
     data = prepare(p["X"], p["y"], power=0.0)
     model: Any = as_dtype(_model(p, full=False), data)
     method = cavity.TiedPowerEP(batch=p["batches"].shape[1])
-    objective = TiedObjective(model, data, method, jitter=_jitter(p))
+    objective = Objective(model, data, method, jitter=_jitter(p))
     batches, steps = iter(p["batches"]), len(p["batches"])
     adam = Adam(objective, objective.first, steps, float(p["rate"]), method.batch, 0, None)
     one_blas_thread().__enter__()

@@ -12,10 +12,9 @@ from cavity.inference.energy import beliefs, energy
 from cavity.inference.solvers.parallel import parallel, sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import build_graph
-from cavity.learning.solvers.steps import swept
 from cavity.parameters import bijections, from_real, to_real
 from tests.oracle import dense
+from tests.solving import build_graph, swept
 
 # 17 rows are padded, so every test that uses these also has padding.
 ROWS, INDUCING, INPUTS = 17, 5, 2

@@ -12,7 +12,6 @@ from cavity.inference.energy import energy
 from cavity.inference.graph.sites import ScalarSites
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import build_graph
 from cavity.numerics.chunking import padded_size
 from cavity.parameters import bijections, from_real, to_real
 from tests.equivalence.gauss_hermite import Probit
@@ -31,6 +30,7 @@ from tests.equivalence.problem import (
     settled,
 )
 from tests.oracle import dense
+from tests.solving import build_graph
 from tests.tolerances import assert_close
 
 RNG = np.random.default_rng(11)

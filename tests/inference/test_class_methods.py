@@ -13,13 +13,11 @@ from scipy.special import log_softmax, softmax
 import cavity
 from cavity import inducing, kernels, likelihoods
 from cavity.inference.energy import empty_sites, energy
+from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.inference.solvers.parallel import parallel, sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.solvers.double_loop import build_graph
-from cavity.learning.solvers.fixed_point import find_fixed_point
-from cavity.learning.solvers.steps import swept
 from tests.inference.test_coupled_classes import (
     LABELS,
     NEW,
@@ -34,6 +32,7 @@ from tests.inference.test_coupled_classes import (
     model,
 )
 from tests.oracle import dense, nested_ep
+from tests.solving import build_graph, swept
 from tests.tolerances import assert_close
 
 SOFTMAX, PROBIT = likelihoods.Softmax(C), likelihoods.MultinomialProbit(C)

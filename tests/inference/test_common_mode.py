@@ -13,8 +13,8 @@ from cavity.inference.energy import beliefs, empty_sites, energy, marginals
 from cavity.inference.solvers.parallel import parallel
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import build_graph
 from tests.inference.test_coupled_classes import LABELS, NEW, C, X, kernel
+from tests.solving import build_graph
 from tests.tolerances import assert_close
 
 METHOD = cavity.PowerEP(coupled=False)

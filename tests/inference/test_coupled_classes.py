@@ -18,8 +18,8 @@ from cavity.inference.variables.class_contrasts import Contrasts
 from cavity.inference.variables.coupled_classes import CoupledClassInducing, CoupledClassValues
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import build_graph
 from tests.oracle import dense, nested_ep
+from tests.solving import build_graph
 from tests.tolerances import assert_close
 
 C, N = 3, 14
@@ -304,7 +304,6 @@ def random_contrasts():
     """Contrasts of the rows, and positive precisions and shifts for them."""
     random = np.random.default_rng(5)
     precision, shift = random.uniform(0.1, 3.0, (N, C)), random.standard_normal((N, C))
-    zero = jnp.zeros((N, C))
     seen = jnp.asarray(np.eye(C)[Y])
     variance = jnp.asarray(random.uniform(0.5, 2.0, N))
     return Contrasts(seen, variance), jnp.asarray(shift), jnp.asarray(precision)

@@ -11,6 +11,7 @@ from scipy import integrate, optimize, stats
 
 import cavity
 from cavity.inference.energy import beliefs, energy, marginals
+from cavity.inference.solvers.double_loop import double_loop
 from cavity.inference.solvers.double_loop_inner import (
     _newton,
     coordinates,
@@ -19,11 +20,10 @@ from cavity.inference.solvers.double_loop_inner import (
 )
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import build_graph, double_loop
-from cavity.learning.solvers.steps import no_sites
 from cavity.likelihoods import StudentT
 from tests.equivalence.problem import sweep_once
 from tests.oracle import dense
+from tests.solving import build_graph, no_sites
 from tests.tolerances import assert_close
 
 X = np.array([[0.0], [0.4], [0.8], [1.2]])

@@ -11,8 +11,8 @@ from cavity.inference.factors import fused_gaussian
 from cavity.inference.graph.base import Projection
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import build_graph
 from cavity.parameters import bijections, from_real, to_real
+from tests.solving import build_graph
 
 N, M, D = 300, 9, 2
 RANDOM = np.random.default_rng(5)

@@ -6,12 +6,12 @@ import pytest
 from scipy import stats
 
 import cavity
+from cavity.inference.solvers.moment_descent import _Energy, _gaussian, _step, least
 from cavity.inference.solvers.tilted_inverse import tilting
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import build_graph
-from cavity.learning.solvers.moment_descent import _Energy, _gaussian, _step, least
 from cavity.likelihoods import Gaussian, StudentT
+from tests.solving import build_graph
 from tests.tolerances import assert_close
 
 METHOD, NONE, JITTER = cavity.PowerEP(), jnp.asarray(0.0), 1e-6

@@ -121,7 +121,7 @@ def test_jylanki_18_explicit_terms_are_not_enough_for_laplace():
     assert np.max(np.abs(whole - explicit)) > 0.05 * np.max(np.abs(whole))
 
 
-class _Frozen(cavity.inference.approximations.methods.AbstractMethod):
+class _Frozen(cavity.learning.methods.AbstractMethod):
     """Laplace's method with sites that do not move with the parameters."""
 
     tolerance: float = 1e-11

@@ -19,11 +19,11 @@ from cavity.inference.energy import empty_sites
 from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import build_graph
 from cavity.numerics.orthant import log_orthant
 from tests.inference.test_coupled_classes import C, N, X, Y, inferred
 from tests.numerics.test_orthant import cavities, contrasts
 from tests.oracle import nested_ep
+from tests.solving import build_graph
 from tests.tolerances import assert_close
 
 

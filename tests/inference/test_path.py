@@ -7,20 +7,20 @@ import pytest
 from scipy import stats
 
 import cavity
+from cavity.inference.solvers.fixed_point import _followed, _narrowed
 from cavity.inference.solvers.newton import bearing, inner
-from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import build_graph
-from cavity.learning.solvers.fixed_point import _followed, _narrowed
-from cavity.learning.solvers.noise_continuation import (
+from cavity.inference.solvers.noise_continuation import (
     WIDEST,
     NoiseContinuation,
     _tangent,
     has_scale,
     widened,
 )
-from cavity.learning.solvers.steps import no_sites, run_sweeps, solved
+from cavity.inference.solvers.steps import run_sweeps, solved
+from cavity.learning.data.arrays import prepare
+from cavity.learning.infer import as_dtype
 from cavity.likelihoods import Bernoulli, Gaussian, NegativeBinomial, StudentT
+from tests.solving import build_graph, no_sites
 from tests.tolerances import assert_close
 
 JITTER, NONE = 1e-6, jnp.asarray(0.0)

@@ -10,11 +10,11 @@ import cavity
 from cavity import inducing, kernels, likelihoods
 from cavity.inference.energy import beliefs, empty_sites, energy
 from cavity.inference.solvers.sequential import _one_by_one
+from cavity.inference.solvers.steps import run_sweeps
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
-from cavity.learning.solvers.double_loop import build_graph
-from cavity.learning.solvers.steps import no_sites, run_sweeps
 from tests.equivalence.problem import laid_out
+from tests.solving import build_graph, no_sites
 from tests.tolerances import assert_close
 
 RNG = np.random.default_rng(5)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity.inference.approximations.methods import PowerEP
 from cavity.inference.energy import empty_sites, marginals
 from cavity.inference.graph.sites import BlockSites, ScalarSites
+from cavity.learning.methods import PowerEP
 from tests.equivalence.gauss_hermite import Probit
 from tests.equivalence.problem import (
     SWEEPS,

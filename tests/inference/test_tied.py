@@ -9,7 +9,7 @@ from cavity import inducing, kernels, likelihoods
 from cavity.inference.factors.tied import TiedSite
 from cavity.learning.data.arrays import prepare, some_rows
 from cavity.learning.infer import as_dtype
-from cavity.learning.objectives.tied import TiedObjective
+from cavity.learning.objectives.evidence import Objective
 from tests.oracle import dense
 from tests.tolerances import assert_close
 
@@ -30,14 +30,14 @@ def model(likelihood=None):
 
 def objective(power, y=LABELS, likelihood=None, method=TIED):
     data = prepare(X, y, power=power)
-    return TiedObjective(as_dtype(model(likelihood), data), data, method, jitter=JITTER)
+    return Objective(as_dtype(model(likelihood), data), data, method=method, jitter=JITTER)
 
 
 def somewhere(fn, seed=1):
     """A point where nothing is special, and its belief in numpy."""
     random = np.random.default_rng(seed)
     mean, raw = 0.5 * random.standard_normal((1, M)), 0.2 * random.standard_normal((1, M, M))
-    x = fn.place(((TiedSite(mean, raw),),), fn.first)
+    x = fn.coordinates.at_tied(((TiedSite(mean, raw),),), fn.first)
     S = np.tril(raw[0], -1) + np.diag(np.exp(np.diag(raw[0])))
     return x, mean[0], S
 

@@ -13,7 +13,6 @@ from cavity.learning.data.batched import survey
 from cavity.learning.data.scales import measure, scales_of, tally
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.objectives.tied import TiedObjective
 from tests.tolerances import assert_close
 
 N, SIZE = 300, 64
@@ -80,7 +79,7 @@ def test_value_and_gradient_are_those_of_the_rows_in_memory(case, power):
     assert_close(other, value, "factorised")
     assert_close(its_slope, slope, "factorised")
     assert_close(np.clip(stream.bounds, -99, 99), np.clip(memory.bounds, -99, 99))
-    assert_close(stream.scale, memory.scale)
+    assert_close(stream.coordinates.scale, memory.coordinates.scale)
 
 
 def test_the_order_of_batches_does_not_matter():
@@ -125,9 +124,9 @@ def tied(batches_or_rows, method, power=0.5, likelihood=None):
     model = gp(likelihoods.Poisson() if likelihood is None else likelihood)
     if isinstance(batches_or_rows, cavity.Batches):
         data = survey(batches_or_rows, model.likelihood, power=power)
-        return TiedObjective(as_dtype(model, data.head), data, method)
+        return Objective(as_dtype(model, data.head), data, method=method)
     data = prepare(*batches_or_rows, power=power)
-    return TiedObjective(as_dtype(model, data), data, method)
+    return Objective(as_dtype(model, data), data, method=method)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5])

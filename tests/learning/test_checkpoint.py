@@ -11,9 +11,9 @@ import pytest
 
 import cavity
 from cavity import inducing, kernels, likelihoods
-from cavity.inference.approximations.methods import PowerEP, TiedPowerEP
 from cavity.learning.data.arrays import prepare
 from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers import checkpoint as checkpoints
 from cavity.learning.optimisers.trials import fit_best
 from cavity.parameters import FIXED, bijections

@@ -28,7 +28,7 @@ def test_sites_far_from_a_fixed_point_have_no_objective():
     with one_blas_thread():
         first, _ = objective(np.zeros(objective.size))
         sites = objective.sites
-        value, slope = objective(np.array([3.0, 2.0, -5.0, 0.0]) / objective.scale)
+        value, slope = objective(np.array([3.0, 2.0, -5.0, 0.0]) / objective.coordinates.scale)
     assert 0.0 < first < 100.0
     assert np.isnan(value)
     assert np.all(np.isnan(slope))

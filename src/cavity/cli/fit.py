@@ -39,13 +39,13 @@ from cavity.estimators.settings import (
     MOST_FULL_ROWS,
 )
 from cavity.inducing.base import Points
-from cavity.inference.approximations.methods import TiedPowerEP
 from cavity.kernels.stationary import RBF
 from cavity.kernels.text_form import parse, text
 from cavity.learning.cost import estimate_cost
 from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.kernels import blackjax
 from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods import TiedPowerEP
 from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.gp import GP

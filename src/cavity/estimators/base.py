@@ -29,13 +29,13 @@ from cavity.learning.data.arrays import prepare
 from cavity.learning.data.batched import survey
 from cavity.learning.data.batches import Batches
 from cavity.learning.data.validation import check_outputs
-from cavity.learning.fit import FitResult
 from cavity.learning.infer import one_blas_thread
 from cavity.learning.initialisation.inducing_points import cluster_blocks
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.optimisers.trials import fit_best
+from cavity.learning.result import FitResult
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.numerics.linalg import MOST_JITTER

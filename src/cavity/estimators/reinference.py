@@ -6,8 +6,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from cavity.inference.approximations.methods import AbstractMethod
 from cavity.learning.infer import infer
+from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods import AbstractMethod
 from cavity.learning.result import Inference
 
 
@@ -18,7 +19,7 @@ def infer_again(
     y: np.ndarray,
     side: Mapping[str, np.ndarray],
     *,
-    method: AbstractMethod,
+    method: AbstractMethod | MCMC,
     power: Any,
     jitter: float,
     missing: str = "error",

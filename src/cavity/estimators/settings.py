@@ -11,7 +11,13 @@ import numpy as np
 
 from cavity import likelihoods
 from cavity.inducing.base import AbstractInducing, Points
-from cavity.inference.approximations.methods import (
+from cavity.kernels.base import AbstractKernel
+from cavity.kernels.text_form import parse
+from cavity.learning.initialisation.inducing_points import CHOICES, select_inducing
+from cavity.learning.initialisation.models import Given, started
+from cavity.learning.mcmc.kernels import blackjax
+from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods import (
     AbstractMethod,
     Laplace,
     LocalBound,
@@ -19,12 +25,6 @@ from cavity.inference.approximations.methods import (
     PowerEP,
     TiedPowerEP,
 )
-from cavity.kernels.base import AbstractKernel
-from cavity.kernels.text_form import parse
-from cavity.learning.initialisation.inducing_points import CHOICES, select_inducing
-from cavity.learning.initialisation.models import Given, started
-from cavity.learning.mcmc.kernels import blackjax
-from cavity.learning.mcmc.settings import MCMC
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.multiclass import AbstractClasses
 from cavity.likelihoods.support import Support
@@ -125,7 +125,7 @@ def whole(name: str, value: Any, least: int, otherwise: str = "") -> int:
     return int(value)
 
 
-def build_method(method: Any, seed: int = 0) -> AbstractMethod:
+def build_method(method: Any, seed: int = 0) -> AbstractMethod | MCMC:
     """An inference method from its name, or itself.
 
     Args:
@@ -135,7 +135,7 @@ def build_method(method: Any, seed: int = 0) -> AbstractMethod:
     Raises:
         ValueError: for an unknown name.
     """
-    if isinstance(method, AbstractMethod):
+    if isinstance(method, AbstractMethod | MCMC):
         return method
     make = METHODS[one_of("method", method, METHODS)]
     return MCMC(seed=seed) if make is MCMC else make()
@@ -181,7 +181,7 @@ def check_method(
         raise ValueError("the method 'tied' has one power for all rows: give one number")
 
 
-def _check_suits(method: AbstractMethod, likelihood: AbstractLikelihood) -> None:
+def _check_suits(method: AbstractMethod | MCMC, likelihood: AbstractLikelihood) -> None:
     """Refuses a method that the likelihood does not suit, naming those that would."""
     labels = likelihood.support is Support.LABELS
     task, classes = ("classification", likelihood.classes) if labels else ("regression", 2)
@@ -196,7 +196,7 @@ def _check_suits(method: AbstractMethod, likelihood: AbstractLikelihood) -> None
         raise ValueError(f"{error}, or {remedy}") from None
 
 
-def suited(method: AbstractMethod, task: str, classes: int = 2) -> list[str]:
+def suited(method: AbstractMethod | MCMC, task: str, classes: int = 2) -> list[str]:
     """The names of a task's likelihoods, of so many classes, that a method works with, sorted."""
 
     def suits(name: str) -> bool:

@@ -4,63 +4,29 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cavity.inference.approximations.methods import AbstractMethod, PowerEP
-from cavity.learning.data.arrays import Data
 from cavity.learning.data.batched import as_training_data
 from cavity.learning.data.validation import (
     check_domains,
-    check_draws,
+    check_model,
     check_shapes,
     without_effect,
 )
 from cavity.learning.infer import (
-    NumericalError,
     as_dtype,
-    diagnose_failure,
     first_jitter,
-    from_draws,
     infer_from,
     one_blas_thread,
 )
-from cavity.learning.mcmc.run import all_fixed, draw, weak_priors
 from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods import AbstractMethod, PowerEP
 from cavity.learning.optimisers.checkpoint import Searches, Store, claim
-from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, completing
+from cavity.learning.optimisers.lbfgs import Minimum, Progress, completing
 from cavity.learning.optimisers.restarts import Run, verbs
-from cavity.learning.result import Inference, described
+from cavity.learning.result import FitResult, Inference
+from cavity.learning.sample import sample
 from cavity.models.base import AbstractModel
 from cavity.parameters import bijections as default_bijections
 from cavity.parameters.priors import flat, log_prior
-from cavity.parameters.table import table
-
-
-@dataclasses.dataclass(frozen=True)
-class FitResult(Inference):
-    """A fitted model: an `Inference`, and how its parameters were learned.
-
-    Attributes:
-        model: the model with its learned parameters; of draws with their medians.
-        objective: what was minimised, the negative log evidence minus log priors, in nats; None
-            for draws.
-        history: the objective after each iteration of the best run.
-        n_iterations: iterations of the best run, or of each chain.
-        n_evaluations: evaluations of the objective in all runs, or of gradients in all chains.
-        interrupted: whether learning was interrupted from the keyboard.
-        bijections: the domains the parameters were learned in.
-        priors: their priors.
-    """
-
-    model: AbstractModel
-    objective: Any  # a float, or None
-    history: tuple[float, ...]
-    n_iterations: int
-    n_evaluations: int
-    interrupted: bool
-    bijections: Any
-    priors: Any
-
-    def __str__(self) -> str:
-        return described(self, table(self.model, self.bijections, self.priors))
 
 
 def fit(
@@ -69,7 +35,7 @@ def fit(
     y: Any = None,
     *,
     power: Any = 0.5,
-    method: AbstractMethod = PowerEP(),
+    method: AbstractMethod | MCMC = PowerEP(),
     jitter: float = 1e-8,
     blocks: Any = None,
     rows: Mapping[str, Any] | None = None,
@@ -89,7 +55,7 @@ def fit(
     Learning starts from the parameters that the model has. It moves positive parameters on the
     logarithmic scale, each by a factor of at most 6e7.
 
-    With `method=cavity.MCMC()` parameters are drawn instead, and predictions average over them;
+    With `method=cavity.MCMC()` it is `cavity.sample`: parameters are drawn instead;
     of the options below `priors`, `bijections`, `callback` and `checkpoint` apply, and
     `max_iterations=0`, which keeps the parameters.
 
@@ -134,6 +100,13 @@ def fit(
     References:
         Bui (2017), S23, S69; van der Wilk (2018), items 5 and 47.
     """
+    if isinstance(method, MCMC):
+        if schedule:
+            raise ValueError("MCMC() draws all parameters at once: leave schedule=()")
+        check_model(model, blocks, method)
+        shared: Any = {"bijections": bijections, "priors": priors, "callback": callback}
+        shared |= {"jitter": jitter, "rows": rows, "missing": missing, "checkpoint": checkpoint}
+        return sample(model, X, y, method, learn=max_iterations > 0, **shared)
     given: Any = {"power": power, "blocks": blocks, "rows": rows, "missing": missing}
     data = as_training_data(model, X, y, method=method, **given)
     model = as_dtype(model, data.head)
@@ -144,67 +117,18 @@ def fit(
         check_domains(model, maps, verb)
     densities = flat(model) if priors is None else priors
     level = first_jitter(model, jitter)
-    if isinstance(method, MCMC):
-        if schedule:
-            raise ValueError("MCMC() draws all parameters at once: leave schedule=()")
-        assert isinstance(data, Data)
-        check_draws(model, data, method, learning=True)
     if checkpoint is not None:
         limits = {"n_restarts": n_restarts, "max_iterations": max_iterations, "seed": seed}
         limits |= {"jitter": jitter, "tolerance": tolerance}
         settings = {"bijections or schedule": stages, "priors": densities, **limits}
         claim(checkpoint, model, data, method, settings)
     searches = Searches(checkpoint)
-    if isinstance(method, MCMC):
-        assert isinstance(data, Data)
-        maps = all_fixed(last) if max_iterations == 0 else stages[-1]
-        return _by_draws(model, data, method, maps, densities, level, callback, searches)
     run = Run(data, method, densities, max_iterations, tolerance, callback, searches)
     with one_blas_thread():
         learned, minimum, level = run.all(model, stages, level, n_restarts, seed)
         last = (learned, data, method, level, run.found)
         result = completing(lambda: infer_from(*last, learned=True))
     return _result(result, learned, minimum, stages[-1], densities)
-
-
-def _by_draws(
-    model: AbstractModel,
-    data: Data,
-    method: MCMC,
-    maps: Any,
-    densities: Any,
-    jitter: float,
-    callback: Callable[[Progress], None] | None,
-    searches: Searches,
-) -> FitResult:
-    """`fit` by draws of the parameters."""
-    proper = weak_priors(model, maps, densities, data)
-    with one_blas_thread():
-        drawn = draw(
-            *(model, data, method),
-            maps=maps,
-            densities=proper,
-            jitter=jitter,
-            callback=callback,
-            kept=searches.next(),
-        )
-    if drawn is None:
-        raise NumericalError(diagnose_failure(model, data))
-    inference = from_draws(drawn)
-    shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
-    if drawn.interrupted:
-        shared["message"] = f"{INTERRUPTED}: {inference.message}"
-    return FitResult(
-        **shared,
-        model=drawn.model,
-        objective=None,
-        history=(),
-        n_iterations=drawn.iterations,
-        n_evaluations=drawn.steps,
-        interrupted=drawn.interrupted,
-        bijections=maps,
-        priors=proper,
-    )
 
 
 def _result(

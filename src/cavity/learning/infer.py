@@ -9,28 +9,33 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.methods import AbstractMethod, PowerEP, TiedPowerEP
-from cavity.inference.energy import Sites, beliefs, empty_sites, energy
+from cavity.inference.energy import Sites, beliefs, energy
+from cavity.inference.problem import Problem, has_sites
+from cavity.inference.solvers.fixed_point import EXACT, ConvergenceReport, find_fixed_point
 from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.data.arrays import Data
+from cavity.learning.data.arrays import Data, prepare
 from cavity.learning.data.batched import BatchedData, as_training_data
-from cavity.learning.data.validation import check_domains, check_draws, check_shapes
+from cavity.learning.data.validation import (
+    check_domains,
+    check_draws,
+    check_model,
+    check_shapes,
+)
 from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
 from cavity.learning.mcmc.run import Drawn, all_fixed, draw
 from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods import AbstractMethod, PowerEP
+from cavity.learning.objectives.evidence import Objective, split_tied
 from cavity.learning.objectives.streamed import streamed_posterior
-from cavity.learning.objectives.tied import TiedObjective, settle_tied
+from cavity.learning.objectives.tied import minimise_over_tied_sites
 from cavity.learning.optimisers.lbfgs import StartFailed
 from cavity.learning.result import Inference
-from cavity.learning.solvers.double_loop import build_graph
-from cavity.learning.solvers.fixed_point import EXACT, ConvergenceReport, find_fixed_point
-from cavity.learning.solvers.steps import no_sites
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
 from cavity.models.from_beliefs import posterior_of
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
-from cavity.numerics.linalg import MOST_JITTER, escalate
+from cavity.numerics.linalg import MOST_JITTER, with_escalating_jitter
 from cavity.numerics.text import plural
 from cavity.numerics.tree import named
 from cavity.numerics.types import Scalar
@@ -51,7 +56,7 @@ def infer(
     y: Any = None,
     *,
     power: Any = 0.5,
-    method: AbstractMethod = PowerEP(),
+    method: AbstractMethod | MCMC = PowerEP(),
     jitter: float = 1e-8,
     blocks: Any = None,
     rows: Mapping[str, Any] | None = None,
@@ -89,25 +94,39 @@ def infer(
     References:
         Bui (2017), S21 to S27; Turner's slides, S7 and S10.
     """
+    if isinstance(method, MCMC):
+        return _by_draws(model, X, y, method, jitter, blocks, rows, missing)
     given: Any = {"power": power, "blocks": blocks, "rows": rows, "missing": missing}
     data = as_training_data(model, X, y, method=method, **given)
     model = as_dtype(model, data.head)
     check_shapes(model, data.head)
     check_domains(model)
-    level = first_jitter(model, jitter)
-    if isinstance(method, MCMC):
-        assert isinstance(data, Data)
-        check_draws(model, data, method, learning=False)
-        if not isinstance(model.likelihood, Gaussian):
-            return _by_draws(model, data, method, level)
-        method = PowerEP()  # exact
-    return infer_from(model, data, method, level)
+    return infer_from(model, data, method, first_jitter(model, jitter))
 
 
-def _by_draws(model: AbstractModel, data: Data, method: MCMC, jitter: float) -> Inference:
-    still = {"maps": all_fixed(bijections(model)), "densities": flat(model)}
+def _by_draws(
+    model: AbstractModel,
+    X: Any,
+    y: Any,
+    sampler: MCMC,
+    jitter: float,
+    blocks: Any,
+    rows: Mapping[str, Any] | None,
+    missing: str,
+) -> Inference:
+    """Draws of the function at fixed parameters; in closed form where noise is Gaussian."""
+    check_model(model, blocks, sampler)
+    data = prepare(X, y, rows=rows, missing=missing)
+    model = as_dtype(model, data)
+    check_shapes(model, data)
+    check_domains(model)
+    first = first_jitter(model, jitter)
+    check_draws(model, data, sampler, learning=False)
+    if isinstance(model.likelihood, Gaussian):
+        return infer_from(model, data, PowerEP(), first)
+    fixed = {"maps": all_fixed(bijections(model)), "densities": flat(model)}
     with one_blas_thread():
-        drawn = draw(model, data, method, jitter=jitter, **still)
+        drawn = draw(model, data, sampler, jitter=first, **fixed)
     if drawn is None:
         raise NumericalError(diagnose_failure(model, data))
     return from_draws(drawn)
@@ -129,7 +148,7 @@ def first_jitter(model: AbstractModel, jitter: float) -> float:
     """
     if not 0.0 <= jitter <= MOST_JITTER:
         raise ValueError(f"jitter must lie in [0, {MOST_JITTER:g}], given {jitter}")
-    return 0.0 if model.inducing is None else jitter
+    return jitter if model.sparse else 0.0
 
 
 def as_dtype(model: AbstractModel, data: Data) -> AbstractModel:
@@ -148,7 +167,7 @@ def infer_from(
     data: Data | BatchedData,
     method: AbstractMethod,
     jitter: float,
-    start: Any = None,
+    start: Sites | None = None,
     *,
     learned: bool = False,
 ) -> Inference:
@@ -159,94 +178,107 @@ def infer_from(
         data: prepared data.
         method: the inference method.
         jitter: the jitter to begin with.
-        start: sites to start from, or beliefs of tied factors; None for the prior.
-        learned: whether the beliefs of tied factors are those that were learned with the model.
+        start: sites to start from; None for sites of precision zero.
+        learned: whether the tied sites among them were learned with the model.
     """
+    empty = data.head.problem(model, method.approximation, jitter).empty_sites()
     with one_blas_thread():
-        if isinstance(method, TiedPowerEP):
-            found = _tied(model, data, method, jitter, start, learned=learned)
-        elif isinstance(data, BatchedData):
+        if has_sites(split_tied(empty)[0]):
+            found = _by_minimum(model, data, method, jitter, start if learned else None, start)
+        elif data.streamed:
             found = _by_messages(model, data, method, jitter)
         else:
-            found = _by_sites(model, data, method, jitter, start)
+            found = _by_fixed_point(model, data.head, method, jitter, start, empty)
     if found is None:
         raise NumericalError(diagnose_failure(model, data.head))
-    return dataclasses.replace(found, streamed=isinstance(data, BatchedData))
+    return dataclasses.replace(found, streamed=data.streamed)
 
 
 def _by_messages(
-    model: AbstractModel, stream: BatchedData, method: AbstractMethod, jitter: float
+    model: AbstractModel, data: Data | BatchedData, method: AbstractMethod, jitter: float
 ) -> Inference | None:
-    """Of exact factors in batches."""
-    level: float | None = jitter
-    while level is not None:
-        used = jnp.asarray(level, stream.rows.x.dtype)
-        posterior, value = streamed_posterior(model, stream, method, used)
-        if np.isfinite(value):
-            message = _message(EXACT, done=True)
-            return Inference(posterior, -float(value), True, message, level, EXACT, None, None)
-        level = escalate(level)
-    return None
+    """The posterior of exact factors in batches."""
+    assert isinstance(data, BatchedData)
+
+    def at(jitter: float) -> tuple[tuple[AbstractPosterior, Scalar], bool]:
+        used = jnp.asarray(jitter, data.rows.x.dtype)
+        found = streamed_posterior(model, data, method.approximation, used)
+        return found, bool(np.isfinite(found[1]))
+
+    (posterior, value), used = with_escalating_jitter(at, jitter)
+    if used is None:
+        return None
+    message = _message(EXACT, done=True)
+    return Inference(posterior, -float(value), True, message, used, EXACT, None, None)
 
 
-def _by_sites(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: float, sites: Sites | None
+def _by_fixed_point(
+    model: AbstractModel,
+    data: Data,
+    method: AbstractMethod,
+    jitter: float,
+    sites: Sites | None,
+    zero: Sites,
 ) -> Inference | None:
-    level: float | None = jitter
-    zero = no_sites(model, data, method)
-    while level is not None:
-        used = jnp.asarray(level, data.rows.x.dtype)
-        if zero is None:
-            found, report, done = None, EXACT, True
-        else:
-            found, report, done = find_fixed_point(model, data, method, used, sites, zero=zero)
-        posterior, value = _posterior(model, data, method, used, found)
-        if np.isfinite(value):
-            message = _message(report, done=done)
-            left_out = None
-            if not data.rows.blocked:
-                left_out = RowDiagnostics(model, data, method, used, found)
-            return Inference(
-                posterior, -float(value), done, message, level, report, found, left_out
-            )
-        level = escalate(level)
-    return None
+    """The posterior at the fixed point of the sites, or in closed form where there are none."""
+
+    def at(jitter: float) -> tuple[Any, bool]:
+        problem = data.problem(model, method.approximation, jitter)
+        found, report, done = zero, EXACT, True
+        if has_sites(zero):
+            found, report, done = find_fixed_point(problem, method.solver, sites, zero=zero)
+        posterior, value = _posterior(model, data, problem, found)
+        return (posterior, value, found, report, done), bool(np.isfinite(value))
+
+    (posterior, value, found, report, done), used = with_escalating_jitter(at, jitter)
+    if used is None:
+        return None
+    diagnostics = None if data.rows.blocked else _diagnostics(model, data, method, used, found)
+    kept = found if has_sites(zero) else None
+    message = _message(report, done=done)
+    return Inference(posterior, -float(value), done, message, used, report, kept, diagnostics)
 
 
-def _tied(
+def _by_minimum(
     model: AbstractModel,
     data: Data | BatchedData,
-    method: TiedPowerEP,
+    method: AbstractMethod,
     jitter: float,
-    beliefs: Sites | None,
-    *,
-    learned: bool,
+    learned: Sites | None,
+    start: Sites | None,
 ) -> Inference | None:
-    report, done, message = (
-        ConvergenceReport(0, 0.0, 0, "learning"),
-        True,
-        "learned with the model",
-    )
-    if not learned or beliefs is None:
+    """The posterior at the minimum of the energy over tied sites."""
+    sites, value = learned, np.nan
+    report, done = ConvergenceReport(0, 0.0, 0, "learning"), True
+    message = "learned with the model"
+    if sites is None:
         try:
-            beliefs, minimum, jitter = settle_tied(model, data, method, jitter, beliefs)
+            objective, minimum = minimise_over_tied_sites(model, data, method, jitter, start)
         except StartFailed:
             return None
-        by = "L-BFGS-B" if method.batch is None else "Adam"
+        sites, jitter = objective.sites_at(minimum.x), objective.jitter
+        by = "L-BFGS-B" if method.training.steps is None else "Adam"
         report = ConvergenceReport(minimum.iterations, 0.0, 0, by)
         done, message = minimum.converged, minimum.message
-    used = jnp.asarray(jitter, data.rows.x.dtype)
-    posterior, value = _posterior(model, data.head, method, used, beliefs)
-    left_out = None
-    if isinstance(data, BatchedData):
-        still = {"maps": all_fixed(bijections(model)), "jitter": jitter, "sites": beliefs}
-        objective = TiedObjective(model, data, method, **still)
+    posterior, value = _posterior(
+        model, data.head, data.head.problem(model, method.approximation, jitter), sites
+    )
+    diagnostics = None
+    if data.streamed:
+        maps = all_fixed(bijections(model))
+        objective = Objective(model, data, maps=maps, method=method, jitter=jitter, sites=sites)
         value = objective(objective.first)[0]
     else:
-        left_out = RowDiagnostics(model, data, method, used, beliefs)
+        diagnostics = _diagnostics(model, data.head, method, jitter, sites)
     if not np.isfinite(value):
         return None
-    return Inference(posterior, -float(value), done, message, jitter, report, beliefs, left_out)
+    return Inference(posterior, -float(value), done, message, jitter, report, sites, diagnostics)
+
+
+def _diagnostics(
+    model: AbstractModel, data: Data, method: AbstractMethod, jitter: float, sites: Sites
+) -> RowDiagnostics:
+    return RowDiagnostics(data, data.problem(model, method.approximation, jitter), sites)
 
 
 # What finished, where it was not plain sweeps.
@@ -273,14 +305,13 @@ def _message(report: ConvergenceReport, *, done: bool) -> str:
 
 @compiled
 def _posterior(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites | None
+    model: AbstractModel, data: Data, problem: Problem, sites: Sites
 ) -> tuple[AbstractPosterior, Scalar]:
-    graph = build_graph(model, data, method, jitter)
-    found = empty_sites(graph) if sites is None else sites
-    q = beliefs(graph, found)
+    graph = problem.graph()
+    q = beliefs(graph, sites)
     views = tuple(edge.view for edge in graph.factors[0].edges)
     posterior = posterior_of(model, views, q, data.rows, single=data.single)
-    return posterior, energy(graph, found, q=q)
+    return posterior, energy(graph, sites, q=q)
 
 
 def diagnose_failure(model: AbstractModel, data: Data) -> str:

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from cavity.inference.solvers.fixed_point import ConvergenceReport
 from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
 from cavity.learning.mcmc.chains import Chains
-from cavity.learning.solvers.fixed_point import ConvergenceReport
+from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.parameters.table import table
 
@@ -115,3 +116,32 @@ def described(result: Inference, parameters: str) -> str:
     value = result.log_evidence
     known = "no log evidence" if value is None else f"log evidence {value:.4f} nats"
     return f"{known}, {status}: {result.message}\n{parameters}"
+
+
+@dataclasses.dataclass(frozen=True)
+class FitResult(Inference):
+    """A fitted model: an `Inference`, and how its parameters were learned.
+
+    Attributes:
+        model: the model with its learned parameters; of draws with their medians.
+        objective: what was minimised, the negative log evidence minus log priors, in nats; None
+            for draws.
+        history: the objective after each iteration of the best run.
+        n_iterations: iterations of the best run, or of each chain.
+        n_evaluations: evaluations of the objective in all runs, or of gradients in all chains.
+        interrupted: whether learning was interrupted from the keyboard.
+        bijections: the domains the parameters were learned in.
+        priors: their priors.
+    """
+
+    model: AbstractModel
+    objective: Any  # a float, or None
+    history: tuple[float, ...]
+    n_iterations: int
+    n_evaluations: int
+    interrupted: bool
+    bijections: Any
+    priors: Any
+
+    def __str__(self) -> str:
+        return described(self, table(self.model, self.bijections, self.priors))

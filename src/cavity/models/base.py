@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 
 from cavity.inducing.base import AbstractInducing
-from cavity.inference.approximations.methods import AbstractMethod
+from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Graph
 from cavity.inference.graph.rows import Rows
 from cavity.likelihoods.base import AbstractLikelihood
@@ -29,6 +29,11 @@ class AbstractModel(eqx.Module):
 
     @property
     @abc.abstractmethod
+    def sparse(self) -> bool:
+        """Whether rows see variables whose size does not grow with them."""
+
+    @property
+    @abc.abstractmethod
     def latents(self) -> tuple[Any, ...]:
         """The model of every latent function, each with one kernel and one mean."""
 
@@ -38,7 +43,7 @@ class AbstractModel(eqx.Module):
         rows: Rows,
         *,
         power: Power,
-        method: AbstractMethod,
+        approximation: AbstractApproximation,
         jitter: float | Scalar,
         chunk: int,
         total: Float[Array, " P"] | None = None,
@@ -49,7 +54,7 @@ class AbstractModel(eqx.Module):
         Args:
             rows: padded data.
             power: the power of all rows (`rows.power` takes its place).
-            method: the inference method.
+            approximation: what stands in the place of the likelihood terms.
             jitter: share of the mean prior variance added to the diagonal of a covariance.
             chunk: rows worked on at a time.
             total: the number of observed rows in all the data, per output, where these rows are

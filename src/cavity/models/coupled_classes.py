@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from cavity.inference.approximations.methods import AbstractMethod
+from cavity.inference.approximations.approximations import AbstractApproximation
+from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
@@ -187,7 +188,7 @@ def class_graph(
     rows: Rows,
     *,
     power: Power,
-    method: AbstractMethod,
+    approximation: AbstractApproximation,
     jitter: float | Scalar,
     chunk: int,
 ) -> Graph:
@@ -197,13 +198,13 @@ def class_graph(
         model: a `GP` with a likelihood of classes.
         rows: padded data, with labels as outputs.
         power: the power of all rows.
-        method: the inference method.
+        approximation: what stands in the place of the likelihood terms.
         jitter: share of the mean prior variance added to the diagonal of a covariance.
         chunk: rows worked on at a time.
     """
     classes = model.likelihood.classes
     functions = class_functions(model, jitter)
-    term = method.term(model.likelihood, exact=model.inducing is None)
+    term = approximation.term(model.likelihood, exact=model.inducing is None)
     if model.inducing is None:
         prior = [
             jittered(k.cross(rows.x, rows.x), jitter, k.diag(rows.x)) for k in _kernels(model)
@@ -213,7 +214,7 @@ def class_graph(
     else:
         variable = CoupledClassInducing(model.inducing.size, classes)
     view: AbstractView = ClassView(functions)
-    if not term.classes:
+    if approximation.evaluation_point is not EvaluationPoint.MODE:
         view, rows = ContrastView(functions, power), _contrasted(rows, classes)
     factor = SiteFactor(
         edges=(Edge(0, view),),
@@ -221,7 +222,7 @@ def class_graph(
         chunk=chunk,
         term=term,
         power=power,
-        evaluation_point=method.evaluation_point,
+        evaluation_point=approximation.evaluation_point,
     )
     return Graph((variable,), (factor,))
 

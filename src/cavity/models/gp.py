@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 
 from cavity.inducing.base import AbstractInducing
-from cavity.inference.approximations.methods import AbstractMethod
+from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import AbstractFactor, Edge
 from cavity.inference.factors.exact import ExactFactor
@@ -96,6 +96,10 @@ class GP(AbstractModel):
         self.mean = mean
 
     @property
+    def sparse(self) -> bool:
+        return self.inducing is not None
+
+    @property
     def latents(self) -> "tuple[GP, ...]":
         """The model of every latent function: itself, or one each with its kernel and mean."""
         count = self.likelihood.latents
@@ -113,32 +117,37 @@ class GP(AbstractModel):
         rows: Rows,
         *,
         power: Power,
-        method: AbstractMethod,
+        approximation: AbstractApproximation,
         jitter: float | Scalar,
         chunk: int,
         total: Float[Array, " P"] | None = None,
         scale: Scalar | float = 1.0,
     ) -> Graph:
         full = self.inducing is None
-        if method.couples(self.likelihood):
-            laid: Any = {"power": power, "method": method, "jitter": jitter, "chunk": chunk}
+        if approximation.couples(self.likelihood):
+            laid: Any = {
+                "power": power,
+                "approximation": approximation,
+                "jitter": jitter,
+                "chunk": chunk,
+            }
             return class_graph(self, rows, **laid)
         slots: AbstractSlots = Private()
-        if method.tied:
+        if approximation.tied:
             assert self.inducing is not None
             total = observed_rows(rows) if total is None else total
             slots = Tied(self.inducing.size, total)
         variables, edges = [], []
         for i, part in enumerate(self.latents):
-            variable, view = part._laid_out(rows, jitter, method, power)
+            variable, view = part._laid_out(rows, jitter, approximation, power)
             variables.append(variable)
             edges.append(Edge(i, view, slots))
         size = rows.x.shape[0] if full else chunk
-        if method.exact and isinstance(self.likelihood, Gaussian):
+        if approximation.closed_form and isinstance(self.likelihood, Gaussian):
             noise = self.likelihood.noise_variance
             factor: AbstractFactor = ExactFactor(tuple(edges), rows, size, noise, power)
         else:
-            term = method.term(self.likelihood, exact=full)
+            term = approximation.term(self.likelihood, exact=full)
             alike = self.likelihood.differences and not isinstance(self.kernel, tuple)
             factor = SiteFactor(
                 edges=tuple(edges),
@@ -146,14 +155,18 @@ class GP(AbstractModel):
                 chunk=size,
                 term=term,
                 power=power,
-                evaluation_point=method.evaluation_point,
+                evaluation_point=approximation.evaluation_point,
                 common_mode=alike,
                 scale=scale,
             )
         return Graph(tuple(variables), (factor,))
 
     def _laid_out(
-        self, rows: Rows, jitter: float | Scalar, method: AbstractMethod, power: Power
+        self,
+        rows: Rows,
+        jitter: float | Scalar,
+        approximation: AbstractApproximation,
+        power: Power,
     ) -> tuple[AbstractVariable, AbstractView]:
         """The variable of one latent function, and how rows see it."""
         kernel: Any = self.kernel
@@ -162,11 +175,11 @@ class GP(AbstractModel):
         if self.inducing is None:
             prior = jittered(kernel.cross(rows.x, rows.x), jitter, kernel.diag(rows.x))
             signed = self.likelihood.log_concave and not self.likelihood.sampled(power)
-            mixed = not (signed or method.convex)
+            mixed = not (signed or approximation.convex)
             return FunctionValues(prior, mixed), Identity(mean)
         view = inducing_view(kernel, self.inducing, mean, jitter)
         size = self.inducing.size
-        return TiedInducing() if method.tied else WhitenedInducing(size), view
+        return TiedInducing() if approximation.tied else WhitenedInducing(size), view
 
     def __str__(self) -> str:
         return table(self)

@@ -5,14 +5,17 @@ added to the diagonal. A factorisation that fails gives NaN, never an exception;
 the computation sees the NaN and runs it again with more jitter, `escalate` at a time.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
 from cavity.numerics.types import Array, Float, Scalar
+
+T = TypeVar("T")
 
 # Ten-fold steps from the caller's jitter up to this share of the mean variance.
 MOST_JITTER = 1e-3
@@ -30,6 +33,29 @@ def escalate(jitter: float) -> float | None:
     """The next jitter to try after a failed factorisation, None when there is none left."""
     following = max(jitter * 10.0, 1e-10)
     return following if following <= MOST_JITTER * 1.001 else None
+
+
+def with_escalating_jitter(
+    attempt: Callable[[float], tuple[T, bool]], jitter: float
+) -> tuple[T, float | None]:
+    """What an attempt gives at the first jitter at which it succeeds.
+
+    Args:
+        attempt: takes a jitter, and gives a value and whether it is usable.
+        jitter: the jitter to begin with.
+
+    Returns:
+        The value, and the jitter; the last value and None where no jitter up to `MOST_JITTER`
+        makes it usable.
+    """
+    while True:
+        value, usable = attempt(jitter)
+        if usable:
+            return value, jitter
+        following = escalate(jitter)
+        if following is None:
+            return value, None
+        jitter = following
 
 
 def cholesky(K: Float[Array, "... M M"]) -> Float[Array, "... M M"]:

@@ -9,8 +9,9 @@ import numpy as np
 
 from cavity.estimators.reinference import infer_again, left_out_densities
 from cavity.estimators.settings import build_method
-from cavity.inference.approximations.methods import AbstractMethod, TiedPowerEP
 from cavity.learning.infer import NumericalError
+from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods import AbstractMethod
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.numerics.text import plural
 from cavity.report.outliers import heavy_tailed
@@ -74,7 +75,7 @@ def relative(precisions: np.ndarray) -> np.ndarray | None:
     return precisions / middle if np.all(middle > 0.0) else None
 
 
-def _why_not(fitted: TableModel, method: AbstractMethod, rows: int) -> str:
+def _why_not(fitted: TableModel, method: AbstractMethod | MCMC, rows: int) -> str:
     if "mcmc" in fitted.record:
         return "the posterior was drawn from, and draws have no sites to leave out"
     if rows < 2:
@@ -82,7 +83,8 @@ def _why_not(fitted: TableModel, method: AbstractMethod, rows: int) -> str:
     model = fitted.posterior.model
     full, each = model.inducing is None, 1
     most = MOST_FULL if full else MOST_SPARSE
-    if isinstance(method, TiedPowerEP) or not isinstance(model.likelihood, Gaussian):
+    tied = isinstance(method, AbstractMethod) and method.approximation.tied
+    if tied or not isinstance(model.likelihood, Gaussian):
         most = MOST_SWEPT_FULL if full else MOST_SWEPT_SPARSE
         each = model.likelihood.latents * len(fitted.targets)
     of = "a full Gaussian process" if full else "a model with inducing points"

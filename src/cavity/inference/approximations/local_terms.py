@@ -43,17 +43,12 @@ class AbstractLocalTerm(eqx.Module):
     """The terms of a chunk of rows.
 
     To implement:
-        `log_mean`, `derivatives` and `log_density`.
+        `stationary`, `log_mean`, `derivatives` and `log_density`.
     """
 
-    @property
-    def classes(self) -> int:
-        """The number of functions that one site is on; 0 for a site on each."""
-        return 0
-
+    @abc.abstractmethod
     def stationary(self, power: Power) -> bool:
-        """Whether at a fixed point the energy is stationary in the marginals."""
-        return True
+        """Whether the energy is stationary in sites and marginals at a fixed point."""
 
     @abc.abstractmethod
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
@@ -102,6 +97,9 @@ class MultinomialProbitTerm(AbstractLocalTerm):
 
     likelihood: AbstractClasses
 
+    def stationary(self, power: Power) -> bool:
+        return True
+
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
         return PowerMeanTerm(Bernoulli()).log_mean(latents, rows, power)
 
@@ -125,9 +123,9 @@ class SoftmaxLaplaceTerm(AbstractLocalTerm):
 
     likelihood: Softmax
 
-    @property
-    def classes(self) -> int:
-        return self.likelihood.classes
+    def stationary(self, power: Power) -> bool:
+        # the mode and the curvature there both move with the parameters
+        return False
 
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
         return self._log_shares(latents, rows)[1]
@@ -137,7 +135,7 @@ class SoftmaxLaplaceTerm(AbstractLocalTerm):
     ) -> tuple[Tilted, ...]:
         log_shares, value = self._log_shares(latents, rows)
         shares = jnp.exp(log_shares)
-        seen = (rows.y == jnp.arange(self.classes)).astype(shares.dtype)[:, None]
+        seen = (rows.y == jnp.arange(self.likelihood.classes)).astype(shares.dtype)[:, None]
         return (Tilted(value, seen - shares, -shares),)
 
     def _log_shares(self, latents: tuple[Latent, ...], rows: Rows) -> tuple[Array, Array]:
@@ -170,6 +168,10 @@ class LaplaceTerm(AbstractLocalTerm):
     likelihood: AbstractLikelihood
     exact: bool = eqx.field(static=True)
     floored: bool = eqx.field(static=True, default=False)
+
+    def stationary(self, power: Power) -> bool:
+        # the mode and the curvature there both move with the parameters
+        return False
 
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
         return self._parts(latents, rows, power).log_mean
@@ -221,6 +223,9 @@ class LocalBoundTerm(AbstractLocalTerm):
 
     likelihood: AbstractLikelihood
     variational: bool = eqx.field(static=True, default=False)
+
+    def stationary(self, power: Power) -> bool:
+        return True
 
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
         return self.derivatives(latents, rows, power)[0].log_mean

@@ -117,7 +117,8 @@ class SiteFactor(AbstractRowFactor):
             rows, row_sites, moments = chunk
             marginals = self._marginals(rows, sources, row_sites, moments)
             if settled and self.stationary:
-                marginals = tuple(stop_gradient(marginal) for marginal in marginals)
+                pairs = zip(self.edges, marginals, strict=True)
+                marginals = tuple(stop_gradient(m) if e.slots.private else m for e, m in pairs)
             latents, proper = self._latents(rows, row_sites, marginals)
             log_mean = self.term.log_mean(latents, rows, self.row_power(rows))
             total = jnp.sum(rows.site_presence * log_mean)

@@ -30,7 +30,6 @@ from cavity.numerics.linalg import cholesky, cholesky_and_inverse, log_determina
 from cavity.numerics.power_limits import Power, is_exactly, log_determinant_ratio
 from cavity.numerics.types import Array, Float, Scalar
 
-
 # The least share of its precision that a natural-gradient step may leave a direction.
 LEAST_PRECISION = 1e-3
 

@@ -72,7 +72,7 @@ def parallel(
     *,
     step: Power | None,
     tolerance: float | Array,
-    max_sweeps: int,
+    max_sweeps: int | Array,
     longest: Power = 1.0,
 ) -> tuple[Sites, SweepRecord]:
     """Parallel sweeps until a further one would change no moment by more than `tolerance`.
@@ -147,7 +147,7 @@ def descend(
     sites: Sites,
     *,
     tolerance: float | Array,
-    max_sweeps: int,
+    max_sweeps: int | Array,
     value_of: Callable[[Graph, Sites], Scalar] = energy,
 ) -> tuple[Sites, SweepRecord]:
     """Parallel sweeps, each shortened until a value falls.

@@ -15,6 +15,7 @@ from cavity.inference.graph.base import (
     projected_marginal,
 )
 from cavity.inference.solvers.parallel import PATIENCE, SHORTEST, SweepRecord
+from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array
 
 
@@ -23,9 +24,9 @@ def in_batches(
     sites: Sites,
     *,
     batch: int,
-    step: float | None,
+    step: Power | None,
     tolerance: float | Array,
-    max_sweeps: int,
+    max_sweeps: int | Array,
 ) -> tuple[Sites, SweepRecord]:
     """Sweeps in which some rows at a time move together, until nothing changes any more.
 

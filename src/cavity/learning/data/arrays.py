@@ -3,19 +3,23 @@
 import dataclasses
 import reprlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.graph.rows import Rows
+from cavity.inference.problem import Problem
 from cavity.learning.data.scales import Scales, row_tallies, scales_of
+from cavity.models.base import AbstractModel
+from cavity.models.problem import ModelOnRows
 from cavity.numerics.chunking import chunk_size, padded_size, repeating_size
 from cavity.numerics.jit import compiled
 from cavity.numerics.text import plural
-from cavity.numerics.types import Array
+from cavity.numerics.types import Array, Scalar
 from cavity.numerics.validation import (
     as_floats,
     check_columns,
@@ -48,10 +52,37 @@ class Data(eqx.Module):
         presence = np.asarray(self.rows.presence)
         return float(np.sum(np.broadcast_to(presence, self.rows.y.shape)))
 
+    streamed: ClassVar[bool] = False
+
     @property
     def head(self) -> "Data":
         """Data with the shapes of all: themselves."""
         return self
+
+    def problem(
+        self,
+        model: AbstractModel,
+        approximation: AbstractApproximation,
+        jitter: Scalar | float,
+        **of_all: Any,
+    ) -> Problem:
+        """Inference in a model of these data.
+
+        Args:
+            model: the model.
+            approximation: what stands in the place of the likelihood terms.
+            jitter: share of the mean prior variance added to the diagonal of a covariance.
+            **of_all: `total` and `scale`, where these data are some of all; see `ModelOnRows`.
+        """
+        build = ModelOnRows(
+            approximation=approximation,
+            rows=self.rows,
+            power=self.power,
+            model=model,
+            chunk=self.chunk,
+            **of_all,
+        )
+        return Problem(build, jnp.asarray(jitter, self.rows.y.dtype))
 
     def scales(self, likelihood: Any) -> Scales:
         """Location and spread of the columns."""

@@ -4,12 +4,11 @@ import dataclasses
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 
-from cavity.inference.approximations.methods import AbstractMethod, TiedPowerEP
 from cavity.inference.graph.rows import Rows
 from cavity.learning.data.arrays import (
     Data,
@@ -22,6 +21,7 @@ from cavity.learning.data.arrays import (
 from cavity.learning.data.batches import BUFFER, LEAST, MOST, Batch, Batches, as_batches
 from cavity.learning.data.scales import Scales, Tally, row_tallies, scales_of
 from cavity.learning.data.validation import check_model, check_outputs
+from cavity.learning.methods import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
@@ -58,6 +58,8 @@ class BatchedData:
     filler: np.ndarray
     shared: bool
     digests: Mapping[str, str]
+
+    streamed: ClassVar[bool] = True
 
     @functools.cached_property
     def head(self) -> Data:
@@ -158,13 +160,14 @@ def as_training_data(
             "batches have neither blocks nor a power per row: leave blocks=None, and give one "
             "power for all"
         )
-    if model.inducing is None:
+    if not model.sparse:
         raise ValueError(
             "a full GP compares every row with all others and needs them in memory: give X and y, "
             "or a model with inducing variables"
         )
-    exact = method.exact and isinstance(model.likelihood, Gaussian)
-    if not (exact or isinstance(method, TiedPowerEP)):
+    approximation = method.approximation
+    exact = approximation.closed_form and isinstance(model.likelihood, Gaussian)
+    if not (exact or approximation.tied):
         raise ValueError(
             f"{type(method).__name__}() keeps a site for every row of the likelihood "
             f"{type(model.likelihood).__name__}, so that the rows must be in memory: give X and "

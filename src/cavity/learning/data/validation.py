@@ -6,9 +6,9 @@ import equinox as eqx
 import numpy as np
 
 from cavity.inducing.base import Points
-from cavity.inference.approximations.methods import AbstractMethod, Laplace, TiedPowerEP
 from cavity.learning.data.arrays import Data
 from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
@@ -23,29 +23,17 @@ class OutsideDomain(ValueError):
 
 def check_model(model: AbstractModel, blocks: Any, method: Any) -> None:
     """Refuses what is no method (TypeError), and combinations that make no sense (ValueError)."""
-    if not isinstance(method, AbstractMethod):
+    if not isinstance(method, AbstractMethod | MCMC):
         raise TypeError(f"method must be an object such as cavity.PowerEP(), given {method!r}")
     method.check(model.likelihood)
-    if isinstance(method, TiedPowerEP) and (model.inducing is None or blocks is not None):
-        raise ValueError(
-            "tied sites need a model with inducing variables, and no blocks: all rows share one "
-            "site on the inducing variables"
-        )
-    if isinstance(method, MCMC) and (model.inducing is not None or blocks is not None):
-        raise ValueError(
-            "MCMC() is for the full GP: leave inducing=None and blocks=None, or use PowerEP()"
-        )
-    if isinstance(method, Laplace) and model.likelihood.latents > 1 and model.inducing is not None:
-        raise ValueError(
-            "Laplace's method for several classes is for the full GP: leave inducing=None, or use "
-            "PowerEP() or TiedPowerEP()"
-        )
-    if blocks is not None and method.couples(model.likelihood):
+    blocked = blocks is not None
+    method.check_layout(model.likelihood, sparse=model.sparse, blocked=blocked)
+    if blocked and isinstance(method, AbstractMethod) and method.couples(model.likelihood):
         raise ValueError(
             "blocks need a Gaussian likelihood: the rows of several classes have a site on the "
             "functions of all of them; leave blocks=None"
         )
-    if blocks is not None and model.inducing is None:
+    if blocked and not model.sparse:
         raise ValueError(
             "blocks change nothing in a full GP, which is exact; give the model inducing "
             "variables or leave blocks=None"

@@ -18,13 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.approximations.local_terms import EvaluationPoint, PowerMeanTerm
-from cavity.inference.approximations.methods import AbstractMethod, PowerEP, TiedPowerEP
 from cavity.inference.energy import Sites, beliefs
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.base import AbstractProjectedView
 from cavity.inference.graph.rows import Rows
+from cavity.inference.problem import Problem
 from cavity.inference.variables.inducing import InducingBelief
-from cavity.learning.data.arrays import Data, prepare
+from cavity.learning.data.arrays import prepare
 from cavity.learning.data.validation import check_domains, check_model, check_shapes
 from cavity.learning.infer import (
     NumericalError,
@@ -33,12 +33,14 @@ from cavity.learning.infer import (
     infer_from,
     one_blas_thread,
 )
-from cavity.learning.solvers.double_loop import build_graph
+from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods import AbstractMethod, PowerEP
+from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.latent import check_outputs, possible
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Float
 from cavity.numerics.validation import (
     as_floats,
     check_columns,
@@ -151,7 +153,7 @@ def improve_marginals(
         Jylanki (2013), S53; Cseke and Heskes (2011), the factorised corrections.
     """
     check_model(model, None, method)
-    if isinstance(method, TiedPowerEP) or model.likelihood.latents > 1:
+    if isinstance(method, MCMC) or method.approximation.tied or model.likelihood.latents > 1:
         raise ValueError(
             "improved marginals are for a site per row and one latent function: use PowerEP() or "
             "Laplace()"
@@ -168,11 +170,11 @@ def improve_marginals(
     result = infer_from(model, data, method, first_jitter(model, jitter))
     if result.found is None:
         raise ValueError("the posterior is exact with Gaussian noise: there is nothing to improve")
-    used = jnp.asarray(result.jitter, data.rows.x.dtype)
+    problem = data.problem(model, method.approximation, result.jitter)
     places = jnp.asarray(where, data.rows.x.dtype)
     with one_blas_thread():
         parts = [
-            _corrected(model, data, method, used, result.found, result.posterior, place)
+            _corrected(problem, model.likelihood, result.found, result.posterior, place)
             for place in places[:, None]
         ]
     grid, log, mean, var = (np.stack([np.asarray(p[i]) for p in parts]) for i in range(4))
@@ -188,20 +190,18 @@ def improve_marginals(
 
 @compiled
 def _corrected(
-    model: AbstractModel,
-    data: Data,
-    method: AbstractMethod,
-    jitter: Scalar,
+    problem: Problem,
+    likelihood: AbstractLikelihood,
     sites: Sites,
     posterior: AbstractPosterior,
     place: Float[Array, "1 D"],
 ) -> tuple[Array, Array, Array, Array]:
     """Values of f at a place, their log densities up to a constant, and the Gaussian moments."""
-    graph = build_graph(model, data, method, jitter)
+    graph = problem.graph()
     (belief,) = q = beliefs(graph, sites)
     factor, (store,) = graph.only_factor(), sites
     power = factor.power if factor.evaluation_point is EvaluationPoint.CAVITY else 1.0
-    term = PowerMeanTerm(model.likelihood)
+    term = PowerMeanTerm(likelihood)
     plain = SiteFactor(factor.edges, factor.rows, factor.chunk, term, power)
     mean, var = (x[0, 0] for x in posterior.moments(place))
     ((z, spread),) = plain.moments(q)

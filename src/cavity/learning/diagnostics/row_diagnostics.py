@@ -2,19 +2,16 @@
 
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
 
-from cavity.inference.approximations.methods import AbstractMethod
-from cavity.inference.energy import beliefs, empty_sites
+from cavity.inference.energy import Sites, beliefs
 from cavity.inference.leave_one_out import leave_one_out, site_precisions
+from cavity.inference.problem import Problem
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import Data
-from cavity.learning.solvers.double_loop import build_graph
-from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
-from cavity.numerics.types import Array, Scalar
+from cavity.numerics.types import Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,24 +19,20 @@ class RowDiagnostics:
     """What leaving out single rows needs of a result, its data among it.
 
     Args:
-        model: the model.
         data: prepared data.
-        method: the inference method.
-        jitter: of the covariance that is factorised.
-        found: sites, None where every factor is exact; of tied factors the beliefs.
+        problem: the problem that was solved.
+        sites: its sites.
     """
 
-    model: AbstractModel
     data: Data
-    method: AbstractMethod
-    jitter: Scalar
-    found: Any
+    problem: Problem
+    sites: Sites
 
     @functools.cached_property
     def densities(self) -> np.ndarray:
         """Of the rows that are not padding, NaN for outputs that are missing."""
         with one_blas_thread():
-            densities = _densities(self.model, self.data, self.method, self.jitter, self.found)
+            densities = _densities(self.problem, self.sites)
         values = self._of_rows(densities)
         return values[:, 0] if self.data.single else values
 
@@ -51,7 +44,7 @@ class RowDiagnostics:
         scalar.
         """
         with one_blas_thread():
-            found = _precisions(self.model, self.data, self.method, self.jitter, self.found)
+            found = _precisions(self.problem, self.sites)
         if found is None:
             return None
         values = np.concatenate([self._of_rows(each) for each in found], axis=1)
@@ -64,20 +57,14 @@ class RowDiagnostics:
 
 
 @compiled
-def _densities(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, found: Any
-) -> Array:
-    graph = build_graph(model, data, method, jitter)
-    sites = empty_sites(graph) if found is None else found
+def _densities(problem: Problem, sites: Sites) -> Array:
+    graph = problem.graph()
     densities = leave_one_out(graph, sites, beliefs(graph, sites))[0]
     assert densities is not None  # rows of blocks are refused before
     return densities
 
 
 @compiled
-def _precisions(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, found: Any
-) -> tuple[Array, ...] | None:
-    graph = build_graph(model, data, method, jitter)
-    sites = empty_sites(graph) if found is None else found
+def _precisions(problem: Problem, sites: Sites) -> tuple[Array, ...] | None:
+    graph = problem.graph()
     return site_precisions(graph, sites, beliefs(graph, sites))[0]

@@ -16,14 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.methods import Laplace
 from cavity.inference.energy import Sites, energy
+from cavity.inference.solvers.fixed_point import find_fixed_point
+from cavity.inference.solvers.parallel import parallel
 from cavity.learning.data.arrays import Data, prepare
 from cavity.learning.data.validation import check_domains, check_model, check_shapes
 from cavity.learning.infer import NumericalError, as_dtype, one_blas_thread
-from cavity.learning.solvers.double_loop import build_graph
-from cavity.learning.solvers.fixed_point import find_fixed_point
-from cavity.learning.solvers.steps import swept
+from cavity.learning.methods import Laplace
 from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
@@ -64,7 +63,7 @@ def tierney_kadane(
         Tierney and Kadane (1986), eq. 2.2; Jylanki (2013), S54.
     """
     check_model(model, None, method)
-    if not isinstance(method, Laplace) or model.inducing is not None:
+    if not isinstance(method, Laplace) or model.sparse:
         raise ValueError("the correction is of Laplace() in a full GP: leave inducing=None")
     if model.likelihood.support is not Support.LABELS:
         raise ValueError("the correction gives probabilities of classes, and y are no labels")
@@ -74,7 +73,8 @@ def tierney_kadane(
     check_domains(model)
     jitter, labels = jnp.zeros((), data.rows.x.dtype), jnp.arange(model.likelihood.classes)
     with one_blas_thread():
-        sites, _, done = find_fixed_point(model, data, method, jitter)
+        problem = data.problem(model, method.approximation, jitter)
+        sites, _, done = find_fixed_point(problem, method.solver)
         given = (model, data, method, jitter, sites, where, labels.astype(data.rows.y.dtype))
         found, settled = (np.asarray(x) for x in _log_evidences(*given))
     if not (done and np.all(settled) and np.all(np.isfinite(found))):
@@ -128,9 +128,10 @@ def _log_evidences(
                 data.rows.presence.at[last].set(1.0),
             ),
         )
-        graph = build_graph(model, extended, method, jitter)
-        found, record = swept(graph, method, sites)
-        assert record is not None
+        graph = extended.problem(model, method.approximation, jitter).graph()
+        solver = method.solver
+        limits = {"tolerance": solver.tolerance, "max_sweeps": solver.max_sweeps}
+        found, record = parallel(graph, sites, step=solver.step, **limits)
         return -energy(graph, found), record.converged
 
     def of_row(place: Array) -> tuple[Array, Array]:

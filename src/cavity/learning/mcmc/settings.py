@@ -1,12 +1,9 @@
-"""Draws from the posterior, as a method beside the deterministic ones."""
+"""Settings of Markov chain Monte Carlo."""
 
-from typing import ClassVar, NoReturn
+import dataclasses
 
-import equinox as eqx
 import numpy as np
 
-from cavity.inference.approximations.local_terms import AbstractLocalTerm, EvaluationPoint
-from cavity.inference.approximations.methods import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 
 # Fewer draws than this in a chain say nothing of its convergence.
@@ -17,11 +14,13 @@ LEAST_TEMPERATURES = 8
 MOST_SEED = 2**32 - 1
 
 
-class MCMC(AbstractMethod):
+@dataclasses.dataclass(frozen=True)
+class MCMC:
     r"""Markov chain Monte Carlo: draws from the posterior in the place of an approximation.
 
-    `cavity.infer` draws the latent function at fixed parameters, `cavity.fit` the parameters with
-    it, so that predictions average over both. Exact but for Monte Carlo error, and slow: for the
+    The settings of `cavity.sample`, which draws parameters with the latent function, so that
+    predictions average over both. `cavity.infer(..., method=MCMC())` draws the function at fixed
+    parameters. Exact but for Monte Carlo error, and slow: for the
     full GP on up to some hundred rows, and as the truth that quicker methods are held against. It
     needs blackjax, `pip install "cavity[mcmc]"`.
 
@@ -50,22 +49,15 @@ class MCMC(AbstractMethod):
         NUTS; Jylanki (2013), S59 and S86; Xie et al. (2011), stepping stones.
     """
 
-    draws: int = eqx.field(static=True, default=1000, kw_only=True)
-    warmup: int = eqx.field(static=True, default=500, kw_only=True)
-    chains: int = eqx.field(static=True, default=4, kw_only=True)
-    keep: int = eqx.field(static=True, default=200, kw_only=True)
-    seed: int = eqx.field(static=True, default=0, kw_only=True)
-    acceptance: float = eqx.field(static=True, default=0.8, kw_only=True)
-    temperatures: int | None = eqx.field(static=True, default=None, kw_only=True)
+    draws: int = dataclasses.field(default=1000, kw_only=True)
+    warmup: int = dataclasses.field(default=500, kw_only=True)
+    chains: int = dataclasses.field(default=4, kw_only=True)
+    keep: int = dataclasses.field(default=200, kw_only=True)
+    seed: int = dataclasses.field(default=0, kw_only=True)
+    acceptance: float = dataclasses.field(default=0.8, kw_only=True)
+    temperatures: int | None = dataclasses.field(default=None, kw_only=True)
 
-    tolerance: ClassVar[float] = 1e-8
-    max_sweeps: ClassVar[int] = 1
-    step: ClassVar[float | None] = None
-    batch: ClassVar[int | None] = None
-    exact: ClassVar[bool] = True
-    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.MODE
-
-    def __check_init__(self) -> None:
+    def __post_init__(self) -> None:
         least = {"draws": LEAST_DRAWS, "warmup": 0, "chains": 1, "keep": 1, "seed": 0}
         if self.temperatures is not None:
             least["temperatures"] = LEAST_TEMPERATURES
@@ -86,14 +78,12 @@ class MCMC(AbstractMethod):
                 f"keep must be at most all draws, {self.draws} x {self.chains}, given {self.keep}"
             )
 
-    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
-        self._no_sites()
-
-    def _no_sites(self) -> NoReturn:
-        raise ValueError(
-            "MCMC() draws from the posterior and has no sites, which this needs; use PowerEP() or "
-            "Laplace()"
-        )
-
     def check(self, likelihood: AbstractLikelihood) -> None:
         """Any likelihood will do."""
+
+    def check_layout(self, likelihood: AbstractLikelihood, *, sparse: bool, blocked: bool) -> None:
+        """Raises ValueError for inducing variables and blocks."""
+        if sparse or blocked:
+            raise ValueError(
+                "MCMC() is for the full GP: leave inducing=None and blocks=None, or use PowerEP()"
+            )

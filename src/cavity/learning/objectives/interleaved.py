@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.methods import PowerEP
+from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Sites, batch_energy, beliefs, energy
 from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.arrays import Data
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.checkpoint import leaves, refilled
-from cavity.learning.solvers.double_loop import build_graph
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
@@ -52,24 +51,24 @@ class Interleaved:
     def step(self, x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
         """The point as it is, and the value and slope of the energy as if sites had converged."""
         o = self.objective
-        dtype = o.origin.dtype
+        dtype = o.coordinates.origin.dtype
         scale = float(self.data.length) / rows.size
         index = None if rows.size == int(self.data.length) else jnp.asarray(rows)
-        method = o.method
-        assert isinstance(method, PowerEP)
-        length = jnp.asarray(STEP if method.step is None else method.step, dtype)
+        step = o.method.solver.step
+        length = jnp.asarray(STEP if step is None else step, dtype)
         assert isinstance(o.data, Data)
-        fixed = (o.start, o.maps, o.densities, o.data, method, jnp.asarray(o.jitter, dtype))
+        jitter = jnp.asarray(o.jitter, dtype)
+        fixed = (o.start, o.maps, o.densities, o.data, o.approximation, jitter)
         numbers = (index, jnp.asarray(scale, dtype), length)
         value, slope = np.nan, np.full(o.size, np.nan)
         # sites that no longer suit the parameters are given up for those of precision zero
         for sites in (self.sites, o.empty):
             assert sites is not None
-            value, slope, found = _step(o.real(x), *fixed, sites, *numbers)
+            value, slope, found = _step(o.coordinates.real(x), *fixed, sites, *numbers)
             if np.isfinite(float(value)) and np.all(np.isfinite(np.asarray(slope))):
                 self.sites = found
                 break
-        return x, float(value), np.asarray(slope, np.float64) * o.scale
+        return x, float(value), o.coordinates.gradient(slope, np.zeros(0))
 
 
 @compiled
@@ -79,14 +78,14 @@ def _step(
     maps: Any,
     densities: Any,
     data: Data,
-    method: PowerEP,
+    approximation: AbstractApproximation,
     jitter: Scalar,
     sites: Sites,
     index: Array | None,
     scale: Scalar,
     length: Scalar,
 ) -> tuple[Scalar, Array, Sites]:
-    graph = frozen(build_graph(from_real(real, start, maps), data, method, jitter))
+    graph = frozen(data.problem(from_real(real, start, maps), approximation, jitter).graph())
     if index is None:
         target, _, _ = sweep(graph, sites, 1.0)
         moved = jax.tree.map(lambda old, to: old + length * (to - old), sites, target)
@@ -98,7 +97,7 @@ def _step(
 
     def loss(real: Array) -> Scalar:
         model = from_real(real, start, maps)
-        laid = build_graph(model, data, method, jitter)
+        laid = data.problem(model, approximation, jitter).graph()
         value = energy(laid, moved) if index is None else batch_energy(laid, moved, index, scale)
         return value - log_prior(model, densities)
 

@@ -16,12 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.methods import AbstractMethod
+from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import beliefs_under, collect_messages, empty_sites, energy
 from cavity.inference.graph.base import Messages
 from cavity.learning.data.arrays import Data
 from cavity.learning.data.batched import BatchedData
-from cavity.learning.solvers.double_loop import build_graph
 from cavity.models.base import AbstractModel
 from cavity.models.from_beliefs import posterior_of
 from cavity.models.posterior import AbstractPosterior
@@ -39,7 +38,7 @@ def streamed_value_and_grad(
     maps: Any,
     densities: Any,
     stream: BatchedData,
-    method: AbstractMethod,
+    approximation: AbstractApproximation,
     jitter: Scalar,
 ) -> tuple[float, np.ndarray]:
     """The energy minus log priors, and its gradient in the unconstrained parameters.
@@ -47,26 +46,28 @@ def streamed_value_and_grad(
     NaN, after one pass, where the energy is not finite.
     """
     fixed = (start, maps)
-    total = _summed(_messages(real, *fixed, block, method, jitter) for block in stream.blocks())
-    own = _energy(real, total, *fixed, densities, stream.head, method, jitter)
+    total = _summed(
+        _messages(real, *fixed, block, approximation, jitter) for block in stream.blocks()
+    )
+    own = _energy(real, total, *fixed, densities, stream.head, approximation, jitter)
     value, (gradient, slope) = own
     if not np.isfinite(float(value)):
         return float(value), np.full(real.shape, np.nan)
     pulled = _summed(
-        _pulled(real, slope, *fixed, block, method, jitter) for block in stream.blocks()
+        _pulled(real, slope, *fixed, block, approximation, jitter) for block in stream.blocks()
     )
     return float(value), np.asarray(gradient + pulled, np.float64)
 
 
 def streamed_posterior(
-    model: AbstractModel, stream: BatchedData, method: AbstractMethod, jitter: Scalar
+    model: AbstractModel, stream: BatchedData, approximation: AbstractApproximation, jitter: Scalar
 ) -> tuple[AbstractPosterior, Scalar]:
     """The posterior of exact factors, and the energy, in one pass."""
     none = jnp.zeros(0, stream.rows.x.dtype)
     total = _summed(
-        _messages(none, model, None, block, method, jitter) for block in stream.blocks()
+        _messages(none, model, None, block, approximation, jitter) for block in stream.blocks()
     )
-    return _posterior(total, model, stream.head, method, jitter)
+    return _posterior(total, model, stream.head, approximation, jitter)
 
 
 def _summed(parts: Any) -> Any:
@@ -86,11 +87,11 @@ def _sent(
     start: AbstractModel,
     maps: Any,
     data: Data,
-    method: AbstractMethod,
+    approximation: AbstractApproximation,
     jitter: Scalar,
 ) -> Received:
     model = start if maps is None else from_real(real, start, maps)
-    graph = build_graph(model, data, method, jitter)
+    graph = data.problem(model, approximation, jitter).graph()
     found = collect_messages(graph, empty_sites(graph))
     return tuple(messages for messages in found if messages is not None)
 
@@ -105,11 +106,11 @@ def _pulled(
     start: AbstractModel,
     maps: Any,
     data: Data,
-    method: AbstractMethod,
+    approximation: AbstractApproximation,
     jitter: Scalar,
 ) -> Array:
     """What the slope in the messages of a block is in the parameters."""
-    _, back = jax.vjp(lambda real: _sent(real, start, maps, data, method, jitter), real)
+    _, back = jax.vjp(lambda real: _sent(real, start, maps, data, approximation, jitter), real)
     return back(slope)[0]
 
 
@@ -121,12 +122,12 @@ def _energy(
     maps: Any,
     densities: Any,
     head: Data,
-    method: AbstractMethod,
+    approximation: AbstractApproximation,
     jitter: Scalar,
 ) -> tuple[Scalar, tuple[Array, Received]]:
     def loss(real: Array, total: Received) -> Scalar:
         model = from_real(real, start, maps)
-        graph = build_graph(model, head, method, jitter)
+        graph = head.problem(model, approximation, jitter).graph()
         q = beliefs_under(graph, total)
         return energy(graph, empty_sites(graph), q=q) - log_prior(model, densities)
 
@@ -135,9 +136,13 @@ def _energy(
 
 @compiled
 def _posterior(
-    total: Received, model: AbstractModel, head: Data, method: AbstractMethod, jitter: Scalar
+    total: Received,
+    model: AbstractModel,
+    head: Data,
+    approximation: AbstractApproximation,
+    jitter: Scalar,
 ) -> tuple[AbstractPosterior, Scalar]:
-    graph = build_graph(model, head, method, jitter)
+    graph = head.problem(model, approximation, jitter).graph()
     q = beliefs_under(graph, total)
     views = tuple(edge.view for edge in graph.factors[0].edges)
     posterior = posterior_of(model, views, q, head.rows, single=head.single)

@@ -30,7 +30,11 @@ class Stochastic(Protocol):
     """An objective whose value and slope can be had from some rows that stand for all."""
 
     data: Data | BatchedData
-    bounds: np.ndarray
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Bounds of the coordinates."""
+        ...
 
     def step(self, x: np.ndarray, rows: Any) -> tuple[np.ndarray, float, np.ndarray]:
         """The point that Adam is to move on from, the value there and its slope.

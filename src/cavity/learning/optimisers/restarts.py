@@ -7,25 +7,25 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.methods import AbstractMethod, PowerEP, TiedPowerEP
 from cavity.learning.data.arrays import Data
 from cavity.learning.data.batched import BatchedData
 from cavity.learning.data.scales import coordinates_of, model_at
 from cavity.learning.data.validation import OutsideDomain, check_domains
 from cavity.learning.infer import NumericalError, diagnose_failure
+from cavity.learning.methods import AbstractMethod
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.interleaved import Interleaved
-from cavity.learning.objectives.tied import TiedObjective, search
+from cavity.learning.objectives.tied import search
 from cavity.learning.optimisers.adam import Adam
 from cavity.learning.optimisers.checkpoint import Search, Searches
-from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, StartFailed, minimise
+from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, StartFailed
 from cavity.models.base import AbstractModel
 from cavity.parameters import Positive, free_parts
 
 # The tolerance is meant for up to this many outputs.
 TOLERANT = 500
-# What sites are found to while learning, in deviations: the energy is stationary in them, so its
-# error is of the order of the square.
+# What private sites are found to while learning, in deviations: the energy is stationary in them,
+# so its error is of the order of the square.
 LEARNING = 1e-5
 
 
@@ -111,47 +111,46 @@ class Run:
             if minimum.interrupted or objective.jitter == jitter:
                 break
             jitter, before = objective.jitter, minimum
-            if isinstance(objective, Objective):
-                objective.begin_again()  # the sites at hand are of the last point tried
+            objective.begin_again()  # the sites at hand are of the last point tried
             minimum = self._search(objective, before.x)
             changes: dict[str, Any] = {"evaluations": before.evaluations + minimum.evaluations}
             stuck = not minimum.interrupted and minimum.iterations < self.max_iterations
             if before.converged and stuck and not minimum.converged:
                 changes |= {"converged": True, "message": before.message}
             minimum = dataclasses.replace(minimum, **changes)
-        if isinstance(objective, TiedObjective):
-            self.found = objective.sites(minimum.x)
+        if objective.has_tied:
+            self.found = objective.sites_at(minimum.x)
         else:
             # another fixed point than that of the best value would be another posterior
             moving = self._interleaves(objective)
             self.found = objective.sites if moving else objective.best_sites
         return objective.model(minimum.x), minimum, objective.jitter
 
-    def _objective(
-        self, model: AbstractModel, maps: Any, jitter: float
-    ) -> Objective | TiedObjective:
-        settings = {"maps": maps, "densities": self.densities, "jitter": jitter}
-        if isinstance(self.method, TiedPowerEP):
-            start = {"sites": self.found, **settings}
-            return TiedObjective(model, self.data, self.method, **start)
-        loose = max(self.method.tolerance, LEARNING)
-        method = dataclasses.replace(self.method, tolerance=loose)
-        return Objective(model, self.data, method=method, **settings)
+    def _objective(self, model: AbstractModel, maps: Any, jitter: float) -> Objective:
+        return Objective(
+            model,
+            self.data,
+            maps=maps,
+            densities=self.densities,
+            method=self.method,
+            jitter=jitter,
+            sites=self.found,
+            tolerance=LEARNING,
+        )
 
     def _interleaves(self, objective: Objective) -> bool:
-        """Whether sites and parameters are to move in turn: where there are sites."""
-        asked = isinstance(self.method, PowerEP) and self.method.interleaved is not None
-        return asked and objective.empty is not None and objective.size > 0
+        """Whether sites and parameters are to move in turn: where there are private sites."""
+        asked = self.method.training.steps is not None and not objective.has_tied
+        return asked and objective.carries and objective.size > 0
 
     def _interleave(self, objective: Objective, x: np.ndarray, kept: Search) -> Minimum:
-        method = self.method
-        assert isinstance(method, PowerEP)
-        assert method.interleaved is not None
-        batch = None if objective.start.inducing is None else method.batch
-        steps = (method.interleaved, method.learning_rate, batch)
+        training = self.method.training
+        assert training.steps is not None
+        batch = training.batch if objective.start.sparse else None
+        steps = (training.steps, training.learning_rate, batch)
         return Adam(Interleaved(objective), x, *steps, 0, self.callback, kept).run()
 
-    def _search(self, objective: Objective | TiedObjective, x: np.ndarray) -> Minimum:
+    def _search(self, objective: Objective, x: np.ndarray) -> Minimum:
         """One search, unless it is known how it ended."""
         kept = self.searches.next()
         minimum = kept.ended(objective)
@@ -160,21 +159,16 @@ class Run:
             kept.end(minimum, objective)
         return minimum
 
-    def _searched(
-        self, objective: Objective | TiedObjective, x: np.ndarray, kept: Search
-    ) -> Minimum:
+    def _searched(self, objective: Objective, x: np.ndarray, kept: Search) -> Minimum:
         limits: dict[str, Any] = {
             "max_iterations": self.max_iterations,
             "tolerance": self.tolerance * max(1.0, self.data.count / TOLERANT),
             "callback": self.callback,
         }
         try:
-            if isinstance(objective, TiedObjective):
-                return search(objective, x, kept=kept, **limits)
             if self._interleaves(objective):
                 return self._interleave(objective, x, kept)
-            with kept.answers(objective) as fn:
-                return minimise(fn, x, bounds=objective.bounds, **limits)
+            return search(objective, x, kept=kept, **limits)
         except StartFailed:
             if not objective.finite_value:
                 raise

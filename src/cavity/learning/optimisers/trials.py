@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from cavity.inference.approximations.methods import PowerEP, TiedPowerEP
-from cavity.learning.fit import FitResult, fit
+from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
+from cavity.learning.result import FitResult
 from cavity.models.gp import GP
 
 # Iterations after which starts are compared.
@@ -85,11 +85,7 @@ def _best(tried: Sequence[FitResult]) -> tuple[FitResult, int]:
 
 def _of_fixed_length(method: Any) -> bool:
     """Whether learning makes a fixed number of steps, so that a trial is as long as all of it."""
-    if isinstance(method, TiedPowerEP):
-        return method.batch is not None
-    return isinstance(method, MCMC) or (
-        isinstance(method, PowerEP) and method.interleaved is not None
-    )
+    return isinstance(method, MCMC) or method.training.steps is not None
 
 
 def _interrupted(best: FitResult, evaluations: int) -> FitResult:

@@ -8,21 +8,16 @@ noise is what it is, or where a cavity loses all precision.
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.methods import AbstractMethod
 from cavity.inference.energy import Graph, Sites
+from cavity.inference.problem import Problem
 from cavity.inference.solvers.newton import Bearing, bearing, inner
-from cavity.learning.data.arrays import Data
-from cavity.learning.solvers.double_loop import build_graph
-from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
 from cavity.numerics.types import Scalar
-from cavity.parameters import units as units_of
 
 # How many times as wide the noise is where the path begins.
 WIDEST = 1000.0
@@ -53,26 +48,11 @@ class _Tangent(NamedTuple):
     sites: Sites
 
 
-def widened(model: AbstractModel, factor: Scalar | float) -> AbstractModel:
-    """The model with noise so many times as wide, where its likelihood has a scale."""
-    wide = jax.tree.map(
-        lambda value, unit: value * factor**unit.output,
-        model.likelihood,
-        units_of(model.likelihood),
-    )
-    return eqx.tree_at(lambda m: m.likelihood, model, wide)
-
-
-def has_scale(model: AbstractModel) -> bool:
-    """Whether the likelihood has parameters in units of the output."""
-    return any(unit.output != 0 for unit in jax.tree.leaves(units_of(model.likelihood)))
-
-
 class NoiseContinuation:
     """The path for one model, and how often it was looked at."""
 
-    def __init__(self, model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar):
-        self.fixed, self.looks = (model, data, method, jitter), 0
+    def __init__(self, problem: Problem):
+        self.problem, self.looks = problem, 0
 
     def ahead(self, sites: Sites) -> tuple[tuple[Sites, Sites] | None, int]:
         """Sites on either side of the end of the path, from those at its beginning.
@@ -97,7 +77,7 @@ class NoiseContinuation:
 
     def look(self, share: float, sites: Sites) -> _Place:
         self.looks += 1
-        return _Place(share, sites, _look(*self.fixed, jnp.asarray(share), sites))
+        return _Place(share, sites, _look(self.problem, jnp.asarray(share), sites))
 
     def stepped(
         self, start: _Place, tangent: _Tangent, length: float
@@ -138,16 +118,12 @@ def _tangent(here: _Place, last: _Tangent | None) -> tuple[_Tangent, float]:
 
 @compiled
 def _look(
-    model: AbstractModel,
-    data: Data,
-    method: AbstractMethod,
-    jitter: Scalar,
+    problem: Problem,
     share: Scalar,
     sites: Sites,
 ) -> Bearing:
     def graph_at(share: Scalar) -> Graph:
-        wide = widened(model, jnp.exp(jnp.log(WIDEST) * (1.0 - share)))
-        return build_graph(wide, data, method, jitter)
+        return problem.at_noise_scale(jnp.exp(jnp.log(WIDEST) * (1.0 - share))).graph()
 
     return bearing(graph_at, share, frozen(sites))
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from cavity.inference.approximations.methods import AbstractMethod
-from cavity.inference.energy import FixedMarginals, Graph, Sites, beliefs, marginals
+from cavity.inference.energy import FixedMarginals, Sites, beliefs, marginals
+from cavity.inference.problem import Problem
 from cavity.inference.solvers.double_loop_inner import (
     DENSE,
     Inner,
@@ -19,11 +19,9 @@ from cavity.inference.solvers.double_loop_inner import (
     inner_maximum,
     outer_curvature,
 )
-from cavity.learning.data.arrays import Data
-from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
-from cavity.numerics.types import Array, Scalar
+from cavity.numerics.types import Array
 
 # The descent ends where no slope exceeds this many nats per deviation.
 LEVEL = 1e-9
@@ -41,45 +39,32 @@ class _Spent(RuntimeError):
     """The budget of inner steps is spent."""
 
 
-def build_graph(model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar) -> Graph:
-    """The model's graph on prepared data."""
-    return model.graph(data.rows, power=data.power, method=method, jitter=jitter, chunk=data.chunk)
-
-
 @compiled
-def _seen(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, sites: Sites
-) -> tuple[FixedMarginals, Array]:
-    graph = build_graph(model, data, method, jitter)
+def _seen(problem: Problem, sites: Sites) -> tuple[FixedMarginals, Array]:
+    graph = problem.graph()
     held = marginals(graph, beliefs(graph, sites))
     return held, coordinates(held)[0]
 
 
 @compiled
 def _inner(
-    model: AbstractModel,
-    data: Data,
-    method: AbstractMethod,
-    jitter: Scalar,
+    problem: Problem,
     sites: Sites,
     held: FixedMarginals,
     place: Array,
 ) -> Inner:
-    graph = frozen(build_graph(model, data, method, jitter))
+    graph = frozen(problem.graph())
     return inner_maximum(graph, sites, coordinates(held)[1](place), TIGHT)
 
 
 @compiled
 def _curvature(
-    model: AbstractModel,
-    data: Data,
-    method: AbstractMethod,
-    jitter: Scalar,
+    problem: Problem,
     sites: Sites,
     held: FixedMarginals,
     place: Array,
 ) -> tuple[Array, Array]:
-    graph = frozen(build_graph(model, data, method, jitter))
+    graph = frozen(problem.graph())
     return outer_curvature(graph, sites, coordinates(held)[1](place))
 
 
@@ -87,7 +72,7 @@ def _curvature(
 class _Outer:
     """A descent under way: where it is, and the inner maximum there."""
 
-    fixed: tuple[AbstractModel, Data, AbstractMethod, Scalar]
+    problem: Problem
     zero: Sites
     held: FixedMarginals  # for its structure
     place: Array
@@ -103,7 +88,7 @@ class _Outer:
         if self.steps > BUDGET:
             raise _Spent
         for sites in self.starts(place):
-            inner = _inner(*self.fixed, sites, self.held, place)
+            inner = _inner(self.problem, sites, self.held, place)
             self.steps += 1 + int(inner.steps)
             value, slope = float(inner.value), np.asarray(inner.slope, np.float64)
             good = np.isfinite(value) and np.all(np.isfinite(slope))
@@ -123,7 +108,7 @@ class _Outer:
         if self.moves is not None:
             flat, back = ravel_pytree(self.moves[0])
             yield back(flat + self.moves[2] @ (place - self.moves[1]))
-        yield _follow(self.sites, self.place, place, self.held, self.fixed[1])
+        yield _follow(self.sites, self.place, place, self.held, self.problem)
         yield self.zero
 
     def units(self) -> np.ndarray:
@@ -138,7 +123,7 @@ class _Outer:
 
     def renew(self) -> None:
         """Holds the marginals of the beliefs at the inner maximum, which never ascends."""
-        _, place = _seen(*self.fixed, self.sites)
+        _, place = _seen(self.problem, self.sites)
         self.evaluate(place)
 
     def descend(self) -> None:
@@ -156,7 +141,7 @@ class _Outer:
         def curvature(x: np.ndarray) -> np.ndarray:
             # asked for only at points that were accepted, the last of which is the lowest
             place = jnp.asarray(origin + units * x, self.place.dtype)
-            H, moves = _curvature(*self.fixed, self.sites, self.held, place)
+            H, moves = _curvature(self.problem, self.sites, self.held, place)
             if np.all(np.isfinite(np.asarray(moves))):
                 self.moves = (self.sites, place, moves)
             scaled = units[:, None] * np.asarray(H, np.float64) * units[None, :]
@@ -174,7 +159,7 @@ class _Outer:
     @property
     def edges(self) -> int:
         """The edges of all factors."""
-        return sum(len(given) for given in self.held if given is not None)
+        return sum(len(moments) for moments in self.held)
 
     def polish(self) -> None:
         """Newton-Krylov steps on the moments themselves, which rounding hides from the value."""
@@ -185,14 +170,14 @@ class _Outer:
 
         def gap(x: np.ndarray) -> np.ndarray:
             place = jnp.asarray(origin + units * x, self.place.dtype)
-            start = _follow(self.sites, self.place, place, self.held, self.fixed[1])
-            inner = _inner(*self.fixed, start, self.held, place)
+            start = _follow(self.sites, self.place, place, self.held, self.problem)
+            inner = _inner(self.problem, start, self.held, place)
             self.steps += 1 + int(inner.steps)
             if self.steps > BUDGET:
                 raise _Spent
             if not np.isfinite(float(inner.value)):
                 return np.full_like(x, 1e3)
-            seen = np.asarray(_seen(*self.fixed, inner.sites)[1], np.float64)
+            seen = np.asarray(_seen(self.problem, inner.sites)[1], np.float64)
             found = (seen - np.asarray(place, np.float64)) / units
             size = float(np.max(np.abs(found)))
             if size < least[0]:
@@ -212,26 +197,19 @@ class _Outer:
 
 
 def double_loop(
-    model: AbstractModel,
-    data: Data,
-    method: AbstractMethod,
-    jitter: Scalar,
+    problem: Problem,
     zero: Sites,
     near: Sites,
 ) -> tuple[Sites, int]:
     """The sites where the outer problem ends, and the inner steps that it took.
 
     Args:
-        model: the model.
-        data: prepared data.
-        method: how sites are found.
-        jitter: of the covariance that is factorised.
+        problem: the problem.
         zero: sites of precision zero, at which every cavity is proper.
         near: sites whose beliefs are held at first.
     """
-    fixed = (model, data, method, jitter)
-    held, place = _seen(*fixed, near)
-    outer = _Outer(fixed, zero, held, place, near)
+    held, place = _seen(problem, near)
+    outer = _Outer(problem, zero, held, place, near)
     if outer.evaluate(place) is None:
         return near, outer.steps
     with contextlib.suppress(_Spent):
@@ -246,10 +224,12 @@ def double_loop(
 
 
 @compiled
-def _follow(sites: Sites, before: Array, after: Array, held: FixedMarginals, data: Data) -> Sites:
+def _follow(
+    sites: Sites, before: Array, after: Array, held: FixedMarginals, problem: Problem
+) -> Sites:
     """Sites moved with what is held, so that every cavity stays what it was."""
     restore = coordinates(held)[1]
-    power = data.power if data.rows.power is None else data.rows.power[:, None]
+    power = problem.row_power
     share = jnp.where(jnp.asarray(power) > 0.0, 1.0 / jnp.maximum(power, 1e-3), 0.0)
 
     def one(site: Any, old: tuple[Array, Array], new: tuple[Array, Array]) -> Any:
@@ -260,8 +240,5 @@ def _follow(sites: Sites, before: Array, after: Array, held: FixedMarginals, dat
 
     moved: list = []
     for store, old, new in zip(sites, restore(before), restore(after), strict=True):
-        if store is None or old is None or new is None:
-            moved.append(None)
-            continue
         moved.append(tuple(one(*parts) for parts in zip(store, old, new, strict=True)))
     return tuple(moved)

@@ -21,18 +21,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.approximations.local_terms import EvaluationPoint, PowerMeanTerm
-from cavity.inference.approximations.methods import AbstractMethod
 from cavity.inference.energy import Graph, Sites
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.sites import ScalarSites
+from cavity.inference.problem import Problem
+from cavity.inference.solvers.steps import solved
 from cavity.inference.solvers.tilted_inverse import Tilting, tilting
 from cavity.inference.variables.function_values import FunctionValues
-from cavity.learning.data.arrays import Data
-from cavity.learning.solvers.double_loop import build_graph
-from cavity.learning.solvers.steps import solved
-from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
-from cavity.numerics.types import Array, Scalar
+from cavity.numerics.types import Array
 
 # Steps at the most; what slopes must come down to, in nats per deviation.
 STEPS, LEVEL = 200, 1e-10
@@ -55,24 +52,19 @@ class _Lost(RuntimeError):
 
 @compiled
 def _tilted(
-    model: AbstractModel,
-    data: Data,
-    method: AbstractMethod,
-    jitter: Scalar,
+    problem: Problem,
     moments: tuple[Array, Array],
     start: tuple[Array, Array],
 ) -> Tilting:
-    (factor,) = build_graph(model, data, method, jitter).factors
+    (factor,) = problem.graph().factors
     assert isinstance(factor, SiteFactor)
     return tilting(factor, *moments, *start)
 
 
 @compiled
-def _laid(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar
-) -> tuple[Array, Array, Array]:
+def _laid(problem: Problem) -> tuple[Array, Array, Array]:
     """The prior covariance, the presence of rows, and their powers."""
-    graph = build_graph(model, data, method, jitter)
+    graph = problem.graph()
     (variable,), (factor,) = graph.variables, graph.factors
     assert isinstance(variable, FunctionValues)
     assert isinstance(factor, SiteFactor)
@@ -106,9 +98,9 @@ class _Place:
 class _Energy:
     """The free energy of one model, a function of the moments of the rows that are there."""
 
-    def __init__(self, model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar):
-        self.fixed, self.looks = (model, data, method, jitter), 0
-        covariance, presence, power = (np.asarray(a, np.float64) for a in _laid(*self.fixed))
+    def __init__(self, problem: Problem):
+        self.problem, self.looks = problem, 0
+        covariance, presence, power = (np.asarray(a, np.float64) for a in _laid(self.problem))
         self.here = np.flatnonzero(presence > 0.0)
         self.padded, self.power = len(presence), power[self.here]
         self.prior = covariance[np.ix_(self.here, self.here)]
@@ -162,7 +154,7 @@ class _Energy:
             return jnp.asarray(full)
 
         moments = padded(mean, 0.0), padded(var, 1.0)
-        found = _tilted(*self.fixed, moments, (padded(near[0], 0.0), padded(near[1], 1.0)))
+        found = _tilted(self.problem, moments, (padded(near[0], 0.0), padded(near[1], 1.0)))
         found = jax.tree.map(lambda x: np.asarray(x)[self.here, 0], found)
         if not np.all(found.miss < NEAR):
             raise _Lost
@@ -309,31 +301,25 @@ def _applies(graph: Graph) -> bool:
     )
 
 
-def least(
-    model: AbstractModel, data: Data, method: AbstractMethod, jitter: Scalar, tolerance: float
-) -> tuple[Sites | None, int]:
+def least(problem: Problem, tolerance: float) -> tuple[Sites | None, int]:
     """Sites where the free energy of moments has a minimum, and looks at it and steps after it.
 
     The descent begins at the moments of the prior. It ends as near to a fixed point as rounding
     lets moments be; Newton's method in the sites goes on from there.
 
     Args:
-        model: the model.
-        data: prepared data.
-        method: how sites are found.
-        jitter: of the covariance that is factorised.
+        problem: the problem.
         tolerance: on the distance of sites from those that they should be, in deviations.
 
     Returns:
         The sites, or None: where the descent fails, and where the model is not a full Gaussian
         process with one output, in double precision and at positive powers.
     """
-    fixed = (model, data, method, jitter)
-    if not _applies(jax.eval_shape(lambda: build_graph(*fixed))):
+    if not _applies(jax.eval_shape(lambda: problem.graph())):
         return None, 0
     looks = 0
     try:
-        energy = _Energy(*fixed)
+        energy = _Energy(problem)
         if np.any(energy.power <= 0.0):
             return None, 0
         start = energy.start()
@@ -341,5 +327,5 @@ def least(
         sites = energy.sites(_descended(energy, start))
     except (_Lost, np.linalg.LinAlgError):
         return None, looks
-    found = solved(*fixed, sites)
+    found = solved(problem, sites)
     return found.sites if found.gap < tolerance else None, energy.looks + int(found.steps)

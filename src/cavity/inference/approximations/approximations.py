@@ -1,0 +1,162 @@
+"""Approximations: what stands in the place of a likelihood term, and where it is evaluated.
+
+Two lines of data each. Power EP takes the log power mean of the likelihood under the cavity;
+Laplace's method the log density at the mean, which is the site update of power 0 with the
+variance left out; local bounds and mean field the expectation of a Gaussian lower bound under the
+posterior. Energy, site update, sweeps, sparse GPs, leave-one-out and learning are shared. An
+approximation is all of a method that decides what is compiled.
+"""
+
+import abc
+from typing import ClassVar
+
+import equinox as eqx
+
+from cavity.inference.approximations.local_terms import (
+    AbstractLocalTerm,
+    EvaluationPoint,
+    LaplaceTerm,
+    LocalBoundTerm,
+    MultinomialProbitTerm,
+    PowerMeanTerm,
+    SoftmaxLaplaceTerm,
+)
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.multiclass import AbstractClasses, Softmax
+
+
+class AbstractApproximation(eqx.Module):
+    """What stands in the place of the likelihood terms.
+
+    To implement:
+        `evaluation_point`, `convex`, `term(likelihood, exact)` and `couples(likelihood)`.
+
+    Attributes:
+        evaluation_point: the distribution that terms are evaluated under.
+        convex: whether sites never have negative precisions.
+        tied: whether all rows share one site, which an optimiser moves.
+        closed_form: whether factors that are Gaussian in the function need no sites.
+    """
+
+    evaluation_point: eqx.AbstractClassVar[EvaluationPoint]
+    convex: eqx.AbstractClassVar[bool]
+    tied: eqx.AbstractClassVar[bool]
+    closed_form: eqx.AbstractVar[bool]
+
+    @abc.abstractmethod
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
+        """What stands in the place of the likelihood.
+
+        Args:
+            likelihood: the likelihood.
+            exact: whether rows see their latent value without residual.
+        """
+
+    @abc.abstractmethod
+    def couples(self, likelihood: AbstractLikelihood) -> bool:
+        """Whether the posterior keeps several latent functions of a row dependent."""
+
+
+class PowerMeans(AbstractApproximation):
+    """The log power mean under the cavity of each row: Power EP.
+
+    Attributes:
+        coupled: for likelihoods of classes that allow it, whether the functions of classes
+            stay dependent.
+    """
+
+    closed_form: bool = eqx.field(static=True, default=True)
+    coupled: bool = eqx.field(static=True, default=True)
+
+    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY
+    convex: ClassVar[bool] = False
+    tied: ClassVar[bool] = False
+
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
+        if self.couples(likelihood):
+            assert isinstance(likelihood, AbstractClasses)
+            return MultinomialProbitTerm(likelihood)
+        return PowerMeanTerm(likelihood)
+
+    def couples(self, likelihood: AbstractLikelihood) -> bool:
+        return self.coupled and likelihood.couples
+
+
+class TiedPowerMeans(AbstractApproximation):
+    """The log power mean under the cavity that all rows share: tied Power EP."""
+
+    closed_form: bool = eqx.field(static=True, default=False)
+
+    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY
+    convex: ClassVar[bool] = False
+    tied: ClassVar[bool] = True
+
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
+        return PowerMeanTerm(likelihood)
+
+    def couples(self, likelihood: AbstractLikelihood) -> bool:
+        return False
+
+
+class ModeExpansion(AbstractApproximation):
+    """The log density at the mean, and its curvature there: Laplace's method."""
+
+    closed_form: bool = eqx.field(static=True, default=True)
+
+    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.MODE
+    convex: ClassVar[bool] = False
+    tied: ClassVar[bool] = False
+
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
+        if isinstance(likelihood, Softmax):
+            return SoftmaxLaplaceTerm(likelihood)
+        return LaplaceTerm(likelihood, exact)
+
+    def couples(self, likelihood: AbstractLikelihood) -> bool:
+        return isinstance(likelihood, Softmax)
+
+
+class ModeSearch(AbstractApproximation):
+    """The way to the mode by steps that are uphill wherever the mode is.
+
+    They take the curvature of a Gaussian lower bound where there is one, which makes them those
+    of the EM algorithm; elsewhere the likelihood's own where that is negative.
+
+    References:
+        Jylanki (2013), S60 and S61.
+    """
+
+    closed_form: bool = eqx.field(static=True, default=True)
+
+    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.MODE
+    convex: ClassVar[bool] = True
+    tied: ClassVar[bool] = False
+
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
+        if likelihood.has_bound:
+            return LocalBoundTerm(likelihood)
+        return LaplaceTerm(likelihood, exact, floored=True)
+
+    def couples(self, likelihood: AbstractLikelihood) -> bool:
+        return False
+
+
+class GaussianBounds(AbstractApproximation):
+    """The expectation of a Gaussian lower bound: local bounds, and mean field.
+
+    Attributes:
+        variational: whether the residual counts as variance of the variable, as in mean field.
+    """
+
+    closed_form: bool = eqx.field(static=True, default=True)
+    variational: bool = eqx.field(static=True, default=False)
+
+    evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.POSTERIOR
+    convex: ClassVar[bool] = True
+    tied: ClassVar[bool] = False
+
+    def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
+        return LocalBoundTerm(likelihood, variational=self.variational)
+
+    def couples(self, likelihood: AbstractLikelihood) -> bool:
+        return False

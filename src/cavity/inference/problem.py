@@ -1,0 +1,133 @@
+"""A problem: a model laid out on data, as solvers see it.
+
+Solvers know graphs and sites, not models or tables. Where they need a variation of the model, at
+a share of its powers or with wider noise, they ask the problem for it.
+"""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.approximations.approximations import AbstractApproximation
+from cavity.inference.energy import Graph, Sites, empty_sites
+from cavity.inference.graph.rows import Rows
+from cavity.numerics.power_limits import Power, is_exactly
+from cavity.numerics.types import Scalar
+
+# Tolerances are not below this many rounding units.
+ROUNDING = 100.0
+
+
+class AbstractGraphBuilder(eqx.Module):
+    """The way from parameters and data to a graph.
+
+    To implement:
+        the fields, `coupled`, `has_noise_scale`, `graph(jitter)`, and three variations:
+        `approximated_by(approximation)`, `at_power_share(share)` and `at_noise_scale(factor)`.
+    """
+
+    approximation: eqx.AbstractVar[AbstractApproximation]
+    rows: eqx.AbstractVar[Rows]
+    power: eqx.AbstractVar[Power]
+
+    @property
+    @abc.abstractmethod
+    def coupled(self) -> bool:
+        """Whether messages are not linear in the sites, as those of coupled classes are not."""
+
+    @property
+    @abc.abstractmethod
+    def has_noise_scale(self) -> bool:
+        """Whether the likelihood has parameters in units of the output."""
+
+    @abc.abstractmethod
+    def graph(self, jitter: Scalar) -> Graph:
+        """The model laid out as variables and factors."""
+
+    @abc.abstractmethod
+    def approximated_by(self, approximation: AbstractApproximation) -> "AbstractGraphBuilder":
+        """The same with another approximation."""
+
+    @abc.abstractmethod
+    def at_power_share(self, share: Scalar | float) -> "AbstractGraphBuilder":
+        """The same with all powers multiplied by a number."""
+
+    @abc.abstractmethod
+    def at_noise_scale(self, factor: Scalar | float) -> "AbstractGraphBuilder":
+        """The same with noise so many times as wide."""
+
+
+class Problem(eqx.Module):
+    """Inference at fixed parameters: a graph, and variations of it.
+
+    Attributes:
+        build: the way to the graph.
+        jitter: share of the mean prior variance added to the diagonal of a covariance.
+    """
+
+    build: AbstractGraphBuilder
+    jitter: Scalar
+
+    def graph(self) -> Graph:
+        """The model laid out for inference."""
+        return self.build.graph(self.jitter)
+
+    @property
+    def approximation(self) -> AbstractApproximation:
+        """What stands in the place of the likelihood terms."""
+        return self.build.approximation
+
+    def approximated_by(self, approximation: AbstractApproximation) -> "Problem":
+        """The same problem with another approximation."""
+        return Problem(self.build.approximated_by(approximation), self.jitter)
+
+    def at_power_share(self, share: Scalar | float) -> "Problem":
+        """The same problem with all powers multiplied by a number."""
+        return Problem(self.build.at_power_share(share), self.jitter)
+
+    def at_noise_scale(self, factor: Scalar | float) -> "Problem":
+        """The same problem with noise so many times as wide."""
+        return Problem(self.build.at_noise_scale(factor), self.jitter)
+
+    @property
+    def coupled(self) -> bool:
+        """Whether messages are not linear in the sites."""
+        return self.build.coupled
+
+    @property
+    def has_noise_scale(self) -> bool:
+        """Whether the noise can be made wider."""
+        return self.build.has_noise_scale
+
+    @property
+    def blocked(self) -> bool:
+        """Whether rows come in blocks."""
+        return self.build.rows.blocked
+
+    @property
+    def variational(self) -> bool:
+        """Whether the power is exactly 0 for all rows."""
+        return is_exactly(self.build.power, 0.0) and self.build.rows.power is None
+
+    @property
+    def row_power(self) -> Power:
+        """The power, one number or one per row and output."""
+        rows = self.build.rows
+        return self.build.power if rows.power is None else rows.power[:, None]
+
+    def attainable(self, tolerance: float) -> float:
+        """A tolerance that the precision of the data allows."""
+        return max(tolerance, ROUNDING * float(np.finfo(self.build.rows.y.dtype).eps))
+
+    def empty_sites(self) -> Sites:
+        """Sites of precision zero; a tree without leaves where every factor is exact."""
+        shapes = eqx.filter_eval_shape(lambda: empty_sites(self.graph()))
+        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+
+
+def has_sites(sites: Sites) -> bool:
+    """Whether any factor stores sites."""
+    return bool(jax.tree.leaves(sites))

@@ -1,0 +1,413 @@
+"""Inference methods: an approximation, a solver of its fixed points, and a way of learning.
+
+The approximation decides what is compiled (`inference/approximations/approximations.py`), the
+solver's settings are numbers (`inference/solvers/settings.py`), and training says how parameters
+are learned. A method also says what models and data it can work with.
+"""
+
+import abc
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from cavity.inference.approximations.approximations import (
+    AbstractApproximation,
+    GaussianBounds,
+    ModeExpansion,
+    PowerMeans,
+    TiedPowerMeans,
+)
+from cavity.inference.solvers.settings import RUNGS, FixedPointSolver
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.multiclass import Softmax
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """How parameters are learned.
+
+    Attributes:
+        steps: steps of Adam; None for L-BFGS-B.
+        batch: rows of a minibatch; None for all of them.
+        learning_rate: of Adam.
+        natural: the step of natural gradients for tied sites; None leaves them to the optimiser.
+        seed: of the minibatches.
+        tolerance: nats per iteration below which L-BFGS-B ends over tied sites.
+        iterations: iterations of L-BFGS-B at the most over tied sites.
+    """
+
+    steps: int | None = None
+    batch: int | None = None
+    learning_rate: float = 0.05
+    natural: float | None = None
+    seed: int = 0
+    tolerance: float = 1e-4
+    iterations: int = 2000
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractMethod(abc.ABC):
+    """An inference method as users ask for it.
+
+    To implement:
+        `approximation`, `solver` and `check(likelihood)`; `training` where parameters are not
+        learned by L-BFGS-B with converged sites.
+    """
+
+    @property
+    @abc.abstractmethod
+    def approximation(self) -> AbstractApproximation:
+        """What stands in the place of the likelihood terms."""
+
+    @property
+    @abc.abstractmethod
+    def solver(self) -> FixedPointSolver:
+        """How sites are found."""
+
+    @property
+    @abc.abstractmethod
+    def training(self) -> Training:
+        """How parameters are learned."""
+
+    @abc.abstractmethod
+    def check(self, likelihood: AbstractLikelihood) -> None:
+        """Raises ValueError for a likelihood that the method cannot work with."""
+
+    @abc.abstractmethod
+    def check_layout(self, likelihood: AbstractLikelihood, *, sparse: bool, blocked: bool) -> None:
+        """Raises ValueError for a model or blocks that the method cannot work with."""
+
+    def couples(self, likelihood: AbstractLikelihood) -> bool:
+        """Whether the posterior keeps several latent functions of a row dependent."""
+        return self.approximation.couples(likelihood)
+
+
+@dataclasses.dataclass(frozen=True)
+class PowerEP(AbstractMethod):
+    r"""Power expectation propagation, at the power given beside it.
+
+    Factors that are Gaussian in the function are exact and need no sweeps. All others are
+    matched by sweeps; where these do not converge, by Newton's method, by continuation from
+    smaller powers or from wider noise, by a descent of the free energy of moments, and at last by
+    a double loop with a budget. A result says whether one of them converged.
+
+    Args:
+        step: damping step in (0, 1], the share of the way to the matched site; the power itself
+            is classical Power EP. None adapts it: full steps, shorter ones after a sweep that
+            came no closer.
+        tolerance: sweeps stop when a further one would change no moment by more than this
+            many standard deviations.
+        max_sweeps: sweeps at the most.
+        batch: rows whose sites move together; None for all of them (parallel sweeps). With 1
+            sweeps are sequential: every site sees the ones before it, through rank-one updates.
+        exact: use the closed form of Gaussian factors; False sweeps for them too.
+        fallback: go on where sweeps fail.
+        interleaved: learning does not wait for sites to converge, but makes so many steps of Adam,
+            each after an update of the sites (of `batch` rows, drawn anew, where that is given);
+            None for L-BFGS-B with converged sites, which is more accurate and for up to some
+            thousand rows quicker.
+        learning_rate: of Adam.
+        coupled: for `MultinomialProbit`, whether the functions of classes stay dependent.
+
+    References:
+        Bui (2017), S19, S21 to S23 and S29; Turner's slides, S5; Jylanki (2013), S33 to S38.
+    """
+
+    step: float | None = dataclasses.field(default=None, kw_only=True)
+    tolerance: float = dataclasses.field(default=1e-8, kw_only=True)
+    max_sweeps: int = dataclasses.field(default=500, kw_only=True)
+    batch: int | None = dataclasses.field(default=None, kw_only=True)
+    exact: bool = dataclasses.field(default=True, kw_only=True)
+    fallback: bool = dataclasses.field(default=True, kw_only=True)
+    interleaved: int | None = dataclasses.field(default=None, kw_only=True)
+    learning_rate: float = dataclasses.field(default=0.05, kw_only=True)
+    coupled: bool = dataclasses.field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @property
+    def approximation(self) -> PowerMeans:
+        return PowerMeans(closed_form=self.exact, coupled=self.coupled)
+
+    @property
+    def solver(self) -> FixedPointSolver:
+        rungs = RUNGS if self.fallback else ()
+        return FixedPointSolver(self.step, self.tolerance, self.max_sweeps, self.batch, rungs)
+
+    @property
+    def training(self) -> Training:
+        return Training(self.interleaved, self.batch, self.learning_rate)
+
+    def check(self, likelihood: AbstractLikelihood) -> None:
+        if self.couples(likelihood) and self.batch is not None:
+            raise ValueError(
+                "coupled classes move in parallel sweeps: leave batch=None, or give coupled=False"
+            )
+
+    def check_layout(self, likelihood: AbstractLikelihood, *, sparse: bool, blocked: bool) -> None:
+        """Any layout will do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Laplace(AbstractMethod):
+    r"""Laplace's method: a Gaussian about the mode of the latent function.
+
+    $$\log Z \approx \log p(\mathbf y \mid \hat{\mathbf f}) - \tfrac12 \hat{\mathbf f}^\top
+    \mathbf K^{-1} \hat{\mathbf f} - \tfrac12 \log |\mathbf I + \mathbf K \mathbf W|$$
+
+    The mode is found by Newton's method; where the likelihood is not log-concave, first by steps
+    that cannot go downhill. With inducing variables the power given beside the method says how
+    what they leave unexplained is averaged over.
+
+    Args:
+        tolerance: Newton steps stop when a further one would change no moment by more than this
+            many standard deviations.
+        max_sweeps: Newton steps at the most.
+        step: the share of a Newton step that is made; None adapts it.
+        exact: use the closed form of Gaussian factors.
+
+    References:
+        Jylanki (2013), S48, S49 and S60 to S63.
+    """
+
+    tolerance: float = dataclasses.field(default=1e-8, kw_only=True)
+    max_sweeps: int = dataclasses.field(default=500, kw_only=True)
+    step: float | None = dataclasses.field(default=None, kw_only=True)
+    exact: bool = dataclasses.field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @property
+    def approximation(self) -> ModeExpansion:
+        return ModeExpansion(closed_form=self.exact)
+
+    @property
+    def solver(self) -> FixedPointSolver:
+        rungs = ("damped sweeps",)
+        return FixedPointSolver(self.step, self.tolerance, self.max_sweeps, rungs=rungs)
+
+    @property
+    def training(self) -> Training:
+        return Training()
+
+    def check(self, likelihood: AbstractLikelihood) -> None:
+        if not likelihood.smooth:
+            raise ValueError(
+                f"Laplace's method needs two derivatives of the likelihood, which "
+                f"{type(likelihood).__name__} does not have; use PowerEP()"
+            )
+        if likelihood.latents > 1 and not isinstance(likelihood, Softmax):
+            raise ValueError(
+                f"Laplace's method takes likelihoods of one latent function, and Softmax; "
+                f"{type(likelihood).__name__} has {likelihood.latents}: use PowerEP()"
+            )
+
+    def check_layout(self, likelihood: AbstractLikelihood, *, sparse: bool, blocked: bool) -> None:
+        if likelihood.latents > 1 and sparse:
+            raise ValueError(
+                "Laplace's method for several classes is for the full GP: leave inducing=None, or "
+                "use PowerEP() or TiedPowerEP()"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalBound(AbstractMethod):
+    r"""Local variational bounds: each density is replaced by a Gaussian lower bound.
+
+    Bounds are made as tight as they can be, so the log evidence is a lower bound for the full GP
+    and at power 0. With inducing variables the power given beside the method says how what they
+    leave unexplained is averaged over. For the logit link, Student-t and Laplace noise, and for
+    the softmax (with a bound of constant curvature) and the multinomial probit.
+
+    Args:
+        tolerance: sweeps stop when a further one would change no moment by more than this many
+            standard deviations.
+        max_sweeps: sweeps at the most.
+        exact: use the closed form of Gaussian factors.
+
+    References:
+        Jylanki (2013), S44 to S46.
+    """
+
+    tolerance: float = dataclasses.field(default=1e-8, kw_only=True)
+    max_sweeps: int = dataclasses.field(default=2000, kw_only=True)
+    exact: bool = dataclasses.field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @property
+    def approximation(self) -> GaussianBounds:
+        return GaussianBounds(closed_form=self.exact)
+
+    @property
+    def solver(self) -> FixedPointSolver:
+        return FixedPointSolver(1.0, self.tolerance, self.max_sweeps)
+
+    @property
+    def training(self) -> Training:
+        return Training()
+
+    def check(self, likelihood: AbstractLikelihood) -> None:
+        check_bound("LocalBound()", likelihood)
+
+    def check_layout(self, likelihood: AbstractLikelihood, *, sparse: bool, blocked: bool) -> None:
+        """Any layout will do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MeanField(AbstractMethod):
+    r"""Variational mean field over the function and the noise variance of each row.
+
+    For noise that is a mixture of Gaussians over its variance, such as Student-t noise, with
+    $q(\mathbf f) \prod_n q(V_n)$. Variational throughout: the power given beside the method is
+    not used. For the full GP it equals `LocalBound`. For the multinomial probit it is that over
+    functions and utilities.
+
+    Args:
+        tolerance: sweeps stop when a further one would change no moment by more than this many
+            standard deviations.
+        max_sweeps: sweeps at the most.
+        exact: use the closed form of Gaussian factors.
+
+    References:
+        Jylanki (2013), S39 to S42 and identity 28.
+    """
+
+    tolerance: float = dataclasses.field(default=1e-8, kw_only=True)
+    max_sweeps: int = dataclasses.field(default=2000, kw_only=True)
+    exact: bool = dataclasses.field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @property
+    def approximation(self) -> GaussianBounds:
+        return GaussianBounds(closed_form=self.exact, variational=True)
+
+    @property
+    def solver(self) -> FixedPointSolver:
+        return FixedPointSolver(1.0, self.tolerance, self.max_sweeps)
+
+    @property
+    def training(self) -> Training:
+        return Training()
+
+    def check(self, likelihood: AbstractLikelihood) -> None:
+        check_bound("MeanField()", likelihood)
+
+    def check_layout(self, likelihood: AbstractLikelihood, *, sparse: bool, blocked: bool) -> None:
+        """Any layout will do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TiedPowerEP(AbstractMethod):
+    r"""Power EP with tied factors: all rows share one site, found by minimising the energy.
+
+    At power 0 this is stochastic variational inference (SVGP), above it the energy of black-box
+    alpha, which is also called approximate Power EP. Nothing is stored per row, so it suits
+    tables of any length and, in contrast to `PowerEP`, learning from minibatches. It needs
+    inducing variables.
+
+    With Gaussian noise `PowerEP()` is in closed form and better.
+
+    Args:
+        batch: rows of a minibatch, drawn anew in every pass through the data, for Adam; None for
+            all of them, and L-BFGS-B.
+        max_sweeps: steps of Adam, which is how many it makes; with all rows, iterations at the
+            most.
+        learning_rate: of Adam; it falls to zero along a cosine.
+        natural: the step in (0, 1] of natural gradients for the site, shortened where it would
+            leave no proper Gaussian; above power 0 steps of 0.1 to 0.5 are safe. Parameters of the
+            model are left to Adam.
+        tolerance: with all rows, learning ends when the energy falls by less than this many nats
+            per iteration.
+        seed: of the minibatches.
+
+    References:
+        Bui (2017), S14 and S30; Hernandez-Lobato et al. (2016).
+    """
+
+    batch: int | None = dataclasses.field(default=None, kw_only=True)
+    max_sweeps: int = dataclasses.field(default=2000, kw_only=True)
+    learning_rate: float = dataclasses.field(default=0.02, kw_only=True)
+    natural: float | None = dataclasses.field(default=None, kw_only=True)
+    tolerance: float = dataclasses.field(default=1e-4, kw_only=True)
+    seed: int = dataclasses.field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.natural is not None and self.batch is None:
+            raise ValueError("natural gradients go with minibatches: give batch as well")
+
+    @property
+    def approximation(self) -> TiedPowerMeans:
+        return TiedPowerMeans()
+
+    @property
+    def solver(self) -> FixedPointSolver:
+        return FixedPointSolver(rungs=RUNGS)
+
+    @property
+    def training(self) -> Training:
+        return Training(
+            steps=None if self.batch is None else self.max_sweeps,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            natural=self.natural,
+            seed=self.seed,
+            tolerance=self.tolerance,
+            iterations=self.max_sweeps,
+        )
+
+    def check(self, likelihood: AbstractLikelihood) -> None:
+        """Any likelihood will do."""
+
+    def check_layout(self, likelihood: AbstractLikelihood, *, sparse: bool, blocked: bool) -> None:
+        if not sparse or blocked:
+            raise ValueError(
+                "tied sites need a model with inducing variables, and no blocks: all rows share "
+                "one site on the inducing variables"
+            )
+
+
+def check_bound(name: str, likelihood: AbstractLikelihood) -> None:
+    """Raises ValueError for a likelihood without a Gaussian lower bound."""
+    if not likelihood.has_bound:
+        raise ValueError(
+            f"{name} needs a likelihood with a Gaussian lower bound (StudentT, Laplace, "
+            "Bernoulli(link='logit'), MultinomialProbit, Softmax), given "
+            f"{type(likelihood).__name__}; use PowerEP() or Laplace()"
+        )
+
+
+_WHOLE = ("max_sweeps", "batch", "interleaved", "seed")
+_NUMBERS = ("step", "tolerance", "learning_rate", "natural")
+
+
+def check_settings(method: Any) -> None:
+    """Raises ValueError for settings that no method can have."""
+    values = {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}
+    given = {name: value for name, value in values.items() if value is not None}
+    for name in (name for name in _WHOLE if name in given):
+        if not isinstance(given[name], int | np.integer) or isinstance(given[name], bool):
+            raise ValueError(f"{name} must be a whole number, given {given[name]!r}")
+    for name in (name for name in _NUMBERS if name in given):
+        number = isinstance(given[name], int | float | np.number)
+        if not number or isinstance(given[name], bool) or not np.isfinite(given[name]):
+            raise ValueError(f"{name} must be a finite number, given {given[name]!r}")
+    for name in ("step", "natural"):
+        if name in given and not 0.0 < given[name] <= 1.0:
+            raise ValueError(f"{name} must lie in (0, 1], given {given[name]}")
+    for name in ("tolerance", "learning_rate"):
+        if name in given and not given[name] > 0.0:
+            raise ValueError(f"{name} must be positive, given {given[name]}")
+    if given["max_sweeps"] < 1:
+        raise ValueError(f"max_sweeps must be at least 1, given {given['max_sweeps']}")
+    if given.get("batch", 1) < 1:
+        raise ValueError(f"batch must be at least 1 row, or None for all, given {given['batch']}")
+    if given.get("interleaved", 1) < 1:
+        raise ValueError(f"interleaved must be at least 1 step, given {given['interleaved']}")

@@ -1,0 +1,123 @@
+"""Draws of the parameters and of the latent function by Markov chain Monte Carlo."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.data.arrays import prepare
+from cavity.learning.data.validation import (
+    check_domains,
+    check_draws,
+    check_model,
+    check_shapes,
+    without_effect,
+)
+from cavity.learning.infer import (
+    NumericalError,
+    as_dtype,
+    diagnose_failure,
+    first_jitter,
+    from_draws,
+)
+from cavity.learning.mcmc.run import Drawn, all_fixed, draw, weak_priors
+from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.optimisers.checkpoint import Searches, Store, claim
+from cavity.learning.optimisers.lbfgs import INTERRUPTED, Progress
+from cavity.learning.result import FitResult
+from cavity.models.base import AbstractModel
+from cavity.parameters import bijections as default_bijections
+from cavity.parameters.priors import flat
+
+
+def sample(
+    model: AbstractModel,
+    X: Any,
+    y: Any,
+    sampler: MCMC = MCMC(),
+    *,
+    jitter: float = 1e-8,
+    rows: Mapping[str, Any] | None = None,
+    missing: str = "error",
+    bijections: Any = None,
+    priors: Any = None,
+    learn: bool = True,
+    callback: Callable[[Progress], None] | None = None,
+    checkpoint: Store | None = None,
+) -> FitResult:
+    """Draws the parameters of a model with its latent function; predictions average over both.
+
+    For the full GP on up to some hundred rows. Parameters without a proper prior get a weak one
+    about their starting value.
+
+    Args:
+        model: the model, without inducing variables.
+        X: inputs, (N, D).
+        y: outputs, (N,).
+        sampler: settings of the chains.
+        jitter: share of the mean prior variance on the diagonal of covariances, at least.
+        rows: side data per row, as in `infer`.
+        missing: "error", or "skip" to leave out outputs that are NaN.
+        bijections: an edited `cavity.parameters.bijections(model)`; FIXED parameters stay.
+        priors: an edited `cavity.priors.flat(model)`.
+        learn: whether parameters are drawn; False draws the function alone.
+        callback: called with a `Progress` now and then.
+        checkpoint: a `cavity.Checkpoint`, from which an interrupted run goes on.
+
+    Returns:
+        The posterior over the draws, the chains, and the model at the medians of its parameters.
+
+    Raises:
+        ValueError: for unusable data, and models that chains are not for.
+        TypeError: for data that are not numbers, or in 32-bit mode.
+        NumericalError: where a chain cannot start.
+
+    References:
+        See `MCMC`.
+    """
+    check_model(model, None, sampler)
+    data = prepare(X, y, rows=rows, missing=missing)
+    model = as_dtype(model, data)
+    check_shapes(model, data)
+    asked = default_bijections(model) if bijections is None else bijections
+    maps = without_effect(model, asked, data)
+    check_domains(model, maps, "starts at")
+    densities = flat(model) if priors is None else priors
+    first = first_jitter(model, jitter)
+    check_draws(model, data, sampler, learning=True)
+    if checkpoint is not None:
+        settings = {"bijections": maps, "priors": densities, "jitter": jitter, "learn": learn}
+        claim(checkpoint, model, data, sampler, settings)
+    maps = maps if learn else all_fixed(asked)
+    proper = weak_priors(model, maps, densities, data)
+    kept = Searches(checkpoint).next()
+    with one_blas_thread():
+        drawn = draw(
+            *(model, data, sampler),
+            maps=maps,
+            densities=proper,
+            jitter=first,
+            callback=callback,
+            kept=kept,
+        )
+    if drawn is None:
+        raise NumericalError(diagnose_failure(model, data))
+    return _result(drawn, maps, proper)
+
+
+def _result(drawn: Drawn, maps: Any, priors: Any) -> FitResult:
+    inference = from_draws(drawn)
+    shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
+    if drawn.interrupted:
+        shared["message"] = f"{INTERRUPTED}: {inference.message}"
+    return FitResult(
+        **shared,
+        model=drawn.model,
+        objective=None,
+        history=(),
+        n_iterations=drawn.iterations,
+        n_evaluations=drawn.steps,
+        interrupted=drawn.interrupted,
+        bijections=maps,
+        priors=priors,
+    )

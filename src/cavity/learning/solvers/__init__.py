@@ -1,1 +1,0 @@
-"""Fixed points of the sites, and what finds them where sweeps do not."""
