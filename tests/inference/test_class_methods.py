@@ -32,7 +32,7 @@ from tests.inference.test_coupled_classes import (
     model,
 )
 from tests.oracle import dense, nested_ep
-from tests.solving import build_graph, swept
+from tests.solving import build_graph, problem_of, swept
 from tests.tolerances import assert_close
 
 SOFTMAX, PROBIT = likelihoods.Softmax(C), likelihoods.MultinomialProbit(C)
@@ -320,17 +320,17 @@ def test_learning_goes_on_from_the_last_sites_at_power_zero():
 
     def classes(variance):
         prior = kernels.RBF(variance, 3.0)
-        return as_dtype(cavity.GP(prior, likelihoods.MultinomialProbit(3)), data)
+        typed = as_dtype(cavity.GP(prior, likelihoods.MultinomialProbit(3)), data)
+        return problem_of(typed, data, method, jitter)
 
-    before = find_fixed_point(classes(1e3), data, method, jitter)[0]
+    solver = method.solver
+    before = find_fixed_point(classes(1e3), solver)[0]
     there = classes(1e4)
-    found, report, done = find_fixed_point(there, data, method, jitter, before)
+    found, report, done = find_fixed_point(there, solver, before)
     assert done
     assert report.finished_by == "parallel sweeps"
-    expected = find_fixed_point(there, data, method, jitter)[0]
-    values = [
-        energy(build_graph(there, data, method, jitter), sites) for sites in (found, expected)
-    ]
+    expected = find_fixed_point(there, solver)[0]
+    values = [energy(there.graph(), sites) for sites in (found, expected)]
     np.testing.assert_allclose(*values, rtol=1e-7)
 
 

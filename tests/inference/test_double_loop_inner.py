@@ -23,7 +23,7 @@ from cavity.learning.infer import as_dtype
 from cavity.likelihoods import StudentT
 from tests.equivalence.problem import sweep_once
 from tests.oracle import dense
-from tests.solving import build_graph, no_sites
+from tests.solving import build_graph, no_sites, problem_of
 from tests.tolerances import assert_close
 
 X = np.array([[0.0], [0.4], [0.8], [1.2]])
@@ -310,9 +310,10 @@ def test_jylanki_25_the_outer_loop_by_itself(power):
     data = prepare(X, Y, power=power)
     model, method = as_dtype(four_points(), data), cavity.PowerEP()
     zero = no_sites(model, data, method)
-    value = jax.jit(lambda sites: energy(build_graph(model, data, method, jnp.zeros(())), sites))
+    problem = problem_of(model, data, method)
+    value = jax.jit(lambda sites: energy(problem.graph(), sites))
     for start in (zero, somewhere(zero)) if power == 1.0 else (zero,):
-        sites, steps = double_loop(model, data, method, jnp.zeros(()), zero, start)
+        sites, steps = double_loop(problem, zero, start)
         assert steps > 0
         assert abs(float(value(sites)) - LIMITS[power]) < 1e-5
     swept = cavity.infer(four_points(), X, Y, power=power)

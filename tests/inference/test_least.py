@@ -11,10 +11,10 @@ from cavity.inference.solvers.tilted_inverse import tilting
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.likelihoods import Gaussian, StudentT
-from tests.solving import build_graph
+from tests.solving import problem_of
 from tests.tolerances import assert_close
 
-METHOD, NONE, JITTER = cavity.PowerEP(), jnp.asarray(0.0), 1e-6
+METHOD, JITTER = cavity.PowerEP(), 1e-6
 X = np.array(
     [0.5367, 1.7361, 2.5842, 4.7057, 4.8182, 6.3486, 6.8578, 8.502, 9.6379, 9.8335, 9.9628]
 )[:, None]
@@ -27,7 +27,7 @@ LENGTHSCALE, SCALE, DF = 0.195, 0.0263, 4.0
 def prepared(X=X, Y=Y, likelihood=StudentT(SCALE, DF), power=1.0):
     kernel = cavity.kernels.RBF(1.0, LENGTHSCALE) + cavity.kernels.White(JITTER)
     data = prepare(X, Y, power=power)
-    return as_dtype(cavity.GP(kernel, likelihood), data), data, METHOD, NONE
+    return problem_of(as_dtype(cavity.GP(kernel, likelihood), data), data, METHOD)
 
 
 def tilted(push, precision, mean, y, power=1.0):
@@ -46,7 +46,7 @@ def test_cavities_give_the_moments_asked_for(power):
     """On both sides of the density's centre, with more variance than it has by itself."""
     y = np.zeros(6)
     mean, var = np.array([-0.1, -1e-3, 1e-3, 0.1, 2.0, 0.3]), np.array([2.0, 2.0, 2, 2, 0.5, 1e-4])
-    (factor,) = build_graph(*prepared(np.arange(6.0)[:, None], y, power=power)).factors
+    (factor,) = prepared(np.arange(6.0)[:, None], y, power=power).graph().factors
     rest = factor.rows.y.shape[0] - 6
 
     def padded(values, filled):
@@ -70,7 +70,7 @@ def test_cavities_give_the_moments_asked_for(power):
 
 
 def test_slope_and_curvature_are_those_of_the_free_energy():
-    energy = _Energy(*prepared(X[:4], Y[:4]))
+    energy = _Energy(prepared(X[:4], Y[:4]))
     random = np.random.default_rng(1)
     first = energy.start()
     near = (first.site, first.push, first.precision)
@@ -111,7 +111,7 @@ def test_a_step_falls_and_stays_within_its_radius():
 
 def test_a_fixed_point_where_all_else_fails():
     """Moments match, by quadrature of the test's own, and the cavities are proper."""
-    sites, _ = least(*prepared(), 1e-9)
+    sites, _ = least(prepared(), 1e-9)
     assert sites is not None
     ((store,),) = sites
     tau, nu = (np.asarray(a)[: len(Y), 0] for a in (store.precision, store.shift))
@@ -131,10 +131,10 @@ def test_a_fixed_point_where_all_else_fails():
 
 def test_what_it_is_not_for():
     """Powers of zero, several outputs, exact factors."""
-    assert least(*prepared(power=0.0), 1e-9) == (None, 0)
-    assert least(*prepared(Y=np.stack([Y, Y], axis=1)), 1e-9) == (None, 0)
+    assert least(prepared(power=0.0), 1e-9) == (None, 0)
+    assert least(prepared(Y=np.stack([Y, Y], axis=1)), 1e-9) == (None, 0)
     exact = prepared(likelihood=Gaussian(0.1))
-    assert least(*exact, 1e-9) == (None, 0)
+    assert least(exact, 1e-9) == (None, 0)
 
 
 def test_a_duplicated_row_is_no_trouble():
@@ -143,7 +143,7 @@ def test_a_duplicated_row_is_no_trouble():
     data = prepare(X2, Y2, power=1.0)
     kernel = cavity.kernels.RBF(1.0, LENGTHSCALE)
     model = as_dtype(cavity.GP(kernel, StudentT(SCALE, DF)), data)
-    sites, looks = least(model, data, METHOD, NONE, 1e-6)
+    sites, looks = least(problem_of(model, data, METHOD), 1e-6)
     assert looks > 1
     assert sites is None or np.all(np.isfinite(sites[0][0].precision))
 
@@ -153,9 +153,9 @@ def test_a_one_sided_density_starts_from_less_variance():
     rng = np.random.default_rng(0)
     counts = rng.poisson(np.exp(rng.normal(size=11))).astype(float)
     fixed = prepared(Y=counts, likelihood=cavity.likelihoods.Poisson(), power=0.7)
-    sites, _ = least(*fixed, 1e-6)
+    sites, _ = least(fixed, 1e-6)
     assert sites is not None
-    expected = cavity.infer(fixed[0], X, counts, power=0.7)
+    expected = cavity.infer(fixed.build.model, X, counts, power=0.7)
     assert expected.converged
     precision = np.asarray(sites[0][0].precision)[: len(X), 0]
     posterior = expected.posterior.marginals(X)

@@ -7,27 +7,26 @@ import pytest
 from scipy import stats
 
 import cavity
-from cavity.inference.solvers.fixed_point import _followed, _narrowed
+from cavity.inference.solvers.fixed_point import continue_in_noise, continue_in_power
 from cavity.inference.solvers.newton import bearing, inner
 from cavity.inference.solvers.noise_continuation import (
     WIDEST,
     NoiseContinuation,
     _tangent,
-    has_scale,
-    widened,
 )
 from cavity.inference.solvers.steps import run_sweeps, solved
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.likelihoods import Bernoulli, Gaussian, NegativeBinomial, StudentT
-from tests.solving import build_graph, no_sites
+from tests.solving import problem_of
 from tests.tolerances import assert_close
 
-JITTER, NONE = 1e-6, jnp.asarray(0.0)
+JITTER = 1e-6
 X = np.array([0.16, 2.46, 2.54, 2.63, 4.25, 4.4, 6.71, 6.83, 6.85, 9.57])[:, None]
 Y = np.array([-0.77, -0.67, -5.03, -0.72, -1.85, 0.55, -0.4, -0.72, -0.63, -0.15])
 LENGTHSCALE, SCALE, DF = 0.96, 0.142, 4.0
 METHOD = cavity.PowerEP()
+SOLVER = METHOD.solver
 
 
 def model():
@@ -37,7 +36,7 @@ def model():
 
 def prepared():
     data = prepare(X, Y, power=1.0)
-    return as_dtype(model(), data), data, METHOD, NONE
+    return problem_of(as_dtype(model(), data), data, METHOD)
 
 
 def tilted(mean, var, y):
@@ -54,12 +53,11 @@ def tilted(mean, var, y):
 def test_the_path_leads_where_powers_do_not():
     """The fixed point is one, by quadrature of the test's own."""
     problem = prepared()
-    zero = no_sites(*problem[:3])
-    assert not _followed(*problem, zero)[2]
+    zero = problem.empty_sites()
+    assert not continue_in_power(problem, SOLVER, zero, zero).converged
     usual = cavity.infer(model(), X, Y, power=1.0)
     assert usual.converged, usual.message
-    found, _ = _narrowed(*problem, zero)
-    ((store,),) = found
+    ((store,),) = continue_in_noise(problem, SOLVER, zero, zero).sites
     np.testing.assert_allclose(store.precision, usual.found[0][0].precision, atol=1e-5)
     tau, nu = (np.asarray(a)[: len(Y), 0] for a in (store.precision, store.shift))
     assert tau.min() < 0.0
@@ -77,15 +75,15 @@ def test_the_path_leads_where_powers_do_not():
 def test_steps_stay_on_the_path():
     """A step with a tangent lands on fixed points of the widened model."""
     problem = prepared()
-    start, record = run_sweeps(widened(problem[0], WIDEST), *problem[1:], no_sites(*problem[:3]))
+    start, record = run_sweeps(problem.at_noise_scale(WIDEST), SOLVER, problem.empty_sites())
     assert record.converged
-    path = NoiseContinuation(*problem)
+    path = NoiseContinuation(problem)
     here = path.look(0.0, start)
     tangent, _ = _tangent(here, None)
     found, _ = path.stepped(here, tangent, 0.3)
     assert 0.0 < found.share < 1.0
-    there = widened(problem[0], WIDEST ** (1.0 - found.share))
-    assert solved(there, *problem[1:], found.sites).gap < 1e-9
+    there = problem.at_noise_scale(WIDEST ** (1.0 - found.share))
+    assert solved(there, found.sites).gap < 1e-9
     # and back is back
     negative = jax.tree.map(jnp.negative, tangent.sites)
     back, _ = _tangent(found, tangent._replace(share=-tangent.share, sites=negative))
@@ -94,14 +92,17 @@ def test_steps_stay_on_the_path():
 
 def test_the_drift_is_how_the_fixed_point_moves():
     problem = prepared()
-    zero = no_sites(*problem[:3])
+    zero = problem.empty_sites()
+
+    def at_share(share):
+        return problem.at_noise_scale(WIDEST ** (1.0 - share))
 
     def graph_at(share):
-        return build_graph(widened(problem[0], WIDEST ** (1.0 - share)), *problem[1:])
+        return at_share(share).graph()
 
     def fixed(share):
-        wide = widened(problem[0], WIDEST ** (1.0 - share))
-        return solved(wide, *problem[1:], run_sweeps(wide, *problem[1:], zero)[0]).sites
+        wide = at_share(share)
+        return solved(wide, run_sweeps(wide, SOLVER, zero)[0]).sites
 
     h, at = 1e-4, 0.2
     seen = bearing(graph_at, jnp.asarray(at), fixed(at))
@@ -120,9 +121,11 @@ def test_the_drift_is_how_the_fixed_point_moves():
 )
 def test_what_is_widened(likelihood, scaled):
     """Parameters in units of the output, by their power; none elsewhere, so there is no path."""
-    gp = cavity.GP(cavity.kernels.RBF(), likelihood)
-    assert has_scale(gp) is scaled
-    wide = widened(gp, 10.0).likelihood
+    data = prepare(X, np.abs(np.sign(Y)), power=1.0)
+    gp = as_dtype(cavity.GP(cavity.kernels.RBF(), likelihood), data)
+    problem = problem_of(gp, data, METHOD)
+    assert problem.has_noise_scale is scaled
+    wide = problem.at_noise_scale(10.0).build.model.likelihood
     if isinstance(likelihood, StudentT):
         assert_close(wide.scale, 2.0, "factorised")
         assert_close(wide.df, 3.0, "factorised")
@@ -133,5 +136,6 @@ def test_what_is_widened(likelihood, scaled):
 def test_no_path_without_a_scale():
     data = prepare(X, np.abs(np.round(Y)), power=1.0)
     counts = as_dtype(cavity.GP(cavity.kernels.RBF(), NegativeBinomial()), data)
-    zero = no_sites(counts, data, METHOD)
-    assert _narrowed(counts, data, METHOD, NONE, zero) == (None, 0)
+    problem = problem_of(counts, data, METHOD)
+    zero = problem.empty_sites()
+    assert continue_in_noise(problem, SOLVER, zero, zero) == (None, 0, False)

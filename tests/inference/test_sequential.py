@@ -14,7 +14,7 @@ from cavity.inference.solvers.steps import run_sweeps
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from tests.equivalence.problem import laid_out
-from tests.solving import build_graph, no_sites
+from tests.solving import problem_of
 from tests.tolerances import assert_close
 
 RNG = np.random.default_rng(5)
@@ -90,9 +90,10 @@ def test_a_line_search_at_power_zero():
     start = cavity.GP(kernel, likelihoods.StudentT(np.sqrt(0.002), 1.0))
     data = prepare(x, y, power=0.0)
     laid, method = as_dtype(start, data), cavity.PowerEP(max_sweeps=2000)
-    zero = no_sites(laid, data, method)
-    sites, record = run_sweeps(laid, data, method, jnp.zeros(()), zero, downhill=True)
-    graph = build_graph(laid, data, method, jnp.zeros(()))
+    problem = problem_of(laid, data, method)
+    zero = problem.empty_sites()
+    sites, record = run_sweeps(problem, method.solver, zero, downhill=True)
+    graph = problem.graph()
     found = float(eqx.filter_jit(energy)(graph, sites))
     expected = cavity.infer(start, x, y, power=0.0, method=method)
     assert expected.converged
