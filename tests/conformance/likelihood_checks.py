@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from cavity.likelihoods import Support
+from cavity.likelihoods.capabilities import HasDistributionFunction, number_of_classes
+from cavity.likelihoods.latent_values import initial_latents
 from tests.oracle.integrals import nodes
 from tests.tolerances import assert_close
 
@@ -43,7 +45,7 @@ COUNTED = 3000
 def outputs(likelihood):
     """A few possible outputs."""
     if likelihood.support is Support.LABELS:
-        return np.array([0.0, likelihood.classes - 1.0, likelihood.classes // 2])
+        return np.array([0.0, number_of_classes(likelihood) - 1.0, likelihood.classes // 2])
     return np.array(OUTPUTS[likelihood.support])
 
 
@@ -207,7 +209,7 @@ def check_log_concave(likelihood):
 
 def check_cdf(likelihood):
     """Where there is a distribution function, it rises and is the density summed up."""
-    if not hasattr(likelihood, "cdf"):
+    if not isinstance(likelihood, HasDistributionFunction):
         return
     y, f = outputs(likelihood), np.array([-1.2, 0.0, 2.3])
     found = np.asarray(eqx.filter_jit(likelihood.cdf)(y, f[:, None]))
@@ -258,8 +260,8 @@ def check_support(likelihood):
     assert np.all(np.asarray(likelihood.accepts(outputs(likelihood))))
     assert not np.any(np.asarray(likelihood.accepts(np.array(REFUSED[likelihood.support]))))
     if likelihood.support is Support.LABELS:
-        assert not bool(likelihood.accepts(np.array([float(likelihood.classes)])).any())
-        assert likelihood.accepted.endswith(f" {likelihood.classes - 1}")
+        assert not bool(likelihood.accepts(np.array([float(number_of_classes(likelihood))])).any())
+        assert likelihood.accepted.endswith(f" {number_of_classes(likelihood) - 1}")
     else:
         assert likelihood.accepted == likelihood.support.value
 
@@ -267,7 +269,7 @@ def check_support(likelihood):
 def check_guess(likelihood):
     """Latent values that make the outputs likely, larger for larger outputs."""
     y = np.sort(outputs(likelihood))
-    f = likelihood.guess(y)
+    f = initial_latents(likelihood, y)
     assert np.all(np.diff(f) >= 0.0)
     assert np.all(np.asarray(log_prob(likelihood, f, y)) > -12.0)
 

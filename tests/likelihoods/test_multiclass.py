@@ -302,7 +302,7 @@ def test_what_it_is(name):
     likelihood = KINDS[name]
     assert likelihood.classes == likelihood.latents == C
     assert type(likelihood)(checked_classes(np.int64(5))).classes == 5
-    guess = likelihood.guess(LABELS)
+    guess = likelihood.initial_latents(LABELS)
     assert guess.shape == (6, C)
     assert np.array_equal(np.argmax(guess, axis=1), LABELS)
     assert bool(jnp.all(likelihood.accepts(jnp.arange(3.0))))

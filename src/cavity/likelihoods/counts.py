@@ -7,15 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import betainc, gammaincc, gammaln, ndtr
 
-from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.log_link import AbstractLogLinear, capped_exp, log_link_predictive
-from cavity.likelihoods.predictive.latent import AbstractPredictive, Side
+from cavity.likelihoods.by_quadrature import AbstractQuadratureLikelihood
+from cavity.likelihoods.log_link import AbstractLogLinear, capped_exp, log_link_moments
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.power_limits import Power, log1p_ratio
-from cavity.numerics.quadrature import Landmark
-from cavity.numerics.types import Array, Float
+from cavity.numerics.quadrature import Feature
+from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive
 
 # Above so many counts (and shape) distribution functions come from their expansion.
@@ -45,7 +44,7 @@ class Poisson(AbstractLogLinear):
         log_exposure = jnp.log(jnp.asarray(exposure, y.dtype))
         return y * log_exposure - gammaln(y + 1.0), y, log_exposure
 
-    def guess(self, y: np.ndarray, *, exposure: Any = 1.0, **side: Any) -> np.ndarray:
+    def initial_latents(self, y: np.ndarray, *, exposure: Any = 1.0, **side: Any) -> np.ndarray:
         """Logarithms of the rates."""
         return np.log((y + 0.5) / exposure)
 
@@ -60,12 +59,16 @@ class Poisson(AbstractLogLinear):
         few = gammaincc(jnp.clip(jnp.floor(y) + 1.0, 1.0, MANY), rate)
         return _cdf(y, rate, 0.0, few, y)
 
-    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
-        scale = side.get("exposure", 1.0)
-        return log_link_predictive(self, mean, var, side, linear=1.0, square=0.0, scale=scale)
+    def predictive_moments(
+        self, mean: Array, var: Array, *, exposure: Any = 1.0, **side: Any
+    ) -> tuple[Array, Array]:
+        return log_link_moments(mean, var, linear=1.0, square=0.0, scale=exposure)
+
+    def sample(self, key: PRNGKeyArray, f: Array, *, exposure: Any = 1.0, **side: Any) -> Array:
+        return sample_counts(key, exposure * capped_exp(f))
 
 
-class NegativeBinomial(AbstractLikelihood):
+class NegativeBinomial(AbstractQuadratureLikelihood):
     r"""Counts that scatter more than Poisson ones, with mean $\mu = e\, e^f$.
 
     $$p(y \mid f) = \frac{\Gamma(y + 1/d)}{\Gamma(1/d)\, y!}
@@ -99,9 +102,9 @@ class NegativeBinomial(AbstractLikelihood):
         # log Γ(y + 1/d)/Γ(1/d) dʸ + y log μ - (y + 1/d) log(1 + dμ)
         return _rising(y, d) - gammaln(y + 1.0) + y * (t - growth) - growth / d
 
-    def landmarks(
+    def features(
         self, mean: Array, var: Array, y: Array, power: Power, *, exposure: Any = 1.0, **side: Any
-    ) -> tuple[Landmark, ...]:
+    ) -> tuple[Feature, ...]:
         d, one = self.dispersion, jnp.ones_like(mean)
         log_exposure = jnp.log(jnp.asarray(exposure, mean.dtype))
         a = jnp.maximum(power, 1e-6)
@@ -117,13 +120,13 @@ class NegativeBinomial(AbstractLikelihood):
         curvature = -(jnp.log(d) + log_exposure) * one
         return ((jnp.log(count) - log_exposure) * one, width * one), (curvature, one), peak
 
-    def analytic_strip(self, y: Array, *, exposure: Any = 1.0, **side: Any) -> Landmark:
+    def analytic_strip(self, y: Array, *, exposure: Any = 1.0, **side: Any) -> Feature:
         # beside the real line it grows as a Gaussian about its peak does
         place = jnp.log(jnp.maximum(y, 0.5)) - jnp.log(jnp.asarray(exposure, y.dtype))
         width = jnp.sqrt(4.0 * (1.0 + self.dispersion * y) / jnp.maximum(y, 1.0))
         return place, jnp.minimum(0.8, width)
 
-    def guess(self, y: np.ndarray, *, exposure: Any = 1.0, **side: Any) -> np.ndarray:
+    def initial_latents(self, y: np.ndarray, *, exposure: Any = 1.0, **side: Any) -> np.ndarray:
         """Logarithms of the rates."""
         return np.log((y + 0.5) / exposure)
 
@@ -139,9 +142,22 @@ class NegativeBinomial(AbstractLikelihood):
         small = jnp.where(few < MANY, jnp.maximum(jnp.floor(y) + 1.0, 1.0), 1.0)
         return _cdf(y, mean, d, betainc(1.0 / d, small, 1.0 / (1.0 + d * mean)), few)
 
-    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
-        scale, square = side.get("exposure", 1.0), self.dispersion
-        return log_link_predictive(self, mean, var, side, linear=1.0, square=square, scale=scale)
+    def predictive_moments(
+        self, mean: Array, var: Array, *, exposure: Any = 1.0, **side: Any
+    ) -> tuple[Array, Array]:
+        return log_link_moments(mean, var, linear=1.0, square=self.dispersion, scale=exposure)
+
+    def sample(self, key: PRNGKeyArray, f: Array, *, exposure: Any = 1.0, **side: Any) -> Array:
+        rates, counts = jax.random.split(key)
+        d = self.dispersion
+        gamma = d * jax.random.gamma(rates, 1.0 / d, f.shape, f.dtype)
+        return sample_counts(counts, exposure * capped_exp(f) * gamma)
+
+
+def sample_counts(key: PRNGKeyArray, rate: Array) -> Array:
+    """Poisson counts with these rates, as floating-point numbers."""
+    largest = 0.25 * jnp.iinfo(jax.dtypes.canonicalize_dtype(int)).max
+    return jax.random.poisson(key, jnp.minimum(rate, largest)).astype(rate.dtype)
 
 
 def _rising(y: Array, d: Array) -> Array:

@@ -4,19 +4,23 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import ndtr
 
-from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.predictive.latent import AbstractPredictive, LatentPredictive, Side
+from cavity.likelihoods.base import AbstractLikelihood, LatentFunction
+from cavity.likelihoods.by_quadrature import AbstractQuadratureLikelihood, quadrature_measure
+from cavity.likelihoods.predictive.base import NONE, AbstractPredictive, Side
+from cavity.likelihoods.predictive.latent import LatentPredictive
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
 from cavity.numerics.gaussian import LOG_2PI
-from cavity.numerics.power_limits import Power, is_exactly
-from cavity.numerics.quadrature import Landmark, Tilted
-from cavity.numerics.types import Array, Float
+from cavity.numerics.power_limits import Power, with_limit_at_zero
+from cavity.numerics.quadrature import Feature, Tilted
+from cavity.numerics.types import Array, Float, PRNGKeyArray
+from cavity.parameters import Units
 
 
-class NoiseLevel(AbstractLikelihood):
+class NoiseLevel(AbstractQuadratureLikelihood):
     r"""An output given its log noise variance g, where the function has been averaged over.
 
     $$\tfrac1a \log \mathbb E_{\mathcal N(f; m, v)}[\mathcal N(y; f, e^g)^a]$$
@@ -35,9 +39,9 @@ class NoiseLevel(AbstractLikelihood):
         spread = jax.nn.softplus(jnp.log(a * v) - f) / a
         return -0.5 * (LOG_2PI + f + (y - m) ** 2 / (jnp.exp(f) + a * v) + spread)
 
-    def landmarks(
+    def features(
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
-    ) -> tuple[Landmark, ...]:
+    ) -> tuple[Feature, ...]:
         one = jnp.ones_like(mean)
         square = (y - side["f_mean"]) ** 2
         knees = (square + side["f_var"], side["f_power"] * side["f_var"])
@@ -66,10 +70,10 @@ class HeteroscedasticGaussian(AbstractLikelihood):
     """
 
     support: ClassVar[Support] = Support.REAL
-
-    @property
-    def latents(self) -> int:
-        return 2
+    latent_functions: ClassVar[tuple[LatentFunction, ...]] = (
+        LatentFunction("f"),
+        LatentFunction("log noise variance", Units(), log_output=2, start=np.log),
+    )
 
     def log_prob(
         self, f: Float[Array, "2 ..."], y: Float[Array, "..."], **side: Any
@@ -85,14 +89,14 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         power: Power,
         side: Side = NONE,
     ) -> Float[Array, "..."]:
-        (m, mean_g), (v, var_g) = mean, var
-        if is_exactly(power, 0.0):
+        return with_limit_at_zero(
+            power,
             # E e^-g = exp(-m + v/2)
-            return self._at_zero(mean, var, y)[0]
-        zero, a = _safe_power(power, m)
-        inner = {"f_mean": m, "f_var": v, "f_power": a}
-        found = NoiseLevel().log_power_mean(mean_g, var_g, y, a, inner)
-        return jnp.where(zero, self._at_zero(mean, var, y)[0], found)
+            lambda: self._at_zero(mean, var, y)[0],
+            lambda a: NoiseLevel().log_power_mean(
+                mean[1], var[1], y, a, _given_function(mean[0], var[0], a)
+            ),
+        )
 
     def tilted(
         self,
@@ -102,14 +106,18 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         power: Power,
         side: Side = NONE,
     ) -> Tilted:
-        if is_exactly(power, 0.0):
-            return self._tilted_at_zero(mean, var, y)
+        return with_limit_at_zero(
+            power,
+            lambda: self._tilted_at_zero(mean, var, y),
+            lambda a: self._tilted_above_zero(mean, var, y, a),
+        )
+
+    def _tilted_above_zero(self, mean: Array, var: Array, y: Array, power: Power) -> Tilted:
         (m, mean_g), (v, var_g) = mean, var
-        level = NoiseLevel()
-        zero, a = _safe_power(power, m)
-        inner = {"f_mean": m, "f_var": v, "f_power": a}
-        measure = level.measure(mean_g, var_g, y, a, inner)
-        value = level.log_prob(measure.nodes, y, **inner)
+        level, a = NoiseLevel(), power
+        side = _given_function(m, v, a)
+        measure = quadrature_measure(level, mean_g, var_g, y, a, side)
+        value = level.log_prob(measure.nodes, y, **side)
         of_g = quadrature.tilted_moments(value, measure, mean_g, var_g, a)
         # f given g is Gaussian: G = E r/(s + av),  H = a Var r/(s + av) - E 1/(s + av)
         weight = jax.nn.softmax(a * value + measure.log_weight, axis=0)
@@ -119,9 +127,11 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         curvature = a * jnp.sum(weight * (each - slope) ** 2, axis=0)
         curvature = curvature - jnp.sum(weight * precision, axis=0)
         slopes = jnp.stack([slope, of_g.slope])
-        found = Tilted(of_g.log_mean, slopes, jnp.stack([curvature, of_g.curvature]))
-        limit = self._tilted_at_zero(mean, var, y)
-        return jax.tree.map(lambda x, at: jnp.where(zero, at, x), found, limit)
+        return Tilted(of_g.log_mean, slopes, jnp.stack([curvature, of_g.curvature]))
+
+    def sample(self, key: PRNGKeyArray, f: Float[Array, "2 ..."], **side: Any) -> Array:
+        f, g = f
+        return f + jnp.exp(0.5 * g) * jax.random.normal(key, f.shape, f.dtype)
 
     def _tilted_at_zero(self, mean: Array, var: Array, y: Array) -> Tilted:
         value, share = self._at_zero(mean, var, y)
@@ -139,12 +149,11 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         self, mean: Float[Array, "2 ..."], var: Float[Array, "2 ..."], side: Side = NONE
     ) -> AbstractPredictive:
         (m, mean_g), (v, var_g) = mean, var
-        inner = {"f_mean": m, "f_var": v, "f_power": jnp.ones_like(m)}
         total = v + jnp.exp(mean_g + 0.5 * var_g)
-        return LatentPredictive(m, total, NoiseLevel(), mean_g, var_g, inner)
+        return LatentPredictive(m, total, NoiseLevel(), mean_g, var_g, _given_function(m, v, 1.0))
 
 
-def _safe_power(power: Power, like: Array) -> tuple[Array, Array]:
-    """Whether powers are zero, and the powers with 1 in the place of those."""
-    a = jnp.broadcast_to(jnp.asarray(power, like.dtype), like.shape)
-    return a <= 0.0, jnp.where(a <= 0.0, 1.0, a)
+def _given_function(mean: Array, var: Array, power: Power) -> dict[str, Array]:
+    """The side data of `NoiseLevel`: the moments of the function, and the power."""
+    exponent = jnp.broadcast_to(jnp.asarray(power, mean.dtype), mean.shape)
+    return {"f_mean": mean, "f_var": var, "f_power": exponent}

@@ -2,17 +2,20 @@
 
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
-from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.predictive.latent import ClassPredictive, Side, class_predictive
+from cavity.likelihoods.base import ONE_LATENT, AbstractLikelihood, LatentFunction
+from cavity.likelihoods.by_quadrature import quadrature_log_power_mean, quadrature_tilted
+from cavity.likelihoods.predictive.base import NONE, Side
+from cavity.likelihoods.predictive.classes import ClassPredictive, class_predictive
 from cavity.likelihoods.support import Support
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.power_limits import Power, is_exactly
-from cavity.numerics.quadrature import Landmark, Tilted
-from cavity.numerics.types import Array, Float
+from cavity.numerics.quadrature import Feature, Tilted
+from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive, real
 
 # Where the outer edges are, far beyond any latent value.
@@ -42,6 +45,7 @@ class OrdinalProbit(AbstractLikelihood):
     gaps: Float[Array, " gaps"] = positive()
 
     support: ClassVar[Support] = Support.LABELS
+    latent_functions: ClassVar[tuple[LatentFunction, ...]] = ONE_LATENT
     log_concave: ClassVar[bool] = True
 
     def __init__(self, edges: Any):
@@ -71,15 +75,15 @@ class OrdinalProbit(AbstractLikelihood):
         low, high = self._ends(y)
         return _log_between(low - f, high - f)
 
-    def landmarks(
+    def features(
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
-    ) -> tuple[Landmark, ...]:
+    ) -> tuple[Feature, ...]:
         low, high = self._ends(y)
         first, last = jnp.where(low > -FAR, low, high), jnp.where(high < FAR, high, low)
         one = jnp.ones_like(mean)
         return (first * one, one), (last * one, one)
 
-    def guess(self, y: np.ndarray, **side: Any) -> np.ndarray:
+    def initial_latents(self, y: np.ndarray, **side: Any) -> np.ndarray:
         """The middles of the classes; of the outer ones a unit beyond their edge."""
         edges = np.asarray(self.edges, np.float64)
         middles = [edges[0] - 1.0, *(0.5 * (edges[1:] + edges[:-1])), edges[-1] + 1.0]
@@ -89,13 +93,13 @@ class OrdinalProbit(AbstractLikelihood):
         self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
     ) -> Array:
         if not is_exactly(power, 1.0):
-            return super().log_power_mean(mean, var, y, power, side)
+            return quadrature_log_power_mean(self, mean, var, y, power, side)
         scale, (low, high) = jnp.sqrt(1.0 + var), self._ends(y)
         return _log_between((low - mean) / scale, (high - mean) / scale)
 
     def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
         if not is_exactly(power, 1.0):
-            return super().tilted(mean, var, y, power, side)
+            return quadrature_tilted(self, mean, var, y, power, side)
         scale, (low, high) = jnp.sqrt(1.0 + var), self._ends(y)
         low, high = (low - mean) / scale, (high - mean) / scale
         log_mean = _log_between(low, high)
@@ -109,6 +113,10 @@ class OrdinalProbit(AbstractLikelihood):
     def predictive(self, mean: Array, var: Array, side: Side = NONE) -> ClassPredictive:
         numbers = jnp.arange(self.classes, dtype=mean.dtype)
         return class_predictive(self.log_power_mean(mean[..., None], var[..., None], numbers, 1.0))
+
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+        noisy = f + jax.random.normal(key, f.shape, f.dtype)
+        return jnp.sum(noisy[..., None] > self.edges, axis=-1).astype(f.dtype)
 
     def _ends(self, y: Array) -> tuple[Array, Array]:
         """The edges below and above each class."""

@@ -6,17 +6,16 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import betainc, digamma, gammaln
 
-from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.predictive.latent import AbstractPredictive, LatentPredictive, Side
+from cavity.likelihoods.by_quadrature import AbstractQuadratureLikelihood
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
 from cavity.numerics.power_limits import Power
-from cavity.numerics.quadrature import Landmark
-from cavity.numerics.types import Array, Float
+from cavity.numerics.quadrature import Feature
+from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive
 
 
-class Beta(AbstractLikelihood):
+class Beta(AbstractQuadratureLikelihood):
     r"""Shares with mean $\mu = 1 / (1 + e^{-f})$.
 
     $$p(y \mid f) = \frac{\Gamma(c)}{\Gamma(\mu c)\, \Gamma((1 - \mu) c)}\,
@@ -53,9 +52,9 @@ class Beta(AbstractLikelihood):
         # log Γ(x) = log Γ(1 + x) - log x holds its value as x underflows
         return jnp.log(c) + jax.nn.log_sigmoid(f) - gammaln(1.0 + c * jax.nn.sigmoid(f))
 
-    def landmarks(
+    def features(
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
-    ) -> tuple[Landmark, ...]:
+    ) -> tuple[Feature, ...]:
         c, zero = self.concentration, jnp.zeros_like(mean)
         # the peak, roughly: there the information on f is that of c outcomes of two kinds
         place = jnp.log(y + 0.5 / c) - jnp.log1p(0.5 / c - y)
@@ -85,18 +84,22 @@ class Beta(AbstractLikelihood):
         a, b = c * jax.nn.sigmoid(f), c * jax.nn.sigmoid(-f)
         return betainc(jnp.maximum(a, least), jnp.maximum(b, least), y)
 
-    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
-        # moments of the mean share, by the rule for a sigmoid's own landmark
-        m, v = self._shares(mean, var)
-        c = self.concentration
-        return LatentPredictive(m, v + (m * (1.0 - m) - v) / (1.0 + c), self, mean, var, {})
+    def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
+        m, v = _sigmoid_moments(mean, var)
+        return m, v + (m * (1.0 - m) - v) / (1.0 + self.concentration)
 
-    def _shares(self, mean: Array, var: Array) -> tuple[Array, Array]:
-        """Mean and variance of the sigmoid of f."""
-        one = jnp.ones_like(mean)
-        edges = quadrature.landmark_edges(mean, var, ((0.0 * one, one),))
-        nodes, log_weight = quadrature.gaussian_measure(mean, var, edges)
-        w = jax.nn.softmax(log_weight, axis=0)
-        share = jax.nn.sigmoid(nodes)
-        average = jnp.sum(w * share, axis=0)
-        return average, jnp.sum(w * (share - average) ** 2, axis=0)
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+        c, limits = self.concentration, jnp.finfo(f.dtype)
+        share = jax.random.beta(key, c * jax.nn.sigmoid(f), c * jax.nn.sigmoid(-f), f.shape)
+        return jnp.clip(share, float(limits.tiny), 1.0 - 0.5 * float(limits.eps))
+
+
+def _sigmoid_moments(mean: Array, var: Array) -> tuple[Array, Array]:
+    """Mean and variance of the sigmoid of a Gaussian value."""
+    one = jnp.ones_like(mean)
+    edges = quadrature.feature_edges(mean, var, ((0.0 * one, one),))
+    nodes, log_weight = quadrature.gaussian_measure(mean, var, edges)
+    w = jax.nn.softmax(log_weight, axis=0)
+    share = jax.nn.sigmoid(nodes)
+    average = jnp.sum(w * share, axis=0)
+    return average, jnp.sum(w * (share - average) ** 2, axis=0)

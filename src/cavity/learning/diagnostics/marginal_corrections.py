@@ -34,7 +34,7 @@ from cavity.learning.infer import (
     one_blas_thread,
 )
 from cavity.learning.solvers.double_loop import build_graph
-from cavity.likelihoods.predictive.latent import check_outputs, possible
+from cavity.likelihoods.predictive.base import check_outputs, possible
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled

@@ -18,8 +18,6 @@ FIRST, PLACES = 121, 401
 REACH = {Support.REAL: 4_000.0, Support.POSITIVE: 70.0, Support.UNIT: 70.0, Support.COUNTS: 4e3}
 # Counts below this are all in the table.
 SMALL_COUNTS = 48
-# Rounds of the search for the top of a density, and places on either side in each but the first.
-ROUNDS, ZOOM = 6, 15
 # Quartiles of a normal distribution are this many deviations apart.
 QUARTILES = 1.349
 # What interpolation may add to a whole number.
@@ -60,10 +58,6 @@ class NumericalPredictive:
         """Quantiles at Q probabilities, (n, Q)."""
         pairs = zip(self.places.T, self.cumulative.T, strict=True)
         return self._values(np.stack([np.interp(levels, c, p) for p, c in pairs]))
-
-    def quantile_of_each(self, level: np.ndarray) -> np.ndarray:
-        """The quantile at one probability a row, (n,)."""
-        return self._values(_between(level, self.cumulative, self.places))
 
     def _values(self, between: np.ndarray) -> np.ndarray:
         """Of whole numbers the next above."""
@@ -125,37 +119,6 @@ def numerical_predictive(
     width = np.maximum((high - low) / QUARTILES, 1.0 if discrete else 1e-12 * width)
     line, cumulative = look(middle, width, PLACES)
     return NumericalPredictive(from_line(line), cumulative, discrete)
-
-
-def likeliest(
-    log_density: Callable[[np.ndarray], np.ndarray], support: Support, near: np.ndarray
-) -> np.ndarray:
-    """Where a distribution with one hill has its top, seen in logarithms or log odds, (n,).
-
-    Args:
-        log_density: of outputs (T, n), entry by entry.
-        support: what outputs may be; not labels.
-        near: where to look most closely, on the line; (n,).
-    """
-    _, from_line, log_slope = _LINES[support]
-    if support is Support.COUNTS:
-        from_line = _whole_part
-    ends = {Support.REAL: 1e9, Support.COUNTS: 40.0}
-    steps = np.sinh(np.linspace(-1.0, 1.0, FIRST) * np.arcsinh(ends.get(support, LARGEST)))
-    line = near + steps[:, None]
-    for _ in range(ROUNDS):
-        value = log_density(from_line(line)) + log_slope(line)
-        best = np.argmax(np.nan_to_num(value, nan=-np.inf, posinf=np.inf), axis=0)
-        ends_at = np.clip([best - 1, best, best + 1], 0, len(line) - 1)
-        low, top, high = np.take_along_axis(line, ends_at, axis=0)
-        share = np.linspace(0.0, 1.0, ZOOM)[:, None]
-        line = np.concatenate([low + share * (top - low), top + share * (high - top)])
-    return from_line(top)
-
-
-def _whole_part(t: np.ndarray) -> np.ndarray:
-    """Counts on a logarithmic scale."""
-    return np.round(np.expm1(np.clip(t, 0.0, LARGEST)))
 
 
 def _summed(density: np.ndarray, places: np.ndarray) -> np.ndarray:
