@@ -42,6 +42,7 @@ class LatentPredictive(AbstractPredictive):
         return self.likelihood.support
 
     def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        check_outputs(y, self.mean)
         return log_density_within_support(
             self.likelihood, self.latent_mean, self.latent_var, y, self.side
         )
@@ -68,6 +69,5 @@ def log_density_within_support(
     likelihood: Any, mean: Array, var: Array, y: Array, side: Side
 ) -> Array:
     """Log predictive density; minus infinity for an output outside the support."""
-    check_outputs(y, mean)
     inside, safe = possible(likelihood, y)
     return jnp.where(inside, likelihood.log_power_mean(mean, var, safe, 1.0, side), -jnp.inf)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.likelihoods.capabilities import number_of_classes
-from cavity.likelihoods.predictive.base import AbstractPredictive, Side
+from cavity.likelihoods.predictive.base import AbstractPredictive, Side, check_outputs
 from cavity.likelihoods.predictive.latent import log_density_within_support
 from cavity.likelihoods.predictive.quantiles import inverse_cdf, inverted_quantile
 from cavity.likelihoods.support import Support
@@ -100,6 +100,7 @@ class GridPredictive(AbstractPredictive):
         return self.likelihood.support
 
     def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        check_outputs(y, self.mean)
         return log_density_within_support(
             self.likelihood, self.latent_mean, self.latent_var, y, self.side
         )
