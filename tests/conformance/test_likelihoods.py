@@ -98,3 +98,20 @@ def test_no_likelihood_is_missing():
     every = {kind for kind in every if kind.latent_functions is ONE_LATENT}
     missing = every - {type(likelihood) for likelihood in LIKELIHOODS.values()}
     assert not missing, f"add these to LIKELIHOODS: {sorted(k.__name__ for k in missing)}"
+
+
+def test_a_class_without_moments_names_the_class_to_derive_from():
+    body = {"support": Support.REAL, "log_prob": Contaminated.log_prob}
+    with pytest.raises(
+        TypeError,
+        match=r"Noise defines no log_power_mean, tilted, predictive: .*"
+        r"AbstractQuadratureLikelihood",
+    ):
+        type(AbstractLikelihood)("Noise", (AbstractLikelihood,), body)
+
+
+@pytest.mark.parametrize(("old", "new"), [("guess", "initial_latents"), ("landmarks", "features")])
+def test_a_renamed_method_is_refused_with_its_new_name(old, new):
+    body = {old: lambda self, y: y}
+    with pytest.raises(TypeError, match=f"Noise.{old} is called {new} now"):
+        type(AbstractLikelihood)("Noise", (Contaminated,), body)

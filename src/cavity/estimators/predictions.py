@@ -65,7 +65,7 @@ class Predictions:
         with jax.enable_x64(True), one_blas_thread():
             centre = (self.mean / self.scale).ravel()
             found = numerical_predictive(log_density, likelihood.support, centre)
-        places = found.places.reshape(-1, *shape) * self.scale
+        places = found.grid.reshape(-1, *shape) * self.scale
         cumulative = found.cumulative.reshape(-1, *shape)
         return [
             NumericalPredictive(places[..., p], cumulative[..., p], found.discrete)

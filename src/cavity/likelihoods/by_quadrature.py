@@ -188,8 +188,8 @@ def _plain_log_power_mean(
         value = likelihood.log_prob(measure.nodes, y, **side)
         return quadrature.log_power_mean(value, measure.log_weight, power)
 
-    few = quadrature.EVEN[:1]
-    return _on_nodes(likelihood, from_nodes, mean, var, y, power, side, counts=few)
+    counts = quadrature.EVEN[:1]
+    return _on_nodes(likelihood, from_nodes, mean, var, y, power, side, counts=counts)
 
 
 _log_power_mean = eqx.filter_custom_jvp(_plain_log_power_mean)

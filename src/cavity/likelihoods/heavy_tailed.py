@@ -1,4 +1,4 @@
-"""Noise with heavy tails: likelihoods that bear outliers."""
+"""Heavy-tailed noise: Student-t and Laplace likelihoods."""
 
 from typing import Any, ClassVar
 
@@ -15,22 +15,28 @@ from cavity.numerics.quadrature import Feature
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive
 
-# Above so many degrees of freedom a difference of log gamma functions comes from its series.
-SERIES = 30.0
+# Degrees of freedom above which a difference of log gamma functions uses its series.
+_SERIES_DF = 30.0
 
 
 def _log_height(nu: Array) -> Array:
-    """The log density at zero of Student-t noise of scale 1, to its digits for any df."""
-    small = nu < SERIES
-    few, many = jnp.where(small, nu, SERIES), jnp.where(small, SERIES, nu)
-    direct = gammaln(0.5 * (few + 1.0)) - gammaln(0.5 * few) - 0.5 * jnp.log(few * jnp.pi)
-    s = 1.0 / many**2
-    series = -(0.25 - s * (1.0 / 24.0 - s * (0.05 - s * (17.0 / 112.0)))) / many - 0.5 * LOG_2PI
+    """The log density of Student-t noise of scale 1 at zero, accurate for any df."""
+    small = nu < _SERIES_DF
+    small_nu, large_nu = jnp.where(small, nu, _SERIES_DF), jnp.where(small, _SERIES_DF, nu)
+    direct = (
+        gammaln(0.5 * (small_nu + 1.0))
+        - gammaln(0.5 * small_nu)
+        - 0.5 * jnp.log(small_nu * jnp.pi)
+    )
+    s = 1.0 / large_nu**2
+    series = (
+        -(0.25 - s * (1.0 / 24.0 - s * (0.05 - s * (17.0 / 112.0)))) / large_nu - 0.5 * LOG_2PI
+    )
     return jnp.where(small, direct, series)
 
 
 class StudentT(AbstractQuadratureLikelihood):
-    r"""Student-t noise, for regression with outliers.
+    r"""Student-t noise, for robust regression.
 
     $$p(y \mid f) = \frac{\Gamma((\nu+1)/2)}{\Gamma(\nu/2) \sqrt{\nu\pi}\, \sigma}
     \Big(1 + \frac{(y - f)^2}{\nu\sigma^2}\Big)^{-(\nu+1)/2}$$
@@ -130,8 +136,8 @@ class Laplace(AbstractQuadratureLikelihood):
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
     ) -> tuple[Feature, ...]:
         # and the mode: where the whole slope on either side moves the Gaussian, or y between
-        pull = power * var / self.scale
-        middle = jnp.clip(y, mean - pull, mean + pull)
+        shift = power * var / self.scale
+        middle = jnp.clip(y, mean - shift, mean + shift)
         width = jnp.broadcast_to(self.scale, y.shape)
         return (y, width), (middle, jnp.sqrt(var))
 

@@ -1,4 +1,4 @@
-"""Gaussian noise whose level is a function of the inputs."""
+"""Heteroscedastic Gaussian noise: its variance is a function of the inputs."""
 
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ from cavity.parameters import Units
 
 
 class NoiseLevel(AbstractQuadratureLikelihood):
-    r"""An output given its log noise variance g, where the function has been averaged over.
+    r"""The density of an output given its log noise variance g, with f integrated out.
 
     $$\tfrac1a \log \mathbb E_{\mathcal N(f; m, v)}[\mathcal N(y; f, e^g)^a]$$
 
@@ -35,22 +35,22 @@ class NoiseLevel(AbstractQuadratureLikelihood):
         self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
     ) -> Float[Array, "..."]:
         m, v, a = side["f_mean"], side["f_var"], side["f_power"]
-        # log(1 + a v/s)/a, which bears variances s beyond all numbers
+        # log(1 + a v/s)/a without overflow of the variance s
         spread = jax.nn.softplus(jnp.log(a * v) - f) / a
         return -0.5 * (LOG_2PI + f + (y - m) ** 2 / (jnp.exp(f) + a * v) + spread)
 
     def features(
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
     ) -> tuple[Feature, ...]:
-        one = jnp.ones_like(mean)
+        ones = jnp.ones_like(mean)
         square = (y - side["f_mean"]) ** 2
         knees = (square + side["f_var"], side["f_power"] * side["f_var"])
-        places = tuple((jnp.log(knee + 1e-30), one) for knee in knees)
+        centres = tuple((jnp.log(knee + 1e-30), ones) for knee in knees)
 
         def slope(g: Array) -> Array:
             return jax.jvp(lambda at: self.log_prob(at, y, **side), (g,), (jnp.ones_like(g),))[1]
 
-        return (*places, quadrature.mode(slope, mean, var, power))
+        return (*centres, quadrature.mode(slope, mean, var, power))
 
     def cdf(self, y: Array, f: Array, **side: Any) -> Array:
         """Probability that the output is at most y given the log noise variance."""
@@ -58,7 +58,7 @@ class NoiseLevel(AbstractQuadratureLikelihood):
 
 
 class HeteroscedasticGaussian(AbstractLikelihood):
-    r"""Gaussian noise with a variance of its own at every input, $p(y) = \mathcal N(y; f, e^g)$.
+    r"""Gaussian noise whose variance depends on the input, $p(y) = \mathcal N(y; f, e^g)$.
 
     The model has two latent functions, f and the logarithm g of the noise variance, each with a
     kernel and a mean: `GP((kernel_f, kernel_g), HeteroscedasticGaussian(), mean=(mean_f,
@@ -122,9 +122,9 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         # f given g is Gaussian: G = E r/(s + av),  H = a Var r/(s + av) - E 1/(s + av)
         weight = jax.nn.softmax(a * value + measure.log_weight, axis=0)
         precision = 1.0 / (jnp.exp(measure.nodes) + a * v)
-        each = (y - m) * precision
-        slope = jnp.sum(weight * each, axis=0)
-        curvature = a * jnp.sum(weight * (each - slope) ** 2, axis=0)
+        score = (y - m) * precision
+        slope = jnp.sum(weight * score, axis=0)
+        curvature = a * jnp.sum(weight * (score - slope) ** 2, axis=0)
         curvature = curvature - jnp.sum(weight * precision, axis=0)
         slopes = jnp.stack([slope, of_g.slope])
         return Tilted(of_g.log_mean, slopes, jnp.stack([curvature, of_g.curvature]))

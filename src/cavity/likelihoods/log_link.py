@@ -1,4 +1,4 @@
-"""Likelihoods with a logarithmic link: linear in f but for one exponential, and their moments."""
+"""Likelihoods with a log link, whose log density is linear in f and exp(f)."""
 
 import abc
 import typing
@@ -20,15 +20,15 @@ from cavity.numerics.power_limits import Power, with_limit_at_zero
 from cavity.numerics.quadrature import Feature, Tilted
 from cavity.numerics.types import Array, Float
 
-# The least power for which the features of the tilted density are placed.
-LEAST_POWER = 1e-6
+# Features of the tilted density are those of at least this power.
+_SMALLEST_POWER = 1e-6
 
 
 class AbstractLogLinear(AbstractLikelihood):
     r"""$\log p(y \mid f) = c(y) + b(y) f - r(y) e^{s f}$ with $s = \pm 1$; log-concave in f.
 
-    At power 0 everything has a closed form, since $\mathbb E[e^{s f}] = e^{s m + v / 2}$. An
-    exponential too large for the precision stays at about the largest number there is.
+    Moments at power 0 have a closed form, since $\mathbb E[e^{s f}] = e^{s m + v / 2}$.
+    Exponentials are capped below the largest number of the precision.
 
     To implement:
         `support`, `sign` (s) and `terms(y)`, which gives c, b and $\log r$.
@@ -58,21 +58,21 @@ class AbstractLogLinear(AbstractLikelihood):
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
     ) -> tuple[Feature, ...]:
         _, slope, log_rate = self.terms(y, **side)
-        a = jnp.maximum(power, LEAST_POWER)
-        # where the power of the density has its peak, or falls off if the peak is a wide one
+        a = jnp.maximum(power, _SMALLEST_POWER)
+        # the peak of the powered density, or the edge of a wide peak
         count = jnp.broadcast_to(jnp.maximum(a * jnp.abs(slope), 1.0), mean.shape)
-        place = self.sign * (jnp.log(count / a) - log_rate)
+        centre = self.sign * (jnp.log(count / a) - log_rate)
         change = lambda f: slope - self.sign * capped_exp(log_rate + self.sign * f)  # noqa: E731
         peak = quadrature.mode(change, mean, var, power)
-        return (place, 1.0 / jnp.sqrt(count)), peak
+        return (centre, 1.0 / jnp.sqrt(count)), peak
 
     @typing.final
     def analytic_strip(self, y: Array, **side: Any) -> Feature:
-        # beside the real line it grows as a Gaussian about its peak does
+        # off the real line it grows like a Gaussian about its peak
         _, slope, log_rate = self.terms(y, **side)
         count = jnp.broadcast_to(jnp.abs(slope), y.shape)
-        place = self.sign * (jnp.log(jnp.maximum(count, 0.5)) - log_rate)
-        return place, jnp.minimum(0.8, jnp.sqrt(4.0 / jnp.maximum(count, 1.0)))
+        centre = self.sign * (jnp.log(jnp.maximum(count, 0.5)) - log_rate)
+        return centre, jnp.minimum(0.8, jnp.sqrt(4.0 / jnp.maximum(count, 1.0)))
 
     @typing.final
     def log_power_mean(
@@ -105,7 +105,7 @@ class AbstractLogLinear(AbstractLikelihood):
 
 
 def capped_exp(x: Array) -> Array:
-    """The exponential, held below the largest number of the precision."""
+    """The exponential, capped below the largest number of the precision."""
     x = jnp.asarray(x)
     return jnp.exp(jnp.minimum(x, 0.9 * float(np.log(jnp.finfo(x.dtype).max))))
 

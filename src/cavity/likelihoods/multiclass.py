@@ -125,10 +125,10 @@ def point_tilted(
     likelihood: AbstractClasses, mean: Array, var: Array, y: Array, power: Power
 ) -> Tilted:
     """The log power mean with slopes and curvatures, as averages over fixed points."""
-    each = likelihood.derivatives(_points(mean, var), y)
-    weight = jax.nn.softmax(power * each.log_mean, axis=0)
-    slope = jnp.sum(weight * each.slope, axis=1)
-    curvature = jnp.sum(weight * (each.curvature + power * each.slope**2), axis=1)
+    values = likelihood.derivatives(_points(mean, var), y)
+    weight = jax.nn.softmax(power * values.log_mean, axis=0)
+    slope = jnp.sum(weight * values.slope, axis=1)
+    curvature = jnp.sum(weight * (values.curvature + power * values.slope**2), axis=1)
     log_mean = point_log_power_mean(likelihood, mean, var, y, power)
     return Tilted(log_mean, slope, curvature - power * slope**2)
 
@@ -152,8 +152,8 @@ def point_log_probabilities(
     def of_row(row: tuple[Array, Array]) -> Array:
         m, R = row
         f = (m + points @ R.T).T[:, :, None]
-        each = likelihood.log_prob(f, labels)
-        return logsumexp(each, axis=0) - jnp.log(POINTS.predictions)
+        log_p = likelihood.log_prob(f, labels)
+        return logsumexp(log_p, axis=0) - jnp.log(POINTS.predictions)
 
     return _normalised(jax.lax.map(of_row, (mean, root)))
 
@@ -368,8 +368,8 @@ def checked_classes(n_classes: Any) -> int:
     Raises:
         ValueError: for anything but a whole number of at least 2.
     """
-    whole = isinstance(n_classes, int | np.integer) and not isinstance(n_classes, bool)
-    if not whole or n_classes < 2:
+    is_whole = isinstance(n_classes, int | np.integer) and not isinstance(n_classes, bool)
+    if not is_whole or n_classes < 2:
         raise ValueError(f"n_classes must be a whole number of at least 2, given {n_classes!r}")
     return int(n_classes)
 

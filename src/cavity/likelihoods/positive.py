@@ -1,4 +1,4 @@
-"""Numbers above zero: gamma and exponential."""
+"""Positive outputs: gamma and exponential likelihoods."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""Shares: numbers strictly between 0 and 1."""
+"""Proportions: the beta likelihood."""
 
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from cavity.parameters import positive
 
 
 class Beta(AbstractQuadratureLikelihood):
-    r"""Shares with mean $\mu = 1 / (1 + e^{-f})$.
+    r"""Beta-distributed proportions with mean $\mu = 1 / (1 + e^{-f})$.
 
     $$p(y \mid f) = \frac{\Gamma(c)}{\Gamma(\mu c)\, \Gamma((1 - \mu) c)}\,
     y^{\mu c - 1} (1 - y)^{(1 - \mu) c - 1}$$
@@ -42,12 +42,12 @@ class Beta(AbstractQuadratureLikelihood):
         self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
     ) -> Float[Array, "..."]:
         c = self.concentration
-        first = self._part(f) + (c * jax.nn.sigmoid(f) - 1.0) * jnp.log(y)
-        second = self._part(-f) + (c * jax.nn.sigmoid(-f) - 1.0) * jnp.log1p(-y)
+        first = self._log_normaliser(f) + (c * jax.nn.sigmoid(f) - 1.0) * jnp.log(y)
+        second = self._log_normaliser(-f) + (c * jax.nn.sigmoid(-f) - 1.0) * jnp.log1p(-y)
         return gammaln(c) + first + second
 
-    def _part(self, f: Array) -> Array:
-        """Minus the log gamma function of the share of the concentration."""
+    def _log_normaliser(self, f: Array) -> Array:
+        """Minus the log gamma function of the concentration times the sigmoid of f."""
         c = self.concentration
         # log Γ(x) = log Γ(1 + x) - log x holds its value as x underflows
         return jnp.log(c) + jax.nn.log_sigmoid(f) - gammaln(1.0 + c * jax.nn.sigmoid(f))
@@ -57,21 +57,21 @@ class Beta(AbstractQuadratureLikelihood):
     ) -> tuple[Feature, ...]:
         c, zero = self.concentration, jnp.zeros_like(mean)
         # the peak, roughly: there the information on f is that of c outcomes of two kinds
-        place = jnp.log(y + 0.5 / c) - jnp.log1p(0.5 / c - y)
-        share = jax.nn.sigmoid(place)
+        centre = jnp.log(y + 0.5 / c) - jnp.log1p(0.5 / c - y)
+        share = jax.nn.sigmoid(centre)
         information = jnp.maximum(power, 1e-6) * c * share * (1.0 - share)
         width = 1.0 / jnp.sqrt(1.0 + information)
         peak = quadrature.mode(lambda f: self._slope(f, y), mean, var, power)
-        return (place + zero, width + zero), (zero, zero + 1.0), peak
+        return (centre + zero, width + zero), (zero, zero + 1.0), peak
 
     def _slope(self, f: Array, y: Array) -> Array:
         """The derivative of the log density in f."""
-        share, rest = jax.nn.sigmoid(f), jax.nn.sigmoid(-f)
-        a, b = self.concentration * share, self.concentration * rest
+        share, complement = jax.nn.sigmoid(f), jax.nn.sigmoid(-f)
+        a, b = self.concentration * share, self.concentration * complement
         # x ψ(x) = x ψ(1 + x) - 1 holds its value as x underflows
         odds = jnp.log(y) - jnp.log1p(-y)
         first = a * (odds - digamma(1.0 + a)) + 1.0
-        return rest * first + share * (b * digamma(1.0 + b) - 1.0)
+        return complement * first + share * (b * digamma(1.0 + b) - 1.0)
 
     def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
         """Mean and variance of y given f."""
@@ -80,9 +80,9 @@ class Beta(AbstractQuadratureLikelihood):
 
     def cdf(self, y: Array, f: Array, **side: Any) -> Array:
         """Probability that the output is at most y given f."""
-        c, least = self.concentration, float(jnp.finfo(jnp.asarray(f).dtype).tiny)
+        c, tiny = self.concentration, float(jnp.finfo(jnp.asarray(f).dtype).tiny)
         a, b = c * jax.nn.sigmoid(f), c * jax.nn.sigmoid(-f)
-        return betainc(jnp.maximum(a, least), jnp.maximum(b, least), y)
+        return betainc(jnp.maximum(a, tiny), jnp.maximum(b, tiny), y)
 
     def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
         m, v = _sigmoid_moments(mean, var)
@@ -96,8 +96,8 @@ class Beta(AbstractQuadratureLikelihood):
 
 def _sigmoid_moments(mean: Array, var: Array) -> tuple[Array, Array]:
     """Mean and variance of the sigmoid of a Gaussian value."""
-    one = jnp.ones_like(mean)
-    edges = quadrature.feature_edges(mean, var, ((0.0 * one, one),))
+    ones = jnp.ones_like(mean)
+    edges = quadrature.feature_edges(mean, var, ((0.0 * ones, ones),))
     nodes, log_weight = quadrature.gaussian_measure(mean, var, edges)
     w = jax.nn.softmax(log_weight, axis=0)
     share = jax.nn.sigmoid(nodes)

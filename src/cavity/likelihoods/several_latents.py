@@ -69,14 +69,14 @@ class AbstractCubatureLikelihood(AbstractLikelihood):
             nodes, log_weight = _product_rule(means, variances)
             value = self.log_prob(jnp.stack(nodes), y, **side)
             exponent = powers.get("power", power)
-            each = [
+            moments = [
                 quadrature.tilted_moments(value, Measure(f, log_weight), m, v, exponent)
                 for f, m, v in zip(nodes, means, variances, strict=True)
             ]
             return Tilted(
-                each[0].log_mean,
-                jnp.stack([moments.slope for moments in each], axis=-1),
-                jnp.stack([moments.curvature for moments in each], axis=-1),
+                moments[0].log_mean,
+                jnp.stack([of_latent.slope for of_latent in moments], axis=-1),
+                jnp.stack([of_latent.curvature for of_latent in moments], axis=-1),
             )
 
         powers = {"power": power} if jnp.ndim(power) else {}
@@ -98,17 +98,17 @@ def _product_rule(
 ) -> tuple[list[Float[Array, "S ..."]], Float[Array, "S ..."]]:
     """Nodes of each latent value, and log weights of the product of their Gaussians."""
     latents = len(means)
-    each = int(CUBATURE.nodes ** (1.0 / latents))
+    count = int(CUBATURE.nodes ** (1.0 / latents))
     shape = jnp.broadcast_shapes(*(m.shape for m in (*means, *variances)))
     nodes, log_weights = [], []
     for axis, (mean, var) in enumerate(zip(means, variances, strict=True)):
         m, v = jnp.broadcast_to(mean, shape), jnp.broadcast_to(var, shape)
-        measure, _ = quadrature.even_measure(m, v, m, jnp.sqrt(v), each)
-        own_axis = [each if i == axis else 1 for i in range(latents)]
+        measure, _ = quadrature.even_measure(m, v, m, jnp.sqrt(v), count)
+        own_axis = [count if i == axis else 1 for i in range(latents)]
 
         def spread(x: Array, own_axis: list[int] = own_axis) -> Array:
             grid = x.reshape(*own_axis, *shape)
-            return jnp.broadcast_to(grid, (*(each,) * latents, *shape)).reshape(-1, *shape)
+            return jnp.broadcast_to(grid, (*(count,) * latents, *shape)).reshape(-1, *shape)
 
         nodes.append(spread(measure.nodes))
         log_weights.append(spread(measure.log_weight))

@@ -66,8 +66,8 @@ class MixturePredictive(AbstractPredictive):
             draw, f = inputs
             return logsumexp(draw.likelihood.log_prob(f, safe, **draw.side), axis=0)
 
-        each = jax.lax.map(of_draw, (self.draws, _strata(self.draws)))
-        total = logsumexp(each, axis=0) - jnp.log(len(each) * MIXTURE.strata)
+        values = jax.lax.map(of_draw, (self.draws, _strata(self.draws)))
+        total = logsumexp(values, axis=0) - jnp.log(len(values) * MIXTURE.strata)
         return jnp.where(inside, total, -jnp.inf)
 
     def cdf(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -100,25 +100,25 @@ def draws_predictive(
         likelihood, m, v = draw
         return likelihood.predictive(m, v, side)
 
-    each: Any = jax.lax.map(of_draw, (likelihoods, mean, var))
+    values: Any = jax.lax.map(of_draw, (likelihoods, mean, var))
     if likelihoods.support is Support.LABELS:
         labels = jnp.arange(number_of_classes(likelihoods), dtype=mean.dtype)
 
         def of_class(label: Array) -> Array:
-            return jax.vmap(lambda d: d.log_density(jnp.full_like(d.mean, 1.0) * label))(each)
+            return jax.vmap(lambda d: d.log_density(jnp.full_like(d.mean, 1.0) * label))(values)
 
         log_p = logsumexp(jax.lax.map(of_class, labels), axis=1) - jnp.log(len(mean))
         return class_predictive(jnp.moveaxis(log_p, 0, -1))
-    average = jnp.mean(each.mean, axis=0)
+    average = jnp.mean(values.mean, axis=0)
     return MixturePredictive(
-        average, jnp.mean(each.var, axis=0) + jnp.var(each.mean, axis=0), each
+        average, jnp.mean(values.var, axis=0) + jnp.var(values.mean, axis=0), values
     )
 
 
 @compiled
 def _log_density(predictive: MixturePredictive, y: Array) -> Array:
-    each = jax.lax.map(lambda draw: draw.log_density(y), predictive.draws)
-    return logsumexp(each, axis=0) - jnp.log(len(each))
+    values = jax.lax.map(lambda draw: draw.log_density(y), predictive.draws)
+    return logsumexp(values, axis=0) - jnp.log(len(values))
 
 
 def _strata(draws: LatentPredictive) -> Float[Array, "S K ..."]:

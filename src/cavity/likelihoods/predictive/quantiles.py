@@ -85,8 +85,8 @@ def inverse_cdf(cdf: Map, support: Support, level: Array, mean: Array, var: Arra
         high = jnp.full_like(mean, ROOT.reach)
         return to_y(_root(lambda t: cdf(to_y(t)) - level, -high, high, ROOT.tolerance))
     # at most mean + deviation √(p / (1 - p)), by Cantelli's inequality
-    most = mean + jnp.sqrt(var * level / (1.0 - level))
-    high = jnp.where(most < ROOT.largest_count, jnp.ceil(most) + 1.0, ROOT.largest_count)
+    upper = mean + jnp.sqrt(var * level / (1.0 - level))
+    high = jnp.where(upper < ROOT.largest_count, jnp.ceil(upper) + 1.0, ROOT.largest_count)
     # of a step function: the last bracket contains the one count where it passes the level
     low = jnp.full_like(mean, -1.0)
     return jnp.floor(_root(lambda y: cdf(y) - level, low, high, 0.49))
@@ -104,8 +104,8 @@ def _root(residual: Map, low: Array, high: Array, tolerance: float) -> Array:
     limit = 4.0 * float(jnp.finfo(low.dtype).eps)
 
     def relative_tolerance(x1: Array, x2: Array) -> Array:
-        least = tolerance + limit * jnp.abs(x1)
-        return least / jnp.maximum(jnp.abs(x2 - x1), least)
+        width = tolerance + limit * jnp.abs(x1)
+        return width / jnp.maximum(jnp.abs(x2 - x1), width)
 
     def is_wide(state: State) -> Array:
         count, x1, x2, *_ = state
@@ -122,8 +122,8 @@ def _root(residual: Map, low: Array, high: Array, tolerance: float) -> Array:
         is_safe = (phi**2 < xi) & ((1.0 - phi) ** 2 < 1.0 - xi)
         quadratic = f / (f2 - f) * f3 / (f2 - f3)
         quadratic += (x3 - x) / (x2 - x) * f / (f3 - f) * f2 / (f3 - f2)
-        least = relative_tolerance(x, x2)
-        t = jnp.where(is_safe, jnp.clip(quadratic, least, 1.0 - least), 0.5)
+        width = relative_tolerance(x, x2)
+        t = jnp.where(is_safe, jnp.clip(quadratic, width, 1.0 - width), 0.5)
         return count + 1, x, x2, f, f2, t
 
     start = (jnp.zeros((), int), low, high, residual(low), residual(high), 0.5 + 0.0 * low)

@@ -114,9 +114,9 @@ class GridPredictive(AbstractPredictive):
 
 def grid_predictive(likelihood: Any, mean: Array, var: Array, side: Side) -> GridPredictive:
     """The predictive distribution of a likelihood of which only the density is known."""
-    each = mean if likelihood.latents == 1 else mean[0]
+    like = mean if likelihood.latents == 1 else mean[0]
     table = tabulate(
-        lambda y: likelihood.log_power_mean(mean, var, y, 1.0, side), likelihood, each
+        lambda y: likelihood.log_power_mean(mean, var, y, 1.0, side), likelihood, like
     )
     return GridPredictive(table.mean, table.var, table, likelihood, mean, var, dict(side))
 
@@ -186,8 +186,8 @@ def _larger_counts(log_density: LogDensity, grid: Array, mass: Array) -> tuple[A
     """A grid of larger counts, and their mass, where the smallest have less of it."""
     larger, step = _thinned_counts(log_density, grid)
     larger_mass = jnp.exp(jax.lax.map(log_density, larger)) * step
-    least = jnp.minimum(jnp.sum(larger_mass, axis=0), TABLE.complete)
-    use_larger = jnp.sum(mass, axis=0) < least
+    threshold = jnp.minimum(jnp.sum(larger_mass, axis=0), TABLE.complete)
+    use_larger = jnp.sum(mass, axis=0) < threshold
     return jnp.where(use_larger, larger, grid), jnp.where(use_larger, larger_mass, mass)
 
 
