@@ -13,7 +13,7 @@ import pytest
 
 from cavity.likelihoods import Support
 from cavity.likelihoods.capabilities import HasDistributionFunction, number_of_classes
-from cavity.likelihoods.latent_values import initial_latents
+from cavity.likelihoods.latent_values import initial_latents, sample
 from tests.oracle.integrals import nodes
 from tests.tolerances import assert_close
 
@@ -37,6 +37,7 @@ POWERS = [0.0, 1e-3, 0.2, 0.7, 1.0]
 # The marginal of f for predictions, and the probabilities of quantiles.
 LATENT_MEAN, LATENT_SD = 0.3, 0.7
 LEVELS = np.array([0.03, 0.5, 0.9])
+DRAWN_AT = np.full(10_000, 0.3)
 # How far to go for the mass of outputs: in arsinh, logarithms or log odds, or counts.
 REACH = {Support.REAL: 30.0, Support.POSITIVE: 60.0, Support.UNIT: 36.0}
 COUNTED = 3000
@@ -220,6 +221,18 @@ def check_cdf(likelihood):
         assert_close(column, expected, "fixed_point", scale=by_rule(likelihood))
 
 
+def check_sample(likelihood):
+    """Outputs drawn given f have the distribution that the density sums up to."""
+    draws = jax.jit(lambda key, f: sample(likelihood, key, f))(jax.random.key(0), DRAWN_AT)
+    assert draws.shape == DRAWN_AT.shape
+    assert np.all(np.asarray(likelihood.accepts(draws)))
+    error = 0.5 / np.sqrt(DRAWN_AT.size)
+    for value in outputs(likelihood):
+        y, weight = possible(likelihood, *rule(likelihood.support, value))
+        expected = np.exp(log_prob(likelihood, DRAWN_AT[:1], y)) @ weight
+        assert np.mean(np.asarray(draws) <= value) == pytest.approx(expected, abs=4.0 * error)
+
+
 def check_predictive(likelihood):
     """Mean, variance, density and quantiles of y, by brute force."""
     y, weight = possible(likelihood, *rule(likelihood.support))
@@ -305,6 +318,7 @@ CHECKS = [
     check_derivatives_of_the_density,
     check_log_concave,
     check_cdf,
+    check_sample,
     check_predictive,
     check_predictive_refuses,
     check_support,

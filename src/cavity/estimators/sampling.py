@@ -84,10 +84,7 @@ def _sample(likelihood: AbstractLikelihood, key: PRNGKeyArray, f: Array, side: S
 
 @compiled
 def _sample_each(
-    likelihoods: AbstractLikelihood,
-    keys: PRNGKeyArray,
-    f: np.ndarray,
-    side: Mapping[str, np.ndarray],
+    likelihoods: AbstractLikelihood, keys: PRNGKeyArray, f: np.ndarray, side: Side
 ) -> Array:
     def of_draw(draw: tuple[AbstractLikelihood, PRNGKeyArray, Array]) -> Array:
         likelihood, key, values = draw

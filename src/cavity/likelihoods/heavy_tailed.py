@@ -22,16 +22,11 @@ _SERIES_DF = 30.0
 def _log_height(nu: Array) -> Array:
     """The log density of Student-t noise of scale 1 at zero, accurate for any df."""
     small = nu < _SERIES_DF
-    small_nu, large_nu = jnp.where(small, nu, _SERIES_DF), jnp.where(small, _SERIES_DF, nu)
-    direct = (
-        gammaln(0.5 * (small_nu + 1.0))
-        - gammaln(0.5 * small_nu)
-        - 0.5 * jnp.log(small_nu * jnp.pi)
-    )
-    s = 1.0 / large_nu**2
-    series = (
-        -(0.25 - s * (1.0 / 24.0 - s * (0.05 - s * (17.0 / 112.0)))) / large_nu - 0.5 * LOG_2PI
-    )
+    df = jnp.where(small, nu, _SERIES_DF)
+    direct = gammaln(0.5 * (df + 1.0)) - gammaln(0.5 * df) - 0.5 * jnp.log(df * jnp.pi)
+    df = jnp.where(small, _SERIES_DF, nu)
+    s = 1.0 / df**2
+    series = -(0.25 - s * (1.0 / 24.0 - s * (0.05 - s * (17.0 / 112.0)))) / df - 0.5 * LOG_2PI
     return jnp.where(small, direct, series)
 
 
@@ -41,9 +36,9 @@ class StudentT(AbstractQuadratureLikelihood):
     $$p(y \mid f) = \frac{\Gamma((\nu+1)/2)}{\Gamma(\nu/2) \sqrt{\nu\pi}\, \sigma}
     \Big(1 + \frac{(y - f)^2}{\nu\sigma^2}\Big)^{-(\nu+1)/2}$$
 
-    The posterior of f may have several modes, and a row that the model takes for an outlier has
-    a site of negative precision. Outputs have no finite variance for $\nu \le 2$: the predictive
-    variance is then infinite, and quantiles say more.
+    The posterior of f may have several modes, and the sites of outliers have negative precision.
+    Outputs have no finite variance for $\nu \le 2$: the predictive variance is then infinite;
+    use quantiles.
 
     Args:
         scale: $\sigma$, in units of the output; not the standard deviation.
@@ -135,7 +130,7 @@ class Laplace(AbstractQuadratureLikelihood):
     def features(
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
     ) -> tuple[Feature, ...]:
-        # and the mode: where the whole slope on either side moves the Gaussian, or y between
+        # the second is the mode: the Gaussian's mean shifted by the slope, or the kink at y
         shift = power * var / self.scale
         middle = jnp.clip(y, mean - shift, mean + shift)
         width = jnp.broadcast_to(self.scale, y.shape)

@@ -163,12 +163,12 @@ def _normalised(log_p: Float[Array, "n C"]) -> Float[Array, "n C"]:
 
 
 class MultinomialProbit(AbstractClasses):
-    r"""The class whose function is the largest, seen through normal noise of unit variance.
+    r"""The multinomial probit: the class of the largest function plus unit normal noise.
 
     $$p(y \mid \mathbf f) = \int \mathcal N(u; 0, 1) \prod_{j \ne y} \Phi(u + f^y - f^j)\, du$$
 
-    With `PowerEP` the posterior of the functions keeps the dependence between classes, at every
-    power; at power 1 it is nested EP. `PowerEP(coupled=False)` takes them as independent.
+    `PowerEP` keeps the posterior dependence between classes at every power; at power 1 it is
+    nested EP. `PowerEP(coupled=False)` assumes independent classes.
 
     Args:
         n_classes: the number of classes, at least 2.
@@ -229,10 +229,10 @@ class MultinomialProbit(AbstractClasses):
 
 
 class Softmax(AbstractClasses):
-    r"""$p(y \mid \mathbf f) = e^{f^y} / \sum_j e^{f^j}$, the multinomial logit.
+    r"""The softmax or multinomial logit, $p(y \mid \mathbf f) = e^{f^y} / \sum_j e^{f^j}$.
 
-    `Laplace` keeps the dependence between classes, `PowerEP` and `TiedPowerEP` take them as
-    independent and average over a fixed set of points.
+    `Laplace` keeps the posterior dependence between classes; `PowerEP` and `TiedPowerEP` assume
+    independent classes and average over a fixed set of points.
 
     Args:
         n_classes: the number of classes, at least 2.
@@ -282,14 +282,14 @@ class Softmax(AbstractClasses):
 
 
 class RobustMax(AbstractClasses):
-    r"""The class whose function is the largest, but for a share of labels that may be anything.
+    r"""The robust-max likelihood: the largest function, with a share of mislabelled rows.
 
     $p(y \mid \mathbf f) = 1 - \varepsilon$ if $f^y$ is the largest, otherwise
     $\varepsilon / (C - 1)$.
 
     Args:
         n_classes: the number of classes, at least 2.
-        epsilon: the share of labels of another class.
+        epsilon: the share of labels that are of another class.
 
     References:
         Hernandez-Lobato et al. (2011); Jylanki (2013), S87.
@@ -363,10 +363,10 @@ class RobustMax(AbstractClasses):
 
 
 def checked_classes(n_classes: Any) -> int:
-    """The number of classes, if it is one.
+    """The number of classes, checked.
 
     Raises:
-        ValueError: for anything but a whole number of at least 2.
+        ValueError: unless it is a whole number of at least 2.
     """
     is_whole = isinstance(n_classes, int | np.integer) and not isinstance(n_classes, bool)
     if not is_whole or n_classes < 2:

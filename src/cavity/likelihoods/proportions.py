@@ -21,10 +21,10 @@ class Beta(AbstractQuadratureLikelihood):
     $$p(y \mid f) = \frac{\Gamma(c)}{\Gamma(\mu c)\, \Gamma((1 - \mu) c)}\,
     y^{\mu c - 1} (1 - y)^{(1 - \mu) c - 1}$$
 
-    The variance is $\mu (1 - \mu) / (1 + c)$. Shares of exactly 0 or 1 have no density.
+    The variance is $\mu (1 - \mu) / (1 + c)$. Outputs of exactly 0 or 1 have no density.
 
     Args:
-        concentration: c; large means little scatter.
+        concentration: c; a large one means a small variance.
 
     References:
         Ferrari and Cribari-Neto (2004), Beta regression for modelling rates and proportions,
@@ -49,14 +49,14 @@ class Beta(AbstractQuadratureLikelihood):
     def _log_normaliser(self, f: Array) -> Array:
         """Minus the log gamma function of the concentration times the sigmoid of f."""
         c = self.concentration
-        # log Γ(x) = log Γ(1 + x) - log x holds its value as x underflows
+        # log Γ(x) = log Γ(1 + x) - log x is accurate as x underflows
         return jnp.log(c) + jax.nn.log_sigmoid(f) - gammaln(1.0 + c * jax.nn.sigmoid(f))
 
     def features(
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
     ) -> tuple[Feature, ...]:
         c, zero = self.concentration, jnp.zeros_like(mean)
-        # the peak, roughly: there the information on f is that of c outcomes of two kinds
+        # the approximate peak, with the Fisher information of c Bernoulli outcomes
         centre = jnp.log(y + 0.5 / c) - jnp.log1p(0.5 / c - y)
         share = jax.nn.sigmoid(centre)
         information = jnp.maximum(power, 1e-6) * c * share * (1.0 - share)
@@ -68,7 +68,7 @@ class Beta(AbstractQuadratureLikelihood):
         """The derivative of the log density in f."""
         share, complement = jax.nn.sigmoid(f), jax.nn.sigmoid(-f)
         a, b = self.concentration * share, self.concentration * complement
-        # x ψ(x) = x ψ(1 + x) - 1 holds its value as x underflows
+        # x ψ(x) = x ψ(1 + x) - 1 is accurate as x underflows
         odds = jnp.log(y) - jnp.log1p(-y)
         first = a * (odds - digamma(1.0 + a)) + 1.0
         return complement * first + share * (b * digamma(1.0 + b) - 1.0)
