@@ -15,7 +15,7 @@ from cavity.likelihoods.support import Support
 from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.quadrature import Feature, Tilted
 from cavity.numerics.special import log_ndtr, log_ndtr_derivatives
-from cavity.numerics.types import Array, Float, PRNGKeyArray
+from cavity.numerics.types import Array, PRNGKeyArray
 
 
 class Bernoulli(AbstractLikelihood):
@@ -43,9 +43,7 @@ class Bernoulli(AbstractLikelihood):
             raise ValueError(f'link must be "probit" or "logit", given {link!r}')
         self.link = link
 
-    def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         signed = (2.0 * y - 1.0) * f
         return log_ndtr(signed) if self.link == "probit" else jax.nn.log_sigmoid(signed)
 

@@ -38,38 +38,21 @@ class AbstractQuadratureLikelihood(AbstractLikelihood):
 
     @typing.final
     def log_power_mean(
-        self,
-        mean: Float[Array, "..."],
-        var: Float[Array, "..."],
-        y: Float[Array, "..."],
-        power: Power,
-        side: Side = NONE,
-    ) -> Float[Array, "..."]:
+        self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
+    ) -> Array:
         return quadrature_log_power_mean(self, mean, var, y, power, side)
 
     @typing.final
-    def tilted(
-        self,
-        mean: Float[Array, "..."],
-        var: Float[Array, "..."],
-        y: Float[Array, "..."],
-        power: Power,
-        side: Side = NONE,
-    ) -> Tilted:
+    def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
         return quadrature_tilted(self, mean, var, y, power, side)
 
     @typing.final
-    def predictive(
-        self, mean: Float[Array, "..."], var: Float[Array, "..."], side: Side = NONE
-    ) -> AbstractPredictive:
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
         return latent_predictive(self, mean, var, side)
 
 
 def latent_predictive(
-    likelihood: AbstractLikelihood,
-    mean: Float[Array, "..."],
-    var: Float[Array, "..."],
-    side: Side = NONE,
+    likelihood: AbstractLikelihood, mean: Array, var: Array, side: Side
 ) -> AbstractPredictive:
     """The predictive distribution by the distribution function given f, or by a table of y."""
     if isinstance(likelihood, HasDistributionFunction):
@@ -79,24 +62,14 @@ def latent_predictive(
 
 
 def quadrature_log_power_mean(
-    likelihood: AbstractLikelihood,
-    mean: Float[Array, "..."],
-    var: Float[Array, "..."],
-    y: Float[Array, "..."],
-    power: Power,
-    side: Side = NONE,
+    likelihood: AbstractLikelihood, mean: Array, var: Array, y: Array, power: Power, side: Side
 ) -> Float[Array, "..."]:
     """The log power mean of a density of one latent value, elementwise."""
     return _log_power_mean((likelihood, y, side), power, *jnp.broadcast_arrays(mean, var))
 
 
 def quadrature_tilted(
-    likelihood: AbstractLikelihood,
-    mean: Float[Array, "..."],
-    var: Float[Array, "..."],
-    y: Float[Array, "..."],
-    power: Power,
-    side: Side = NONE,
+    likelihood: AbstractLikelihood, mean: Array, var: Array, y: Array, power: Power, side: Side
 ) -> Tilted:
     """The log power mean with its slope and curvature in the mean, elementwise.
 
@@ -157,12 +130,7 @@ def _on_nodes(
 
 
 def quadrature_measure(
-    likelihood: AbstractLikelihood,
-    mean: Array,
-    var: Array,
-    y: Array,
-    power: Power,
-    side: Side = NONE,
+    likelihood: AbstractLikelihood, mean: Array, var: Array, y: Array, power: Power, side: Side
 ) -> Measure:
     """Nodes that resolve the Gaussian and the density at these outputs."""
     mean, var, y = jnp.broadcast_arrays(mean, var, y)

@@ -73,9 +73,7 @@ class Gaussian(AbstractLikelihood):
         """The noise variance of each row and output: the known one, or the parameter."""
         return self.variance if noise_variance is None else noise_variance
 
-    def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         s = self.noise_variance(**side)
         return -0.5 * (LOG_2PI + jnp.log(s) + (y - f) ** 2 / s)
 
@@ -91,26 +89,14 @@ class Gaussian(AbstractLikelihood):
         return Bound(y, jnp.zeros_like(mean), 1.0 / s, -0.5 * (LOG_2PI + jnp.log(s)))
 
     def log_power_mean(
-        self,
-        mean: Float[Array, "..."],
-        var: Float[Array, "..."],
-        y: Float[Array, "..."],
-        power: Power,
-        side: Side = NONE,
-    ) -> Float[Array, "..."]:
+        self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
+    ) -> Array:
         s = self.noise_variance(**side)
         # log p(y | m) with s + a v in the quadratic, - log(1 + a v / s) / 2a
         quadratic = (y - mean) ** 2 / (s + power * var)
         return -0.5 * (LOG_2PI + jnp.log(s) + quadratic + log1p_ratio(power, var / s))
 
-    def tilted(
-        self,
-        mean: Float[Array, "..."],
-        var: Float[Array, "..."],
-        y: Float[Array, "..."],
-        power: Power,
-        side: Side = NONE,
-    ) -> Tilted:
+    def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
         total = self.noise_variance(**side) + power * var
         slope, curvature = (y - mean) / total, jnp.broadcast_to(-1.0 / total, mean.shape)
         return Tilted(self.log_power_mean(mean, var, y, power, side), slope, curvature)
@@ -133,13 +119,9 @@ class Gaussian(AbstractLikelihood):
         noise = jnp.sum(presence * (LOG_2PI + jnp.log(variance)))
         return -0.5 * (noise + quadratic + log_determinant_ratio(power, S))
 
-    def predictive(
-        self, mean: Float[Array, "..."], var: Float[Array, "..."], side: Side = NONE
-    ) -> NormalPredictive:
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> NormalPredictive:
         return NormalPredictive(mean, var + self.noise_variance(**side))
 
-    def sample(
-        self, key: PRNGKeyArray, f: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
         deviation = jnp.sqrt(self.noise_variance(**side))
         return f + deviation * jax.random.normal(key, f.shape, f.dtype)

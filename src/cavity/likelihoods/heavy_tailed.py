@@ -58,9 +58,7 @@ class StudentT(AbstractQuadratureLikelihood):
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):
         self.scale, self.df = scale, df
 
-    def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         nu, z = self.df, (y - f) / self.scale
         height = _log_height(nu)
         return height - jnp.log(self.scale) - 0.5 * (nu + 1.0) * jnp.log1p(z**2 / nu)
@@ -122,9 +120,7 @@ class Laplace(AbstractQuadratureLikelihood):
     def __init__(self, scale: Any = 0.3):
         self.scale = scale
 
-    def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         return -jnp.abs(y - f) / self.scale - jnp.log(2.0 * self.scale)
 
     def features(

@@ -31,9 +31,7 @@ class NoiseLevel(AbstractQuadratureLikelihood):
     support: ClassVar[Support] = Support.REAL
     side: ClassVar[tuple[str, ...]] = ("f_mean", "f_var", "f_power")
 
-    def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         m, v, a = side["f_mean"], side["f_var"], side["f_power"]
         # log(1 + a v/s)/a without overflow of the variance s
         spread = jax.nn.softplus(jnp.log(a * v) - f) / a
@@ -75,20 +73,13 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         LatentFunction("log noise variance", Units(), log_output=2, start=np.log),
     )
 
-    def log_prob(
-        self, f: Float[Array, "2 ..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         f, g = f
         return -0.5 * (LOG_2PI + g + (y - f) ** 2 * jnp.exp(-g))
 
     def log_power_mean(
-        self,
-        mean: Float[Array, "2 ..."],
-        var: Float[Array, "2 ..."],
-        y: Float[Array, "..."],
-        power: Power,
-        side: Side = NONE,
-    ) -> Float[Array, "..."]:
+        self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
+    ) -> Array:
         return with_limit_at_zero(
             power,
             # E e^-g = exp(-m + v/2)
@@ -98,14 +89,7 @@ class HeteroscedasticGaussian(AbstractLikelihood):
             ),
         )
 
-    def tilted(
-        self,
-        mean: Float[Array, "2 ..."],
-        var: Float[Array, "2 ..."],
-        y: Float[Array, "..."],
-        power: Power,
-        side: Side = NONE,
-    ) -> Tilted:
+    def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
         return with_limit_at_zero(
             power,
             lambda: self._tilted_at_zero(mean, var, y),
@@ -145,9 +129,7 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         square = (y - mean[0]) ** 2 + var[0]
         return -0.5 * (LOG_2PI + mean[1] + square * share), share
 
-    def predictive(
-        self, mean: Float[Array, "2 ..."], var: Float[Array, "2 ..."], side: Side = NONE
-    ) -> AbstractPredictive:
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
         (m, mean_g), (v, var_g) = mean, var
         total = v + jnp.exp(mean_g + 0.5 * var_g)
         return LatentPredictive(m, total, NoiseLevel(), mean_g, var_g, _given_function(m, v, 1.0))

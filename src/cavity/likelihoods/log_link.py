@@ -47,9 +47,7 @@ class AbstractLogLinear(AbstractLikelihood):
         """The constant, the slope and the logarithm of the rate."""
 
     @typing.final
-    def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         constant, slope, log_rate = self.terms(y, **side)
         return constant + slope * f - capped_exp(log_rate + self.sign * f)
 

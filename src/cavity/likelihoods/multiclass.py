@@ -189,12 +189,10 @@ class MultinomialProbit(AbstractClasses):
     def __init__(self, n_classes: Any):
         self.n_classes = checked_classes(n_classes)
 
-    def log_prob(
-        self, f: Float[Array, "C ..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         return log_probability_of_first(f, y)
 
-    def derivatives(self, f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Tilted:
+    def derivatives(self, f: Array, y: Array) -> Tilted:
         return largest(f, None, y)
 
     def log_power_mean(
@@ -209,9 +207,7 @@ class MultinomialProbit(AbstractClasses):
             return largest(mean, 1.0 + var, y)
         return point_tilted(self, mean, var, y, power)
 
-    def log_probabilities(
-        self, mean: Float[Array, "n C"], cov: Float[Array, "n C C"]
-    ) -> Float[Array, "n C"]:
+    def log_probabilities(self, mean: Array, cov: Array) -> Array:
         eye = jnp.eye(self.n_classes, dtype=mean.dtype)
 
         def of_class(y: Array) -> Array:
@@ -252,9 +248,7 @@ class Softmax(AbstractClasses):
     def __init__(self, n_classes: Any):
         self.n_classes = checked_classes(n_classes)
 
-    def log_prob(
-        self, f: Float[Array, "C ..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         return _of_class(f, y) - logsumexp(f, axis=0)
 
     def log_power_mean(
@@ -265,12 +259,10 @@ class Softmax(AbstractClasses):
     def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
         return point_tilted(self, mean, var, y, power)
 
-    def log_probabilities(
-        self, mean: Float[Array, "n C"], cov: Float[Array, "n C C"]
-    ) -> Float[Array, "n C"]:
+    def log_probabilities(self, mean: Array, cov: Array) -> Array:
         return point_log_probabilities(self, mean, cov)
 
-    def derivatives(self, f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Tilted:
+    def derivatives(self, f: Array, y: Array) -> Tilted:
         shares = jax.nn.softmax(f, axis=0)
         slope = one_hot(y, f) - shares
         return Tilted(self.log_prob(f, y), slope, -shares * (1.0 - shares))
@@ -310,13 +302,11 @@ class RobustMax(AbstractClasses):
             )
         self.epsilon = float(epsilon)
 
-    def log_prob(
-        self, f: Float[Array, "C ..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         is_largest = _of_class(f, y) >= jnp.max(f, axis=0)
         return jnp.where(is_largest, *self._levels)
 
-    def derivatives(self, f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Tilted:
+    def derivatives(self, f: Array, y: Array) -> Tilted:
         flat = jnp.zeros_like(f)
         return Tilted(self.log_prob(f, y), flat, flat)
 
@@ -353,9 +343,7 @@ class RobustMax(AbstractClasses):
             first * of_p.curvature + second * of_p.slope**2,
         )
 
-    def log_probabilities(
-        self, mean: Float[Array, "n C"], cov: Float[Array, "n C C"]
-    ) -> Float[Array, "n C"]:
+    def log_probabilities(self, mean: Array, cov: Array) -> Array:
         var = jnp.diagonal(cov, axis1=1, axis2=2).T
         labels = jnp.arange(self.n_classes, dtype=mean.dtype)
         log_p = jax.lax.map(lambda y: self.log_power_mean(mean.T, var, y, 1.0), labels)

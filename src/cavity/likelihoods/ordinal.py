@@ -69,9 +69,7 @@ class OrdinalProbit(AbstractLikelihood):
         steps = jnp.concatenate([jnp.zeros_like(self.gaps, shape=(1,)), jnp.cumsum(self.gaps)])
         return self.first + steps
 
-    def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         low, high = self._ends(y)
         return _log_between(low - f, high - f)
 

@@ -38,9 +38,7 @@ class Beta(AbstractQuadratureLikelihood):
     def __init__(self, concentration: Any = 10.0):
         self.concentration = concentration
 
-    def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         c = self.concentration
         first = self._log_normaliser(f) + (c * jax.nn.sigmoid(f) - 1.0) * jnp.log(y)
         second = self._log_normaliser(-f) + (c * jax.nn.sigmoid(-f) - 1.0) * jnp.log1p(-y)

@@ -44,26 +44,14 @@ class AbstractCubatureLikelihood(AbstractLikelihood):
 
     @typing.final
     def log_power_mean(
-        self,
-        mean: Float[Array, "L ..."],
-        var: Float[Array, "L ..."],
-        y: Float[Array, "..."],
-        power: Power,
-        side: Side = NONE,
-    ) -> Float[Array, "..."]:
+        self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
+    ) -> Array:
         nodes, log_weight = _product_rule(tuple(mean), tuple(var))
         value = self.log_prob(jnp.stack(nodes), y, **side)
         return quadrature.log_power_mean(value, log_weight, power)
 
     @typing.final
-    def tilted(
-        self,
-        mean: Float[Array, "L ..."],
-        var: Float[Array, "L ..."],
-        y: Float[Array, "..."],
-        power: Power,
-        side: Side = NONE,
-    ) -> Tilted:
+    def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
         def chunk_moments(rows: tuple) -> Tilted:
             means, variances, y, side, powers = rows
             nodes, log_weight = _product_rule(means, variances)
@@ -87,9 +75,7 @@ class AbstractCubatureLikelihood(AbstractLikelihood):
         return Tilted(log_mean, jnp.moveaxis(slope, -1, 0), jnp.moveaxis(curvature, -1, 0))
 
     @typing.final
-    def predictive(
-        self, mean: Float[Array, "L ..."], var: Float[Array, "L ..."], side: Side = NONE
-    ) -> AbstractPredictive:
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
         return grid_predictive(self, mean, var, side)
 
 

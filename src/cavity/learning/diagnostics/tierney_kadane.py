@@ -24,6 +24,7 @@ from cavity.learning.infer import NumericalError, as_dtype, one_blas_thread
 from cavity.learning.solvers.double_loop import build_graph
 from cavity.learning.solvers.fixed_point import find_fixed_point
 from cavity.learning.solvers.steps import swept
+from cavity.likelihoods.capabilities import number_of_classes
 from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
@@ -72,7 +73,8 @@ def tierney_kadane(
     model = as_dtype(model, data)
     check_shapes(model, data)
     check_domains(model)
-    jitter, labels = jnp.zeros((), data.rows.x.dtype), jnp.arange(model.likelihood.classes)
+    jitter = jnp.zeros((), data.rows.x.dtype)
+    labels = jnp.arange(number_of_classes(model.likelihood))
     with one_blas_thread():
         sites, _, done = find_fixed_point(model, data, method, jitter)
         given = (model, data, method, jitter, sites, where, labels.astype(data.rows.y.dtype))

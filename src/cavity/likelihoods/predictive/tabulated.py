@@ -1,7 +1,6 @@
 """Predictive distributions from a table of the density of y."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -12,13 +11,16 @@ import numpy as np
 from cavity.likelihoods.capabilities import number_of_classes
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side, check_outputs
 from cavity.likelihoods.predictive.latent import log_density_within_support
-from cavity.likelihoods.predictive.quantiles import inverse_cdf, inverted_quantile
+from cavity.likelihoods.predictive.quantiles import (
+    Map,
+    inverse_cdf,
+    inverted_quantile,
+    line_to_support,
+)
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
 from cavity.numerics.chunking import map_over_entries
 from cavity.numerics.types import Array, Float, PRNGKeyArray
-
-LogDensity = Callable[[Array], Array]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +141,7 @@ def sample_from_density(
     return map_over_entries(of_entries, (functions, level, columns))
 
 
-def tabulate(log_density: LogDensity, likelihood: Any, like: Array) -> DistributionTable:
+def tabulate(log_density: Map, likelihood: Any, like: Array) -> DistributionTable:
     """The table of a distribution of which only the density is known.
 
     Args:
@@ -160,7 +162,8 @@ def tabulate(log_density: LogDensity, likelihood: Any, like: Array) -> Distribut
                 complete, lambda: smallest, lambda: _larger_counts(log_density, *smallest)
             )
     else:
-        to_y, slope = _LINES[support]
+        slope = _SLOPES[support]
+        to_y = (lambda t: t) if support is Support.REAL else line_to_support(support, like)
         edges = _edges_of_mass(lambda t: log_density(to_y(t)) + jnp.log(slope(t)), like)
         nodes, length = quadrature.panel_rule(edges)
         grid = to_y(nodes)
@@ -182,7 +185,7 @@ def _share_above(share: Array, grid: Array, support: Support) -> Array:
     return share * jnp.floor(0.5 * gap) / gap
 
 
-def _larger_counts(log_density: LogDensity, grid: Array, mass: Array) -> tuple[Array, Array]:
+def _larger_counts(log_density: Map, grid: Array, mass: Array) -> tuple[Array, Array]:
     """A grid of larger counts, and their mass, where the smallest have less of it."""
     larger, step = _thinned_counts(log_density, grid)
     larger_mass = jnp.exp(jax.lax.map(log_density, larger)) * step
@@ -191,7 +194,7 @@ def _larger_counts(log_density: LogDensity, grid: Array, mass: Array) -> tuple[A
     return jnp.where(use_larger, larger, grid), jnp.where(use_larger, larger_mass, mass)
 
 
-def _thinned_counts(log_density: LogDensity, first: Array) -> tuple[Array, Array]:
+def _thinned_counts(log_density: Map, first: Array) -> tuple[Array, Array]:
     """Counts that cover the mass, all or every so many, and how many each stands for."""
     edges = _edges_of_mass(lambda t: log_density(jnp.exp(t)) + t, first[0])
     value = jax.lax.map(lambda t: log_density(jnp.exp(t)) + t, edges)
@@ -203,24 +206,15 @@ def _thinned_counts(log_density: LogDensity, first: Array) -> tuple[Array, Array
     return low + step * first, step
 
 
-def _sigmoid_slope(t: Array) -> Array:
-    return jax.nn.sigmoid(t) * jax.nn.sigmoid(-t)
-
-
-def _share(t: Array) -> Array:
-    limits = jnp.finfo(t.dtype)
-    return jnp.clip(jax.nn.sigmoid(t), float(limits.tiny), 1.0 - 0.5 * float(limits.eps))
-
-
-# By support: the map from the real line to outputs, and its derivative.
-_LINES: dict[Support, tuple[LogDensity, LogDensity]] = {
-    Support.REAL: (lambda t: t, jnp.ones_like),
-    Support.POSITIVE: (jnp.exp, jnp.exp),
-    Support.UNIT: (_share, _sigmoid_slope),
+# By support: the derivative of the map from the real line to outputs.
+_SLOPES: dict[Support, Map] = {
+    Support.REAL: jnp.ones_like,
+    Support.POSITIVE: jnp.exp,
+    Support.UNIT: lambda t: jax.nn.sigmoid(t) * jax.nn.sigmoid(-t),
 }
 
 
-def _edges_of_mass(log_density: LogDensity, like: Array) -> Array:
+def _edges_of_mass(log_density: Map, like: Array) -> Array:
     """Edges of panels on the real line, moved to where a density has its mass."""
     spread = np.arcsinh(TABLE.farthest)
     first = np.sinh(np.linspace(-spread, spread, 2 * quadrature.PANELS + 1))
