@@ -84,7 +84,7 @@ class AbstractLikelihood(eqx.Module):
     couples: ClassVar[bool] = False
     differences: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **options: Any):
+    def __init_subclass__(cls):
         for old in _RENAMED.keys() & vars(cls).keys():
             raise TypeError(f"{cls.__name__}.{old} is called {_RENAMED[old]} now: rename it")
         base = AbstractLikelihood

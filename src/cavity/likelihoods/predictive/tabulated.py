@@ -13,7 +13,6 @@ from cavity.likelihoods.predictive.base import AbstractPredictive, Side, check_o
 from cavity.likelihoods.predictive.latent import log_density_within_support
 from cavity.likelihoods.predictive.quantiles import (
     Map,
-    inverse_cdf,
     inverted_quantile,
     line_to_support,
 )
@@ -33,6 +32,7 @@ class TableSettings:
         rounds: rounds of that search.
         negligible: log density below its maximum at which counts are left out of the table.
         complete: the share of the mass that a table of the smallest counts must have.
+        rounding: rounding errors of interpolated counts.
     """
 
     counts: int = 1024
@@ -40,6 +40,7 @@ class TableSettings:
     rounds: int = 9
     negligible: float = 16.0
     complete: float = 1.0 - 1e-6
+    rounding: float = 1e-6
 
 
 TABLE = TableSettings()
@@ -70,6 +71,17 @@ class DistributionTable(eqx.Module):
         c0, c1 = _at(self.cumulative, upper - 1), _at(self.cumulative, upper)
         share = jnp.clip((y - y0) / jnp.where(y1 > y0, y1 - y0, 1.0), 0.0, 1.0)
         return jnp.where(y < self.grid[0], 0.0, c0 + share * (c1 - c0))
+
+    def quantile(self, level: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The smallest outputs whose distribution function is at least `level`."""
+        last = self.grid.shape[0] - 1
+        upper = jnp.clip(jnp.sum(self.cumulative < level, axis=0), 0, last)
+        lower = jnp.maximum(upper - 1, 0)
+        y0, y1 = _at(self.grid, lower), _at(self.grid, upper)
+        c0, c1 = _at(self.cumulative, lower), _at(self.cumulative, upper)
+        share = jnp.clip((level - c0) / jnp.where(c1 > c0, c1 - c0, 1.0), 0.0, 1.0)
+        y = jnp.where(upper > lower, y0 + share * (y1 - y0), y1)
+        return jnp.ceil(y - TABLE.rounding) if self.support.discrete else y
 
 
 def _at(x: Float[Array, "S ..."], index: Array) -> Float[Array, "..."]:
@@ -135,7 +147,7 @@ def sample_from_density(
         values, level, side = entries
         at = values[0] if len(values) == 1 else jnp.stack(values)
         table = tabulate(lambda y: likelihood.log_prob(at, y, **side), likelihood, level)
-        return inverse_cdf(table.cdf, table.support, level, table.mean, table.var)
+        return table.quantile(level)
 
     columns = {name: jnp.broadcast_to(x, like.shape) for name, x in side.items()}
     return map_over_entries(of_entries, (functions, level, columns))
