@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from cavity.likelihoods import Support
+from cavity.likelihoods.capabilities import HasDistributionFunction, number_of_classes
+from cavity.likelihoods.latent_values import initial_latents, sample
 from tests.oracle.integrals import nodes
 from tests.tolerances import assert_close
 
@@ -35,6 +37,7 @@ POWERS = [0.0, 1e-3, 0.2, 0.7, 1.0]
 # The marginal of f for predictions, and the probabilities of quantiles.
 LATENT_MEAN, LATENT_SD = 0.3, 0.7
 LEVELS = np.array([0.03, 0.5, 0.9])
+DRAWN_AT = np.full(10_000, 0.3)
 # How far to go for the mass of outputs: in arsinh, logarithms or log odds, or counts.
 REACH = {Support.REAL: 30.0, Support.POSITIVE: 60.0, Support.UNIT: 36.0}
 COUNTED = 3000
@@ -43,7 +46,7 @@ COUNTED = 3000
 def outputs(likelihood):
     """A few possible outputs."""
     if likelihood.support is Support.LABELS:
-        return np.array([0.0, likelihood.classes - 1.0, likelihood.classes // 2])
+        return np.array([0.0, number_of_classes(likelihood) - 1.0, likelihood.classes // 2])
     return np.array(OUTPUTS[likelihood.support])
 
 
@@ -207,7 +210,7 @@ def check_log_concave(likelihood):
 
 def check_cdf(likelihood):
     """Where there is a distribution function, it rises and is the density summed up."""
-    if not hasattr(likelihood, "cdf"):
+    if not isinstance(likelihood, HasDistributionFunction):
         return
     y, f = outputs(likelihood), np.array([-1.2, 0.0, 2.3])
     found = np.asarray(eqx.filter_jit(likelihood.cdf)(y, f[:, None]))
@@ -216,6 +219,18 @@ def check_cdf(likelihood):
         z, weight = rule(likelihood.support, value)
         expected = np.exp(log_prob(likelihood, f[:, None], z)) @ weight
         assert_close(column, expected, "fixed_point", scale=by_rule(likelihood))
+
+
+def check_sample(likelihood):
+    """Outputs drawn given f have the distribution that the density sums up to."""
+    draws = jax.jit(lambda key, f: sample(likelihood, key, f))(jax.random.key(0), DRAWN_AT)
+    assert draws.shape == DRAWN_AT.shape
+    assert np.all(np.asarray(likelihood.accepts(draws)))
+    error = 0.5 / np.sqrt(DRAWN_AT.size)
+    for value in outputs(likelihood):
+        y, weight = possible(likelihood, *rule(likelihood.support, value))
+        expected = np.exp(log_prob(likelihood, DRAWN_AT[:1], y)) @ weight
+        assert np.mean(np.asarray(draws) <= value) == pytest.approx(expected, abs=4.0 * error)
 
 
 def check_predictive(likelihood):
@@ -258,8 +273,8 @@ def check_support(likelihood):
     assert np.all(np.asarray(likelihood.accepts(outputs(likelihood))))
     assert not np.any(np.asarray(likelihood.accepts(np.array(REFUSED[likelihood.support]))))
     if likelihood.support is Support.LABELS:
-        assert not bool(likelihood.accepts(np.array([float(likelihood.classes)])).any())
-        assert likelihood.accepted.endswith(f" {likelihood.classes - 1}")
+        assert not bool(likelihood.accepts(np.array([float(number_of_classes(likelihood))])).any())
+        assert likelihood.accepted.endswith(f" {number_of_classes(likelihood) - 1}")
     else:
         assert likelihood.accepted == likelihood.support.value
 
@@ -267,7 +282,7 @@ def check_support(likelihood):
 def check_guess(likelihood):
     """Latent values that make the outputs likely, larger for larger outputs."""
     y = np.sort(outputs(likelihood))
-    f = likelihood.guess(y)
+    f = initial_latents(likelihood, y)
     assert np.all(np.diff(f) >= 0.0)
     assert np.all(np.asarray(log_prob(likelihood, f, y)) > -12.0)
 
@@ -303,6 +318,7 @@ CHECKS = [
     check_derivatives_of_the_density,
     check_log_concave,
     check_cdf,
+    check_sample,
     check_predictive,
     check_predictive_refuses,
     check_support,

@@ -12,6 +12,7 @@ import cavity
 import cavity.likelihoods
 from cavity.likelihoods import (
     AbstractLikelihood,
+    AbstractQuadratureLikelihood,
     Bernoulli,
     Beta,
     Exponential,
@@ -24,6 +25,7 @@ from cavity.likelihoods import (
     StudentT,
     Support,
 )
+from cavity.likelihoods.base import ONE_LATENT
 from cavity.parameters import positive
 from tests.conformance.likelihood_checks import CHECKS
 from tests.conformance.test_kernels import concrete
@@ -43,7 +45,7 @@ LIKELIHOODS = {
 }
 
 
-class Contaminated(AbstractLikelihood):
+class Contaminated(AbstractQuadratureLikelihood):
     """Gaussian noise, a tenth of it five times as wide."""
 
     scale: jax.Array = positive(output=1)
@@ -93,6 +95,23 @@ def test_no_likelihood_is_missing():
     """But for those of several latent values, which have checks of their own."""
     public = {vars(cavity.likelihoods)[name] for name in cavity.likelihoods.__all__}
     every = concrete(AbstractLikelihood) & public
-    every = {kind for kind in every if getattr(kind, "latents", 1) == 1}
+    every = {kind for kind in every if kind.latent_functions is ONE_LATENT}
     missing = every - {type(likelihood) for likelihood in LIKELIHOODS.values()}
     assert not missing, f"add these to LIKELIHOODS: {sorted(k.__name__ for k in missing)}"
+
+
+def test_a_class_without_moments_names_the_class_to_derive_from():
+    body = {"support": Support.REAL, "log_prob": Contaminated.log_prob}
+    with pytest.raises(
+        TypeError,
+        match=r"Noise defines no log_power_mean, tilted, predictive: .*"
+        r"AbstractQuadratureLikelihood",
+    ):
+        type(AbstractLikelihood)("Noise", (AbstractLikelihood,), body)
+
+
+@pytest.mark.parametrize(("old", "new"), [("guess", "initial_latents"), ("landmarks", "features")])
+def test_a_renamed_method_is_refused_with_its_new_name(old, new):
+    body = {old: lambda self, y: y}
+    with pytest.raises(TypeError, match=f"Noise.{old} is called {new} now"):
+        type(AbstractLikelihood)("Noise", (Contaminated,), body)

@@ -7,6 +7,8 @@ import numpy as np
 from jax.scipy.special import log_ndtr, logsumexp
 
 from cavity.likelihoods import AbstractLikelihood, NormalPredictive, Support
+from cavity.likelihoods.base import ONE_LATENT
+from cavity.likelihoods.by_quadrature import quadrature_tilted
 from cavity.numerics.types import Array, Float
 from cavity.parameters import positive
 
@@ -20,12 +22,13 @@ class Probit(AbstractLikelihood):
     scale: Float[Array, ""] = positive(output=1)
 
     support: ClassVar[Support] = Support.REAL
+    latent_functions: ClassVar = ONE_LATENT
     log_concave: ClassVar[bool] = True
 
     def log_prob(self, f, y):
         return log_ndtr(y * f / self.scale)
 
-    def landmarks(self, mean, var, y, power):
+    def features(self, mean, var, y, power):
         return ((jnp.zeros_like(y), jnp.broadcast_to(self.scale, y.shape)),)
 
     def log_power_mean(self, mean, var, y, power, side):
@@ -39,6 +42,9 @@ class Probit(AbstractLikelihood):
         above = (logs - mean_log[..., None]) * jnp.broadcast_to(a, mean_log.shape)[..., None]
         excess = logsumexp(above, axis=-1, b=WEIGHTS) / a
         return mean_log + jnp.where(power == 0.0, 0.0, excess)
+
+    def tilted(self, mean, var, y, power, side):
+        return quadrature_tilted(self, mean, var, y, power, side)
 
     def predictive(self, mean, var, side):
         return NormalPredictive(mean, var)

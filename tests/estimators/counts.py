@@ -4,10 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 
-from cavity.likelihoods import AbstractLikelihood, Support
+from cavity.likelihoods import AbstractQuadratureLikelihood, Support
 
 
-class Counts(AbstractLikelihood):
+class Counts(AbstractQuadratureLikelihood):
     """Poisson counts with rate `exposure` times exp(f)."""
 
     support = Support.COUNTS
@@ -17,5 +17,5 @@ class Counts(AbstractLikelihood):
     def log_prob(self, f, y, exposure=1.0, **side):
         return y * (f + jnp.log(exposure)) - exposure * jnp.exp(f) - gammaln(y + 1.0)
 
-    def guess(self, y, exposure=1.0, **side):
+    def initial_latents(self, y, exposure=1.0, **side):
         return np.log((y + 0.5) / exposure)

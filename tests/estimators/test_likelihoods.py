@@ -154,7 +154,7 @@ def test_the_start_takes_exposures_into_account(counts):
 
 
 def test_poisson_by_name(counts):
-    """The same model as the likelihood of one's own, from closed forms and landmarks."""
+    """The same model as the likelihood of one's own, from closed forms and features."""
     named = cavity.GPRegressor(likelihood="poisson", **FAST).fit(X, COUNTS, exposure=EXPOSURE)
     assert named.log_evidence_ == pytest.approx(counts.log_evidence_, rel=1e-6)
     mean, std = named.predict(X, return_std=True, exposure=EXPOSURE)

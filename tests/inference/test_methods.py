@@ -15,7 +15,7 @@ from cavity.inference.energy import energy
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
-from cavity.likelihoods import AbstractLikelihood
+from cavity.likelihoods import AbstractQuadratureLikelihood
 from cavity.parameters import from_real
 from tests.oracle import dense
 from tests.solving import build_graph
@@ -318,7 +318,7 @@ def test_residuals_of_any_size(residual):
         assert_close(found.curvature, (up.slope - down.slope) / 2e-5, "gradient")
 
 
-class Twisted(AbstractLikelihood):
+class Twisted(AbstractQuadratureLikelihood):
     """Two modes, no bound: the search must floor the curvature."""
 
     support = likelihoods.Support.REAL

@@ -7,7 +7,7 @@ import pytest
 from jax.scipy.special import gammaln
 from scipy import stats
 
-from cavity.likelihoods import AbstractLikelihood, NegativeBinomial, Poisson, Support
+from cavity.likelihoods import AbstractQuadratureLikelihood, NegativeBinomial, Poisson, Support
 from tests.likelihoods.refused import domain_error, refusal
 from tests.tolerances import assert_close
 
@@ -97,8 +97,8 @@ def test_exposures_multiply_the_rate(likelihood):
         pair = likelihood.tilted(moved, v, y, power), likelihood.tilted(m, v, y, power, side)
         for a, b in zip(*pair, strict=True):
             assert_close(a, b, "quadrature", scale=1.0)
-    found = likelihood.guess(np.asarray(y), exposure=np.asarray(side["exposure"]))
-    assert_close(found + np.log(side["exposure"]), likelihood.guess(np.asarray(y)))
+    found = likelihood.initial_latents(np.asarray(y), exposure=np.asarray(side["exposure"]))
+    assert_close(found + np.log(side["exposure"]), likelihood.initial_latents(np.asarray(y)))
 
 
 def test_predictions_of_large_counts():
@@ -125,7 +125,7 @@ def test_impossible_dispersion(dispersion):
     assert "likelihood.dispersion" in domain_error(NegativeBinomial(dispersion), [0, 1, 2, 3])
 
 
-class Plain(AbstractLikelihood):
+class Plain(AbstractQuadratureLikelihood):
     """Poisson counts, of which the package knows only the density."""
 
     rate: float

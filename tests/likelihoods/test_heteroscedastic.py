@@ -125,6 +125,12 @@ def test_predictive_is_a_mixture_over_noise_levels():
     np.testing.assert_allclose(predictive.var, expected, rtol=1e-12)
 
 
+def test_outputs_are_drawn_with_their_noise():
+    f = jnp.array([[0.5], [1.2]]) * jnp.ones(20_000)
+    draws = np.asarray(NOISY.sample(jax.random.key(0), f))
+    assert stats.kstest(draws, stats.norm(0.5, np.exp(0.6)).cdf).pvalue > 1e-3
+
+
 def test_extreme_levels_stay_finite():
     mean = jnp.array([[0.0, 0.0, 5.0], [-40.0, 30.0, 0.0]])
     var = jnp.array([[1e-6, 1e4, 1.0], [1.0, 25.0, 100.0]])

@@ -1,10 +1,9 @@
-"""Mixtures over draws of a likelihood, and variances drawn given the noise."""
+"""Mixtures over draws of a likelihood."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
 
 from cavity.likelihoods import Bernoulli, Gaussian, Laplace, Poisson, StudentT
 from cavity.likelihoods.predictive.mixture import draws_predictive
@@ -66,20 +65,3 @@ def test_classes():
     found = draws_predictive(Bernoulli(), MEAN, VAR, {})
     each = [Bernoulli().predictive(m, v).mean for m, v in zip(MEAN, VAR, strict=True)]
     assert_close(np.asarray(found.probabilities)[:, 1], np.mean(each, axis=0))
-
-
-def test_variances_given_the_noise():
-    """With the noise drawn too they have their distribution before anything is seen."""
-    normal, other, key = jax.random.split(jax.random.key(0), 3)
-    count = 20_000
-    student = StudentT(0.7, 5.0)
-    r = 0.7 * jax.random.t(normal, 5.0, (count,))
-    found = np.asarray(student.draw_variance(key, r))
-    law = stats.invgamma(2.5, scale=2.5 * 0.7**2)
-    assert stats.kstest(found, law.cdf).pvalue > 1e-3
-    laplace = Laplace(0.7)
-    r = 0.7 * jax.random.laplace(other, (count,))
-    found = np.asarray(laplace.draw_variance(key, r))
-    assert stats.kstest(found, stats.expon(scale=2 * 0.7**2).cdf).pvalue > 1e-3
-    with pytest.raises(NotImplementedError, match="no mixture"):
-        Gaussian().draw_variance(key, r)

@@ -302,7 +302,7 @@ def test_what_it_is(name):
     likelihood = KINDS[name]
     assert likelihood.classes == likelihood.latents == C
     assert type(likelihood)(checked_classes(np.int64(5))).classes == 5
-    guess = likelihood.guess(LABELS)
+    guess = likelihood.initial_latents(LABELS)
     assert guess.shape == (6, C)
     assert np.array_equal(np.argmax(guess, axis=1), LABELS)
     assert bool(jnp.all(likelihood.accepts(jnp.arange(3.0))))
@@ -319,3 +319,13 @@ def test_softmax_and_robust_max_do_not_couple_in_power_ep(name):
     assert found.converged
     assert found.posterior.marginals(X).var.shape == (4, C)
     assert not hasattr(found.posterior, "functions")
+
+
+@each_kind
+def test_drawn_labels_have_their_probabilities(name):
+    likelihood = KINDS[name]
+    f = jnp.asarray([0.4, -0.3, 1.0])[:, None] * jnp.ones(20_000)
+    labels = np.asarray(likelihood.sample(jax.random.key(0), f))
+    for label in range(3):
+        expected = float(jnp.exp(likelihood.log_prob(f[:, :1], jnp.full(1, float(label))))[0])
+        assert np.mean(labels == label) == pytest.approx(expected, abs=0.015)

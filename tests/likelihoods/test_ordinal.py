@@ -99,7 +99,7 @@ def test_predictions():
 
 
 def test_guess_is_the_middle_of_the_class():
-    assert_close(OrdinalProbit(EDGES).guess(LABELS), [-2.1, -0.45, 0.55, 1.9])
+    assert_close(OrdinalProbit(EDGES).initial_latents(LABELS), [-2.1, -0.45, 0.55, 1.9])
 
 
 def test_impossible_targets():

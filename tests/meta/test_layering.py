@@ -39,7 +39,7 @@ FLOORS = {
 SHARED_BY_SIBLINGS = {
     "kernels": {"base"},
     "inducing": {"base"},
-    "likelihoods": {"base", "log_link", "predictive", "support"},
+    "likelihoods": {"base", "by_quadrature", "capabilities", "log_link", "predictive", "support"},
     "models": {"base", "coupled_classes", "posterior"},
 }
 COLLECTORS = {"cavity.kernels.text_form"}

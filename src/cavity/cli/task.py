@@ -55,7 +55,8 @@ def check_likelihood(
     classes = "classification" in (task, named and _only_task(named))
     if classes and len(targets) > 1:
         raise usage("--target", "a classification has one target; fit each one alone")
-    if named == "heteroscedastic" and len(targets) > 1:
+    known = LIKELIHOODS["regression"]
+    if len(targets) > 1 and named in known and known[named]().latents > 1:
         raise usage("--target", f"'{named}' takes one target; fit each one alone")
     reads = side_read(named or default_likelihood("regression"))
     if noise_column is not None and "noise_variance" not in reads:

@@ -10,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.learning.infer import one_blas_thread
-from cavity.likelihoods.base import AbstractLikelihood, AbstractPredictive
+from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.multiclass import AbstractClasses
+from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.likelihoods.predictive.mixture import MixturePredictive
 from cavity.likelihoods.predictive.numerical import NumericalPredictive, numerical_predictive
+from cavity.likelihoods.support import Support
 from cavity.models.posterior import LatentsPosterior
 from cavity.models.sampled_posterior import SampledPosterior
 from cavity.numerics.jit import compiled
@@ -63,7 +65,7 @@ class Predictions:
         with jax.enable_x64(True), one_blas_thread():
             centre = (self.mean / self.scale).ravel()
             found = numerical_predictive(log_density, likelihood.support, centre)
-        places = found.places.reshape(-1, *shape) * self.scale
+        places = found.grid.reshape(-1, *shape) * self.scale
         cumulative = found.cumulative.reshape(-1, *shape)
         return [
             NumericalPredictive(places[..., p], cumulative[..., p], found.discrete)
@@ -78,12 +80,12 @@ def _log_densities(predictive: AbstractPredictive, y: Any) -> Any:
 
 
 def function_of(posterior: Any) -> Any:
-    """The posterior of the function f, where a likelihood has another latent function beside it.
+    """The posterior of the first latent function; of classes, of all functions.
 
     Args:
-        posterior: of one latent function or of several; of classes all functions stay.
+        posterior: of one latent function or of several.
     """
-    if isinstance(posterior.model.likelihood, AbstractClasses):
+    if posterior.model.likelihood.support is Support.LABELS:
         return posterior
     if isinstance(posterior, SampledPosterior) and posterior.model.likelihood.latents > 1:
         return posterior.latent(0)

@@ -13,7 +13,6 @@ from cavity.estimators.base import AbstractEstimator, given, not_both
 from cavity.estimators.sampling import sample_outputs, sample_outputs_of_draws
 from cavity.estimators.settings import one_of, whole
 from cavity.learning.infer import one_blas_thread
-from cavity.likelihoods.gaussian import Gaussian
 from cavity.likelihoods.support import Support
 from cavity.models.sampled_posterior import SampledPosterior
 
@@ -164,7 +163,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         likelihood = self._check("regression", X, y, side)
         real = likelihood.support is Support.REAL
         scale = self._relative_spread(y.reshape(len(y), -1), real=real)
-        if likelihood.latents > 1 and isinstance(self.kernel, str) and isinstance(self.mean, str):
+        in_logarithms = any(latent.log_output for latent in likelihood.latent_functions)
+        if in_logarithms and isinstance(self.kernel, str) and isinstance(self.mean, str):
             scale = self._own_spread(y)
         if "noise_variance" in side and np.ptp(scale) > 0:
             raise ValueError(
@@ -303,24 +303,14 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
             draws = np.asarray(self.posterior_.sample(X, n_samples, key=key))
             drawn = isinstance(self.posterior_, SampledPosterior)
             which = np.asarray(self.posterior_.chosen(n_samples, key)) if drawn else None
-        if self.likelihood_.latents > 1:
-            level = np.exp(0.5 * draws[..., 1])
-            draws = draws[..., 0] + level * random.standard_normal(level.shape)
-            draws = draws if self._function.single else draws[..., None]
-            return np.moveaxis(draws * self._scale, 0, -1)
-        if which is not None:
-            self._check_predictable(side)
+        self._check_predictable(side)
+        if which is None:
+            y = sample_outputs(self.likelihood_, draws, side, random)
+        else:
             likelihoods = self.posterior_.draws.likelihood
-            draws = sample_outputs_of_draws(likelihoods, which, draws, side, random)
-            return np.moveaxis(draws * self._scale, 0, -1)
-        if not isinstance(self.likelihood_, Gaussian):
-            self._check_predictable(side)
-            draws = sample_outputs(self.likelihood_, draws, side, random)
-            return np.moveaxis(draws * self._scale, 0, -1)
-        total = self._single(self._outputs(X, side).std)
-        noise = np.sqrt(np.maximum(total**2 - self._marginals(X)[1] ** 2, 0.0))
-        draws = draws * self._scale
-        return np.moveaxis(draws + random.standard_normal(draws.shape) * noise, 0, -1)
+            y = sample_outputs_of_draws(likelihoods, which, draws, side, random)
+        y = y if y.ndim == 3 or self._function.single else y[..., None]
+        return np.moveaxis(y * self._scale, 0, -1)
 
     def score(self, X, y, sample_weight=None, exposure=None):
         """The coefficient of determination R² of the predictive means.

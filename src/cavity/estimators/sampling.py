@@ -1,18 +1,18 @@
-"""Samples of outputs given the latent function, for any likelihood."""
+"""Samples of outputs given samples of the latent functions."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from cavity.learning.infer import one_blas_thread
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.predictive.numerical import likeliest, numerical_predictive
+from cavity.likelihoods.latent_values import sample
+from cavity.likelihoods.predictive.base import Side
 from cavity.numerics.jit import compiled
-
-# Draws worked on at a time.
-BATCH = 20_000
+from cavity.numerics.types import Array, PRNGKeyArray
 
 
 def sample_outputs(
@@ -21,29 +21,26 @@ def sample_outputs(
     side: Mapping[str, np.ndarray],
     random: np.random.RandomState,
 ) -> np.ndarray:
-    """A sample of y for every latent value, from a table of the distribution of y given f.
+    """One output for every latent value.
 
     Args:
-        likelihood: of real numbers, positive ones, shares or counts.
-        f: latent values, (S, n) or (S, n, P).
+        likelihood: the likelihood, with one latent function or several.
+        f: latent values, (S, n) or (S, n, P); of L latent functions, (S, n, L).
         side: side data by name, (n,) each.
         random: gives the random numbers.
+
+    Returns:
+        (S, n) or (S, n, P).
     """
-    shape = f.shape
-    wide = {name: values.reshape((1, -1) + (1,) * (f.ndim - 2)) for name, values in side.items()}
-    known = {name: np.broadcast_to(values, shape).ravel() for name, values in wide.items()}
-    values, levels = f.ravel(), random.uniform(size=f.size)
-    found = np.empty(f.size)
-    for start in range(0, f.size, BATCH):
-        part = slice(start, min(start + BATCH, f.size))
-        here = {name: v[part] for name, v in known.items()}
-        found[part] = _drawn(likelihood, values[part], here, levels[part])
-    return found.reshape(shape)
+    with jax.enable_x64(True), one_blas_thread():
+        key, values = _key(random), _functions_first(likelihood, f)
+        wide = _columns(side, f.ndim - 1 if likelihood.latents == 1 else 1)
+        return np.asarray(_sample(likelihood, key, values, wide))
 
 
 def sample_outputs_of_draws(
     likelihoods: AbstractLikelihood,
-    which: np.ndarray,
+    index: np.ndarray,
     f: np.ndarray,
     side: Mapping[str, np.ndarray],
     random: np.random.RandomState,
@@ -52,29 +49,45 @@ def sample_outputs_of_draws(
 
     Args:
         likelihoods: a likelihood with a first axis of draws in every array.
-        which: the draw of each sample, (S,).
-        f: latent values, (S, n).
+        index: the draw of each sample, (S,).
+        f: latent values, (S, n) or (S, n, P); of L latent functions, (S, n, L).
         side: side data by name, (n,) each.
         random: gives the random numbers.
+
+    Returns:
+        (S, n) or (S, n, P).
     """
-    found = np.empty(f.shape)
-    for draw in np.unique(which):
-        own = jax.tree.map(lambda a, draw=draw: np.asarray(a)[draw], likelihoods)
-        found[which == draw] = sample_outputs(own, f[which == draw], side, random)
-    return found
-
-
-def _drawn(likelihood: Any, f: np.ndarray, side: Any, levels: np.ndarray) -> np.ndarray:
     with jax.enable_x64(True), one_blas_thread():
+        keys = jax.random.split(_key(random), len(f))
+        chosen = jax.tree.map(lambda a: np.asarray(a)[index], likelihoods)
+        wide = _columns(side, f.ndim - 1 if likelihoods.latents == 1 else 1)
+        return np.asarray(_sample_each(chosen, keys, f, wide))
 
-        def log_density(y: np.ndarray) -> np.ndarray:
-            return np.asarray(_log_prob(likelihood, f, y, side))
 
-        top = likeliest(log_density, likelihood.support, f)
-        table = numerical_predictive(log_density, likelihood.support, top)
-    return table.quantile_of_each(levels)
+def _key(random: np.random.RandomState) -> PRNGKeyArray:
+    return jax.random.key(random.randint(2**31 - 1))
+
+
+def _columns(side: Mapping[str, np.ndarray], axes: int) -> dict[str, Any]:
+    """Side data that broadcast against outputs with so many axes, rows first."""
+    return {name: v.reshape((-1,) + (1,) * (axes - 1)) for name, v in side.items()}
+
+
+def _functions_first(likelihood: AbstractLikelihood, f: np.ndarray | Array) -> Array:
+    return jnp.asarray(f) if likelihood.latents == 1 else jnp.moveaxis(jnp.asarray(f), -1, 0)
 
 
 @compiled
-def _log_prob(likelihood: Any, f: Any, y: Any, side: Any) -> Any:
-    return likelihood.log_prob(f, y, **side)
+def _sample(likelihood: AbstractLikelihood, key: PRNGKeyArray, f: Array, side: Side) -> Array:
+    return sample(likelihood, key, f, side)
+
+
+@compiled
+def _sample_each(
+    likelihoods: AbstractLikelihood, keys: PRNGKeyArray, f: np.ndarray, side: Side
+) -> Array:
+    def of_draw(draw: tuple[AbstractLikelihood, PRNGKeyArray, Array]) -> Array:
+        likelihood, key, values = draw
+        return sample(likelihood, key, _functions_first(likelihood, values), side)
+
+    return jax.lax.map(of_draw, (likelihoods, keys, f))

@@ -26,7 +26,7 @@ from cavity.learning.methods import (
     TiedPowerEP,
 )
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.multiclass import AbstractClasses
+from cavity.likelihoods.capabilities import number_of_classes
 from cavity.likelihoods.support import Support
 from cavity.means import AbstractMean, Constant, Linear, Zero
 from cavity.models.gp import GP
@@ -184,7 +184,8 @@ def check_method(
 def _check_suits(method: AbstractMethod | MCMC, likelihood: AbstractLikelihood) -> None:
     """Refuses a method that the likelihood does not suit, naming those that would."""
     labels = likelihood.support is Support.LABELS
-    task, classes = ("classification", likelihood.classes) if labels else ("regression", 2)
+    task = "classification" if labels else "regression"
+    classes = number_of_classes(likelihood)
     try:
         method.check(likelihood)
     except ValueError as error:
@@ -237,9 +238,10 @@ def build_likelihood(likelihood: Any, task: str, classes: int = 2) -> AbstractLi
             )
         return known[likelihood]() if classes <= 2 else CLASSES[likelihood](classes)
     labels = likelihood.support is Support.LABELS
-    if labels and task == "classification" and likelihood.classes != classes:
+    if labels and task == "classification" and number_of_classes(likelihood) != classes:
         raise ValueError(
-            f"the likelihood {type(likelihood).__name__} has {likelihood.classes} classes, the "
+            f"the likelihood {type(likelihood).__name__} has {number_of_classes(likelihood)} "
+            "classes, the "
             f"labels have {classes}: give its name instead"
         )
     found = "classification" if labels else "regression"
@@ -298,17 +300,18 @@ def build(
 
 
 def _laid_out(kernel: AbstractKernel, likelihood: AbstractLikelihood, mean: AbstractMean) -> GP:
-    """The model; a log noise variance is constant a priori, and has the kernel of the function.
+    """The model: latent functions beside the first have its kernel and a constant mean.
 
     The functions of classes share a kernel and have a mean each.
     """
     if likelihood.latents == 1:
         return GP(kernel, likelihood, None, mean)
-    if isinstance(likelihood, AbstractClasses):
-        each = mean if isinstance(mean, Zero) else (mean,) * likelihood.classes
+    if likelihood.support is Support.LABELS:
+        each = mean if isinstance(mean, Zero) else (mean,) * number_of_classes(likelihood)
         return GP(kernel, likelihood, None, each)
-    level = Constant(np.log(likelihoods.Gaussian().variance))
-    return GP((kernel, kernel), likelihood, None, (mean, level))
+    noise = float(likelihoods.Gaussian().variance)
+    beside = (Constant(latent.prior_mean(noise)) for latent in likelihood.latent_functions[1:])
+    return GP((kernel,) * likelihood.latents, likelihood, None, (mean, *beside))
 
 
 def _with_inducing(model: GP, inducing: AbstractInducing) -> GP:

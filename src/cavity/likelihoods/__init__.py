@@ -1,7 +1,9 @@
 """Floor 1: densities of an output given the latent function."""
 
-from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.binary import Bernoulli, BernoulliPredictive
+from cavity.likelihoods.base import AbstractLikelihood, LatentFunction
+from cavity.likelihoods.binary import Bernoulli
+from cavity.likelihoods.by_quadrature import AbstractQuadratureLikelihood
+from cavity.likelihoods.capabilities import Bound
 from cavity.likelihoods.counts import NegativeBinomial, Poisson
 from cavity.likelihoods.gaussian import Gaussian, NormalPredictive
 from cavity.likelihoods.heavy_tailed import Laplace, StudentT
@@ -15,24 +17,26 @@ from cavity.likelihoods.multiclass import (
 )
 from cavity.likelihoods.ordinal import OrdinalProbit
 from cavity.likelihoods.positive import Exponential, Gamma
-from cavity.likelihoods.predictive.latent import (
-    AbstractPredictive,
-    ClassPredictive,
-    GridPredictive,
-    LatentPredictive,
-)
+from cavity.likelihoods.predictive.base import AbstractPredictive
+from cavity.likelihoods.predictive.classes import BernoulliPredictive, ClassPredictive
+from cavity.likelihoods.predictive.latent import LatentPredictive
 from cavity.likelihoods.predictive.mixture import MixturePredictive
+from cavity.likelihoods.predictive.tabulated import GridPredictive
 from cavity.likelihoods.proportions import Beta
+from cavity.likelihoods.several_latents import AbstractCubatureLikelihood
 from cavity.likelihoods.support import Support
 
 __all__ = [
     "AbstractClasses",
+    "AbstractCubatureLikelihood",
     "AbstractLikelihood",
     "AbstractLogLinear",
     "AbstractPredictive",
+    "AbstractQuadratureLikelihood",
     "Bernoulli",
     "BernoulliPredictive",
     "Beta",
+    "Bound",
     "ClassPredictive",
     "Exponential",
     "Gamma",
@@ -40,6 +44,7 @@ __all__ = [
     "GridPredictive",
     "HeteroscedasticGaussian",
     "Laplace",
+    "LatentFunction",
     "LatentPredictive",
     "MixturePredictive",
     "MultinomialProbit",

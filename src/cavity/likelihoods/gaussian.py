@@ -2,17 +2,25 @@
 
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtr, ndtri
 
-from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
-from cavity.likelihoods.predictive.latent import AbstractPredictive, Side, check_outputs, levels
+from cavity.likelihoods.base import ONE_LATENT, AbstractLikelihood, LatentFunction
+from cavity.likelihoods.capabilities import Bound
+from cavity.likelihoods.predictive.base import (
+    NONE,
+    AbstractPredictive,
+    Side,
+    check_outputs,
+    levels,
+)
 from cavity.likelihoods.support import Support
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.power_limits import Power, log1p_ratio, log_determinant_ratio
 from cavity.numerics.quadrature import Tilted
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive
 
 
@@ -22,12 +30,15 @@ class NormalPredictive(AbstractPredictive):
     mean: Float[Array, "..."]
     var: Float[Array, "..."]
 
+    @property
+    def support(self) -> Support:
+        return Support.REAL
+
     def log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
         check_outputs(y, self.mean)
         return -0.5 * (LOG_2PI + jnp.log(self.var) + (y - self.mean) ** 2 / self.var)
 
     def cdf(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Probability that outputs are at most y."""
         return ndtr((y - self.mean) / jnp.sqrt(self.var))
 
     def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
@@ -37,9 +48,8 @@ class NormalPredictive(AbstractPredictive):
 class Gaussian(AbstractLikelihood):
     r"""Gaussian noise, $p(y \mid f) = \mathcal N(y; f, \sigma^2)$.
 
-    Where `noise` is given (`rows={"noise_variance": ...}`), the noise variance of each row is
-    known and takes the place of `variance`. Noise that is partly known and partly learned is a
-    `White` kernel beside the known part.
+    Known noise variances of the rows (`rows={"noise_variance": ...}`) replace `variance`. Noise
+    that is partly known and partly learned is a `White` kernel beside the known part.
 
     Args:
         variance: $\sigma^2$, in squared units of the output; one number, or one per output.
@@ -55,21 +65,17 @@ class Gaussian(AbstractLikelihood):
 
     support: ClassVar[Support] = Support.REAL
     side: ClassVar[tuple[str, ...]] = ("noise_variance",)
+    latent_functions: ClassVar[tuple[LatentFunction, ...]] = ONE_LATENT
     log_concave: ClassVar[bool] = True
+    bounded: ClassVar[bool] = True
 
     def noise_variance(self, noise_variance: Array | None = None) -> Float[Array, "..."]:
-        """The noise variance of each row and output: the known ones, or what is learned."""
+        """The noise variance of each row and output: the known one, or the parameter."""
         return self.variance if noise_variance is None else noise_variance
 
-    def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         s = self.noise_variance(**side)
         return -0.5 * (LOG_2PI + jnp.log(s) + (y - f) ** 2 / s)
-
-    @property
-    def has_bound(self) -> bool:
-        return True
 
     def bound(
         self,
@@ -78,31 +84,19 @@ class Gaussian(AbstractLikelihood):
         y: Float[Array, "..."],
         **side: Any,
     ) -> Bound:
-        # its own bound, wherever it is to touch
+        # a Gaussian is its own bound, wherever they touch
         s = jnp.broadcast_to(self.noise_variance(**side), mean.shape)
         return Bound(y, jnp.zeros_like(mean), 1.0 / s, -0.5 * (LOG_2PI + jnp.log(s)))
 
     def log_power_mean(
-        self,
-        mean: Float[Array, "..."],
-        var: Float[Array, "..."],
-        y: Float[Array, "..."],
-        power: Power,
-        side: Side = NONE,
-    ) -> Float[Array, "..."]:
+        self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
+    ) -> Array:
         s = self.noise_variance(**side)
         # log p(y | m) with s + a v in the quadratic, - log(1 + a v / s) / 2a
         quadratic = (y - mean) ** 2 / (s + power * var)
         return -0.5 * (LOG_2PI + jnp.log(s) + quadratic + log1p_ratio(power, var / s))
 
-    def tilted(
-        self,
-        mean: Float[Array, "..."],
-        var: Float[Array, "..."],
-        y: Float[Array, "..."],
-        power: Power,
-        side: Side = NONE,
-    ) -> Tilted:
+    def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
         total = self.noise_variance(**side) + power * var
         slope, curvature = (y - mean) / total, jnp.broadcast_to(-1.0 / total, mean.shape)
         return Tilted(self.log_power_mean(mean, var, y, power, side), slope, curvature)
@@ -116,7 +110,7 @@ class Gaussian(AbstractLikelihood):
         variance: Float[Array, " B"],
         power: float | Float[Array, ""],
     ) -> Float[Array, ""]:
-        """`log_power_mean` of a whole block of outputs; absent ones do not count."""
+        """The log power mean of a block of outputs; absent outputs do not count."""
         s = safe_sqrt(presence / variance)
         S = s[:, None] * cov * s[None, :]
         eye = jnp.eye(S.shape[0], dtype=S.dtype)
@@ -125,7 +119,9 @@ class Gaussian(AbstractLikelihood):
         noise = jnp.sum(presence * (LOG_2PI + jnp.log(variance)))
         return -0.5 * (noise + quadratic + log_determinant_ratio(power, S))
 
-    def predictive(
-        self, mean: Float[Array, "..."], var: Float[Array, "..."], side: Side = NONE
-    ) -> NormalPredictive:
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> NormalPredictive:
         return NormalPredictive(mean, var + self.noise_variance(**side))
+
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+        deviation = jnp.sqrt(self.noise_variance(**side))
+        return f + deviation * jax.random.normal(key, f.shape, f.dtype)

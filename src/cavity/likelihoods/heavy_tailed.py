@@ -1,4 +1,4 @@
-"""Noise with heavy tails: likelihoods that bear outliers."""
+"""Heavy-tailed noise: Student-t and Laplace likelihoods."""
 
 from typing import Any, ClassVar
 
@@ -6,40 +6,39 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import betainc, gammaln
 
-from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
-from cavity.likelihoods.predictive.latent import AbstractPredictive, LatentPredictive, Side
+from cavity.likelihoods.by_quadrature import AbstractQuadratureLikelihood
+from cavity.likelihoods.capabilities import Bound
 from cavity.likelihoods.support import Support
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.power_limits import Power
-from cavity.numerics.quadrature import Landmark
-from cavity.numerics.types import Array, Float, PRNGKeyArray, Scalar
+from cavity.numerics.quadrature import Feature
+from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive
 
-# Above so many degrees of freedom a difference of log gamma functions comes from its series.
-SERIES = 30.0
-# Residuals are this many scales from zero at least, where variances given them are drawn.
-LEAST = 1e-10
+# Degrees of freedom above which a difference of log gamma functions uses its series.
+_SERIES_DF = 30.0
 
 
 def _log_height(nu: Array) -> Array:
-    """The log density at zero of Student-t noise of scale 1, to its digits for any df."""
-    small = nu < SERIES
-    few, many = jnp.where(small, nu, SERIES), jnp.where(small, SERIES, nu)
-    direct = gammaln(0.5 * (few + 1.0)) - gammaln(0.5 * few) - 0.5 * jnp.log(few * jnp.pi)
-    s = 1.0 / many**2
-    series = -(0.25 - s * (1.0 / 24.0 - s * (0.05 - s * (17.0 / 112.0)))) / many - 0.5 * LOG_2PI
+    """The log density of Student-t noise of scale 1 at zero, accurate for any df."""
+    small = nu < _SERIES_DF
+    df = jnp.where(small, nu, _SERIES_DF)
+    direct = gammaln(0.5 * (df + 1.0)) - gammaln(0.5 * df) - 0.5 * jnp.log(df * jnp.pi)
+    df = jnp.where(small, _SERIES_DF, nu)
+    s = 1.0 / df**2
+    series = -(0.25 - s * (1.0 / 24.0 - s * (0.05 - s * (17.0 / 112.0)))) / df - 0.5 * LOG_2PI
     return jnp.where(small, direct, series)
 
 
-class StudentT(AbstractLikelihood):
-    r"""Student-t noise, for regression with outliers.
+class StudentT(AbstractQuadratureLikelihood):
+    r"""Student-t noise, for robust regression.
 
     $$p(y \mid f) = \frac{\Gamma((\nu+1)/2)}{\Gamma(\nu/2) \sqrt{\nu\pi}\, \sigma}
     \Big(1 + \frac{(y - f)^2}{\nu\sigma^2}\Big)^{-(\nu+1)/2}$$
 
-    The posterior of f may have several modes, and a row that the model takes for an outlier has
-    a site of negative precision. Outputs have no finite variance for $\nu \le 2$: the predictive
-    variance is then infinite, and quantiles say more.
+    The posterior of f may have several modes, and the sites of outliers have negative precision.
+    Outputs have no finite variance for $\nu \le 2$: the predictive variance is then infinite;
+    use quantiles.
 
     Args:
         scale: $\sigma$, in units of the output; not the standard deviation.
@@ -54,31 +53,25 @@ class StudentT(AbstractLikelihood):
 
     support: ClassVar[Support] = Support.REAL
     analytic_in_cone: ClassVar[bool] = True
-    mixes_scales: ClassVar[bool] = True
+    bounded: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):
         self.scale, self.df = scale, df
 
-    def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         nu, z = self.df, (y - f) / self.scale
         height = _log_height(nu)
         return height - jnp.log(self.scale) - 0.5 * (nu + 1.0) * jnp.log1p(z**2 / nu)
 
-    def landmarks(
+    def features(
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
-    ) -> tuple[Landmark, ...]:
+    ) -> tuple[Feature, ...]:
         return ((y, jnp.broadcast_to(self.scale, y.shape)),)
 
-    def analytic_strip(self, y: Array, **side: Any) -> Landmark:
+    def analytic_strip(self, y: Array, **side: Any) -> Feature:
         # poles at y ± iσ√ν; for large ν it grows as a Gaussian does
         strip = self.scale * jnp.minimum(0.75 * jnp.sqrt(self.df), 2.0)
         return y, jnp.broadcast_to(strip, y.shape)
-
-    @property
-    def has_bound(self) -> bool:
-        return True
 
     def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
         # γ = (νσ² + E r²)/(ν + 1) touches at r² = E r²
@@ -87,12 +80,6 @@ class StudentT(AbstractLikelihood):
         precision = (nu + 1.0) / total
         constant = self.log_prob(jnp.sqrt(square), jnp.zeros_like(y)) + 0.5 * precision * square
         return Bound(y, jnp.zeros_like(mean), precision, constant)
-
-    def draw_variance(self, key: PRNGKeyArray, residual: Float[Array, " N"]) -> Float[Array, " N"]:
-        # V | r = (νσ² + r²) / χ² with ν + 1 degrees of freedom
-        nu = self.df
-        chi2 = 2.0 * jax.random.gamma(key, 0.5 * (nu + 1.0), residual.shape, residual.dtype)
-        return (nu * self.scale**2 + residual**2) / chi2
 
     def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
         """Mean and variance of y given f; the variance is infinite where df is at most 2."""
@@ -106,12 +93,14 @@ class StudentT(AbstractLikelihood):
         tail = 0.5 * betainc(0.5 * self.df, 0.5, self.df / (self.df + z**2))
         return jnp.where(z > 0.0, 1.0 - tail, tail)
 
-    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
-        total = var + self.moments(mean)[1]
-        return LatentPredictive(mean, total, self, mean, var, dict(side))
+    def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
+        return mean, var + self.moments(mean)[1]
+
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+        return f + self.scale * jax.random.t(key, self.df, f.shape, f.dtype)
 
 
-class Laplace(AbstractLikelihood):
+class Laplace(AbstractQuadratureLikelihood):
     r"""Laplace (double exponential) noise, $p(y \mid f) = e^{-|y - f| / b} / 2b$.
 
     Args:
@@ -126,28 +115,22 @@ class Laplace(AbstractLikelihood):
     support: ClassVar[Support] = Support.REAL
     log_concave: ClassVar[bool] = True
     smooth: ClassVar[bool] = False
-    mixes_scales: ClassVar[bool] = True
+    bounded: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3):
         self.scale = scale
 
-    def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         return -jnp.abs(y - f) / self.scale - jnp.log(2.0 * self.scale)
 
-    def landmarks(
+    def features(
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
-    ) -> tuple[Landmark, ...]:
-        # and the mode: where the whole slope on either side moves the Gaussian, or y between
-        pull = power * var / self.scale
-        middle = jnp.clip(y, mean - pull, mean + pull)
+    ) -> tuple[Feature, ...]:
+        # the second is the mode: the Gaussian's mean shifted by the slope, or the kink at y
+        shift = power * var / self.scale
+        middle = jnp.clip(y, mean - shift, mean + shift)
         width = jnp.broadcast_to(self.scale, y.shape)
         return (y, width), (middle, jnp.sqrt(var))
-
-    @property
-    def has_bound(self) -> bool:
-        return True
 
     def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
         # |r| ≤ (r²/ξ + ξ)/2, equal at r² = ξ² = E r²
@@ -155,14 +138,6 @@ class Laplace(AbstractLikelihood):
         precision = 1.0 / (self.scale * reach)
         constant = -0.5 * reach / self.scale - jnp.log(2.0 * self.scale)
         return Bound(y, jnp.zeros_like(mean), precision, constant)
-
-    def draw_variance(self, key: PRNGKeyArray, residual: Float[Array, " N"]) -> Float[Array, " N"]:
-        # V is exponential with mean 2b²; 1/V | r is inverse Gaussian, mean 1/(b|r|), shape 1/b²
-        return 1.0 / _inverse_gaussian(
-            key,
-            1.0 / (self.scale * jnp.maximum(jnp.abs(residual), LEAST * self.scale)),
-            jnp.asarray(1.0 / self.scale**2),
-        )
 
     def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
         """Mean and variance of y given f."""
@@ -174,18 +149,8 @@ class Laplace(AbstractLikelihood):
         tail = 0.5 * jnp.exp(-jnp.abs(z))
         return jnp.where(z > 0.0, 1.0 - tail, tail)
 
-    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
-        total = var + self.moments(mean)[1]
-        return LatentPredictive(mean, total, self, mean, var, dict(side))
+    def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
+        return mean, var + self.moments(mean)[1]
 
-
-def _inverse_gaussian(
-    key: PRNGKeyArray, mean: Float[Array, " N"], shape: Scalar
-) -> Float[Array, " N"]:
-    """Draws from inverse Gaussian distributions (Michael, Schucany and Haas, 1976)."""
-    normal, uniform = jax.random.split(key)
-    u = mean * jax.random.normal(normal, mean.shape, mean.dtype) ** 2 / shape
-    # the smaller root 1 + u/2 - √(u + u²/4), without cancellation
-    root = 1.0 / (1.0 + 0.5 * u + jnp.sqrt(u + 0.25 * u**2))
-    first = jax.random.uniform(uniform, mean.shape, mean.dtype) <= 1.0 / (1.0 + root)
-    return mean * jnp.where(first, root, 1.0 / root)
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+        return f + self.scale * jax.random.laplace(key, f.shape, f.dtype)

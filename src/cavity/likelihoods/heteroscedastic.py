@@ -1,23 +1,27 @@
-"""Gaussian noise whose level is a function of the inputs."""
+"""Heteroscedastic Gaussian noise: its variance is a function of the inputs."""
 
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import ndtr
 
-from cavity.likelihoods.base import NONE, AbstractLikelihood
-from cavity.likelihoods.predictive.latent import AbstractPredictive, LatentPredictive, Side
+from cavity.likelihoods.base import AbstractLikelihood, LatentFunction
+from cavity.likelihoods.by_quadrature import AbstractQuadratureLikelihood, quadrature_measure
+from cavity.likelihoods.predictive.base import NONE, AbstractPredictive, Side
+from cavity.likelihoods.predictive.latent import LatentPredictive
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
 from cavity.numerics.gaussian import LOG_2PI
-from cavity.numerics.power_limits import Power, is_exactly
-from cavity.numerics.quadrature import Landmark, Tilted
-from cavity.numerics.types import Array, Float
+from cavity.numerics.power_limits import Power, with_limit_at_zero
+from cavity.numerics.quadrature import Feature, Tilted
+from cavity.numerics.types import Array, Float, PRNGKeyArray
+from cavity.parameters import Units
 
 
-class NoiseLevel(AbstractLikelihood):
-    r"""An output given its log noise variance g, where the function has been averaged over.
+class NoiseLevel(AbstractQuadratureLikelihood):
+    r"""The density of an output given its log noise variance g, with f integrated out.
 
     $$\tfrac1a \log \mathbb E_{\mathcal N(f; m, v)}[\mathcal N(y; f, e^g)^a]$$
 
@@ -27,26 +31,24 @@ class NoiseLevel(AbstractLikelihood):
     support: ClassVar[Support] = Support.REAL
     side: ClassVar[tuple[str, ...]] = ("f_mean", "f_var", "f_power")
 
-    def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         m, v, a = side["f_mean"], side["f_var"], side["f_power"]
-        # log(1 + a v/s)/a, which bears variances s beyond all numbers
+        # log(1 + a v/s)/a without overflow of the variance s
         spread = jax.nn.softplus(jnp.log(a * v) - f) / a
         return -0.5 * (LOG_2PI + f + (y - m) ** 2 / (jnp.exp(f) + a * v) + spread)
 
-    def landmarks(
+    def features(
         self, mean: Array, var: Array, y: Array, power: Power, **side: Any
-    ) -> tuple[Landmark, ...]:
-        one = jnp.ones_like(mean)
+    ) -> tuple[Feature, ...]:
+        ones = jnp.ones_like(mean)
         square = (y - side["f_mean"]) ** 2
         knees = (square + side["f_var"], side["f_power"] * side["f_var"])
-        places = tuple((jnp.log(knee + 1e-30), one) for knee in knees)
+        centres = tuple((jnp.log(knee + 1e-30), ones) for knee in knees)
 
         def slope(g: Array) -> Array:
             return jax.jvp(lambda at: self.log_prob(at, y, **side), (g,), (jnp.ones_like(g),))[1]
 
-        return (*places, quadrature.mode(slope, mean, var, power))
+        return (*centres, quadrature.mode(slope, mean, var, power))
 
     def cdf(self, y: Array, f: Array, **side: Any) -> Array:
         """Probability that the output is at most y given the log noise variance."""
@@ -54,7 +56,7 @@ class NoiseLevel(AbstractLikelihood):
 
 
 class HeteroscedasticGaussian(AbstractLikelihood):
-    r"""Gaussian noise with a variance of its own at every input, $p(y) = \mathcal N(y; f, e^g)$.
+    r"""Gaussian noise whose variance depends on the input, $p(y) = \mathcal N(y; f, e^g)$.
 
     The model has two latent functions, f and the logarithm g of the noise variance, each with a
     kernel and a mean: `GP((kernel_f, kernel_g), HeteroscedasticGaussian(), mean=(mean_f,
@@ -66,62 +68,54 @@ class HeteroscedasticGaussian(AbstractLikelihood):
     """
 
     support: ClassVar[Support] = Support.REAL
+    latent_functions: ClassVar[tuple[LatentFunction, ...]] = (
+        LatentFunction("f"),
+        LatentFunction("log noise variance", Units(), log_output=2, start=np.log),
+    )
 
-    @property
-    def latents(self) -> int:
-        return 2
-
-    def log_prob(
-        self, f: Float[Array, "2 ..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         f, g = f
         return -0.5 * (LOG_2PI + g + (y - f) ** 2 * jnp.exp(-g))
 
     def log_power_mean(
-        self,
-        mean: Float[Array, "2 ..."],
-        var: Float[Array, "2 ..."],
-        y: Float[Array, "..."],
-        power: Power,
-        side: Side = NONE,
-    ) -> Float[Array, "..."]:
-        (m, mean_g), (v, var_g) = mean, var
-        if is_exactly(power, 0.0):
+        self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
+    ) -> Array:
+        return with_limit_at_zero(
+            power,
             # E e^-g = exp(-m + v/2)
-            return self._at_zero(mean, var, y)[0]
-        zero, a = _safe_power(power, m)
-        inner = {"f_mean": m, "f_var": v, "f_power": a}
-        found = NoiseLevel().log_power_mean(mean_g, var_g, y, a, inner)
-        return jnp.where(zero, self._at_zero(mean, var, y)[0], found)
+            lambda: self._at_zero(mean, var, y)[0],
+            lambda a: NoiseLevel().log_power_mean(
+                mean[1], var[1], y, a, _given_function(mean[0], var[0], a)
+            ),
+        )
 
-    def tilted(
-        self,
-        mean: Float[Array, "2 ..."],
-        var: Float[Array, "2 ..."],
-        y: Float[Array, "..."],
-        power: Power,
-        side: Side = NONE,
-    ) -> Tilted:
-        if is_exactly(power, 0.0):
-            return self._tilted_at_zero(mean, var, y)
+    def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
+        return with_limit_at_zero(
+            power,
+            lambda: self._tilted_at_zero(mean, var, y),
+            lambda a: self._tilted_above_zero(mean, var, y, a),
+        )
+
+    def _tilted_above_zero(self, mean: Array, var: Array, y: Array, power: Power) -> Tilted:
         (m, mean_g), (v, var_g) = mean, var
-        level = NoiseLevel()
-        zero, a = _safe_power(power, m)
-        inner = {"f_mean": m, "f_var": v, "f_power": a}
-        measure = level.measure(mean_g, var_g, y, a, inner)
-        value = level.log_prob(measure.nodes, y, **inner)
+        level, a = NoiseLevel(), power
+        side = _given_function(m, v, a)
+        measure = quadrature_measure(level, mean_g, var_g, y, a, side)
+        value = level.log_prob(measure.nodes, y, **side)
         of_g = quadrature.tilted_moments(value, measure, mean_g, var_g, a)
         # f given g is Gaussian: G = E r/(s + av),  H = a Var r/(s + av) - E 1/(s + av)
         weight = jax.nn.softmax(a * value + measure.log_weight, axis=0)
         precision = 1.0 / (jnp.exp(measure.nodes) + a * v)
-        each = (y - m) * precision
-        slope = jnp.sum(weight * each, axis=0)
-        curvature = a * jnp.sum(weight * (each - slope) ** 2, axis=0)
+        score = (y - m) * precision
+        slope = jnp.sum(weight * score, axis=0)
+        curvature = a * jnp.sum(weight * (score - slope) ** 2, axis=0)
         curvature = curvature - jnp.sum(weight * precision, axis=0)
         slopes = jnp.stack([slope, of_g.slope])
-        found = Tilted(of_g.log_mean, slopes, jnp.stack([curvature, of_g.curvature]))
-        limit = self._tilted_at_zero(mean, var, y)
-        return jax.tree.map(lambda x, at: jnp.where(zero, at, x), found, limit)
+        return Tilted(of_g.log_mean, slopes, jnp.stack([curvature, of_g.curvature]))
+
+    def sample(self, key: PRNGKeyArray, f: Float[Array, "2 ..."], **side: Any) -> Array:
+        f, g = f
+        return f + jnp.exp(0.5 * g) * jax.random.normal(key, f.shape, f.dtype)
 
     def _tilted_at_zero(self, mean: Array, var: Array, y: Array) -> Tilted:
         value, share = self._at_zero(mean, var, y)
@@ -135,16 +129,13 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         square = (y - mean[0]) ** 2 + var[0]
         return -0.5 * (LOG_2PI + mean[1] + square * share), share
 
-    def predictive(
-        self, mean: Float[Array, "2 ..."], var: Float[Array, "2 ..."], side: Side = NONE
-    ) -> AbstractPredictive:
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
         (m, mean_g), (v, var_g) = mean, var
-        inner = {"f_mean": m, "f_var": v, "f_power": jnp.ones_like(m)}
         total = v + jnp.exp(mean_g + 0.5 * var_g)
-        return LatentPredictive(m, total, NoiseLevel(), mean_g, var_g, inner)
+        return LatentPredictive(m, total, NoiseLevel(), mean_g, var_g, _given_function(m, v, 1.0))
 
 
-def _safe_power(power: Power, like: Array) -> tuple[Array, Array]:
-    """Whether powers are zero, and the powers with 1 in the place of those."""
-    a = jnp.broadcast_to(jnp.asarray(power, like.dtype), like.shape)
-    return a <= 0.0, jnp.where(a <= 0.0, 1.0, a)
+def _given_function(mean: Array, var: Array, power: Power) -> dict[str, Array]:
+    """The side data of `NoiseLevel`: the moments of the function, and the power."""
+    exponent = jnp.broadcast_to(jnp.asarray(power, mean.dtype), mean.shape)
+    return {"f_mean": mean, "f_var": var, "f_power": exponent}

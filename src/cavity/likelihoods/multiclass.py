@@ -1,6 +1,8 @@
-"""Several classes, with a latent function for each."""
+"""Multi-class likelihoods, with a latent function for each class."""
 
 import abc
+import dataclasses
+import typing
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -9,8 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
-from cavity.likelihoods.base import NONE, AbstractLikelihood, Bound
-from cavity.likelihoods.predictive.latent import ClassPredictive, Side, class_predictive
+from cavity.likelihoods.base import AbstractLikelihood, LatentFunction
+from cavity.likelihoods.capabilities import Bound
+from cavity.likelihoods.predictive.base import NONE, Side
+from cavity.likelihoods.predictive.classes import ClassPredictive, class_predictive
 from cavity.likelihoods.support import Support
 from cavity.numerics.argmax_probability import (
     largest,
@@ -19,13 +23,26 @@ from cavity.numerics.argmax_probability import (
     one_hot,
 )
 from cavity.numerics.orthant import log_orthant
-from cavity.numerics.power_limits import Power, is_exactly
+from cavity.numerics.power_limits import Power, is_exactly, with_limit_at_zero
 from cavity.numerics.qmc import normal_points
 from cavity.numerics.quadrature import Tilted
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array, Float, PRNGKeyArray
 
-# Points for predictive probabilities.
-POINTS = 512
+
+@dataclasses.dataclass(frozen=True)
+class PointSettings:
+    """Numbers of quasi-random points that stand for a Gaussian of all classes.
+
+    Attributes:
+        moments: points for power means and tilted moments.
+        predictions: points for predictive probabilities.
+    """
+
+    moments: int = 256
+    predictions: int = 512
+
+
+POINTS = PointSettings()
 
 
 class AbstractClasses(AbstractLikelihood):
@@ -34,27 +51,18 @@ class AbstractClasses(AbstractLikelihood):
     The functions may share a kernel, or have one each: `GP((k_0, ..., k_C-1), ...)`.
 
     To implement:
-        `log_prob`, and `derivatives` of it.
-
-    Attributes:
-        points: how many stand for a Gaussian of all classes.
+        `n_classes`, `log_prob` with its `derivatives`, `log_power_mean`, `tilted` and
+        `log_probabilities`; the functions `point_log_power_mean`, `point_tilted` and
+        `point_log_probabilities` average over points where there is no closed form.
     """
 
     n_classes: eqx.AbstractVar[int]
-    points: ClassVar[int] = 256
 
     @abc.abstractmethod
     def derivatives(self, f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Tilted:
         """`log_prob` with its slope and curvature in the function of each class."""
 
-    @property
-    def classes(self) -> int:
-        return self.n_classes
-
-    @property
-    def latents(self) -> int:
-        return self.n_classes
-
+    @abc.abstractmethod
     def log_probabilities(
         self, mean: Float[Array, "n C"], cov: Float[Array, "n C C"]
     ) -> Float[Array, "n C"]:
@@ -64,49 +72,31 @@ class AbstractClasses(AbstractLikelihood):
             mean: means.
             cov: covariances of the functions of all classes at a row.
         """
-        # the same points for all classes, so that probabilities add up to one
-        root = _root(cov)
-        points = jnp.asarray(normal_points(self.n_classes, POINTS), mean.dtype)
 
-        def one(m: Array, R: Array) -> Array:
-            f = (m + points @ R.T).T[:, :, None]
-            labels = jnp.arange(self.n_classes, dtype=m.dtype)
-            return logsumexp(self.log_prob(f, labels), axis=0) - jnp.log(POINTS)
+    @property
+    @typing.final
+    def classes(self) -> int:
+        """The number of classes."""
+        return self.n_classes
 
-        found = jax.lax.map(lambda x: one(*x), (mean, root))
-        return found - logsumexp(found, axis=-1, keepdims=True)
+    @property
+    @typing.final
+    def latent_functions(self) -> tuple[LatentFunction, ...]:
+        """One function for each class."""
+        return tuple(LatentFunction(f"class {j}") for j in range(self.n_classes))
 
-    def guess(self, y: np.ndarray, **side: Any) -> np.ndarray:
-        """One for the function of the class seen, minus one for the others, (N, C)."""
+    @typing.final
+    def initial_latents(self, y: np.ndarray, **side: Any) -> np.ndarray:
+        """1 for the function of the observed class, -1 for the others, (N, C)."""
         return 2.0 * (np.asarray(y)[:, None] == np.arange(self.n_classes)) - 1.0
 
-    def log_power_mean(
-        self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
-    ) -> Array:
-        value = self.log_prob(self._sampled(mean, var), y)
-        if is_exactly(power, 0.0):
-            return jnp.mean(value, axis=0)
-        zero = jnp.asarray(power) <= 0.0
-        a = jnp.where(zero, 1.0, power)
-        found = (logsumexp(a * value, axis=0) - jnp.log(self.points)) / a
-        return jnp.where(zero, jnp.mean(value, axis=0), found)
+    @typing.final
+    def sample(self, key: PRNGKeyArray, f: Float[Array, "C ..."], **side: Any) -> Array:
+        ones = jnp.ones_like(f[0])
+        log_p = jnp.stack([self.log_prob(f, j * ones) for j in range(self.n_classes)])
+        return jax.random.categorical(key, log_p, axis=0).astype(f.dtype)
 
-    def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
-        each = self.derivatives(self._sampled(mean, var), y)
-        weight = jax.nn.softmax(power * each.log_mean, axis=0)
-        slope = jnp.sum(weight * each.slope, axis=1)
-        curvature = jnp.sum(weight * (each.curvature + power * each.slope**2), axis=1)
-        return Tilted(
-            self.log_power_mean(mean, var, y, power), slope, curvature - power * slope**2
-        )
-
-    def _sampled(self, mean: Array, var: Array) -> Float[Array, "C S ..."]:
-        """A fixed set of points of the Gaussian, so that energies are smooth in the parameters."""
-        z = jnp.asarray(normal_points(self.n_classes, self.points), mean.dtype).T
-        return mean[:, None] + jnp.sqrt(var)[:, None] * z.reshape(
-            *z.shape, *(1,) * (mean.ndim - 1)
-        )
-
+    @typing.final
     def predictive(self, mean: Array, var: Array, side: Side = NONE) -> ClassPredictive:
         if var.ndim == mean.ndim:
             var = var[:, None] * jnp.eye(self.n_classes, dtype=var.dtype).reshape(
@@ -115,17 +105,70 @@ class AbstractClasses(AbstractLikelihood):
         inner = mean.shape[1:]
         flat = jnp.moveaxis(mean.reshape(self.n_classes, -1), 0, 1)
         cov = jnp.moveaxis(var.reshape(self.n_classes, self.n_classes, -1), 2, 0)
-        found = self.log_probabilities(flat, cov)
-        return class_predictive(found.reshape(*inner, self.n_classes))
+        log_p = self.log_probabilities(flat, cov)
+        return class_predictive(log_p.reshape(*inner, self.n_classes))
+
+
+def point_log_power_mean(
+    likelihood: AbstractClasses, mean: Array, var: Array, y: Array, power: Power
+) -> Array:
+    """The log power mean as an average over fixed points."""
+    value = likelihood.log_prob(_points(mean, var), y)
+    return with_limit_at_zero(
+        power,
+        lambda: jnp.mean(value, axis=0),
+        lambda a: (logsumexp(a * value, axis=0) - jnp.log(POINTS.moments)) / a,
+    )
+
+
+def point_tilted(
+    likelihood: AbstractClasses, mean: Array, var: Array, y: Array, power: Power
+) -> Tilted:
+    """The log power mean with slopes and curvatures, as averages over fixed points."""
+    values = likelihood.derivatives(_points(mean, var), y)
+    weight = jax.nn.softmax(power * values.log_mean, axis=0)
+    slope = jnp.sum(weight * values.slope, axis=1)
+    curvature = jnp.sum(weight * (values.curvature + power * values.slope**2), axis=1)
+    log_mean = point_log_power_mean(likelihood, mean, var, y, power)
+    return Tilted(log_mean, slope, curvature - power * slope**2)
+
+
+def _points(mean: Array, var: Array) -> Float[Array, "C S ..."]:
+    """Fixed points of independent Gaussians, so that energies are smooth in the parameters."""
+    z = jnp.asarray(normal_points(mean.shape[0], POINTS.moments), mean.dtype).T
+    return mean[:, None] + jnp.sqrt(var)[:, None] * z.reshape(*z.shape, *(1,) * (mean.ndim - 1))
+
+
+def point_log_probabilities(
+    likelihood: AbstractClasses, mean: Float[Array, "n C"], cov: Float[Array, "n C C"]
+) -> Float[Array, "n C"]:
+    """Log probabilities of all classes, as averages over fixed points."""
+    # the same points for all classes, so that probabilities add up to one
+    values, vectors = jnp.linalg.eigh(cov)
+    root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
+    points = jnp.asarray(normal_points(likelihood.n_classes, POINTS.predictions), mean.dtype)
+    labels = jnp.arange(likelihood.n_classes, dtype=mean.dtype)
+
+    def of_row(row: tuple[Array, Array]) -> Array:
+        m, R = row
+        f = (m + points @ R.T).T[:, :, None]
+        log_p = likelihood.log_prob(f, labels)
+        return logsumexp(log_p, axis=0) - jnp.log(POINTS.predictions)
+
+    return _normalised(jax.lax.map(of_row, (mean, root)))
+
+
+def _normalised(log_p: Float[Array, "n C"]) -> Float[Array, "n C"]:
+    return log_p - logsumexp(log_p, axis=-1, keepdims=True)
 
 
 class MultinomialProbit(AbstractClasses):
-    r"""The class whose function is the largest, seen through normal noise of unit variance.
+    r"""The multinomial probit: the class of the largest function plus unit normal noise.
 
     $$p(y \mid \mathbf f) = \int \mathcal N(u; 0, 1) \prod_{j \ne y} \Phi(u + f^y - f^j)\, du$$
 
-    With `PowerEP` the posterior of the functions keeps the dependence between classes, at every
-    power; at power 1 it is nested EP. `PowerEP(coupled=False)` takes them as independent.
+    `PowerEP` keeps the posterior dependence between classes at every power; at power 1 it is
+    nested EP. `PowerEP(coupled=False)` assumes independent classes.
 
     Args:
         n_classes: the number of classes, at least 2.
@@ -140,19 +183,16 @@ class MultinomialProbit(AbstractClasses):
     log_concave: ClassVar[bool] = True
     differences: ClassVar[bool] = True
     couples: ClassVar[bool] = True
+    bounded: ClassVar[bool] = True
+    exact_powers: ClassVar[tuple[float, ...]] = (1.0,)
 
     def __init__(self, n_classes: Any):
         self.n_classes = checked_classes(n_classes)
 
-    def log_prob(
-        self, f: Float[Array, "C ..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
         return log_probability_of_first(f, y)
 
-    def sampled(self, power: Power) -> bool:
-        return not is_exactly(power, 1.0)
-
-    def derivatives(self, f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Tilted:
+    def derivatives(self, f: Array, y: Array) -> Tilted:
         return largest(f, None, y)
 
     def log_power_mean(
@@ -160,16 +200,14 @@ class MultinomialProbit(AbstractClasses):
     ) -> Array:
         if is_exactly(power, 1.0):
             return log_largest(mean, 1.0 + var, y)
-        return super().log_power_mean(mean, var, y, power, side)
+        return point_log_power_mean(self, mean, var, y, power)
 
     def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
         if is_exactly(power, 1.0):
             return largest(mean, 1.0 + var, y)
-        return super().tilted(mean, var, y, power, side)
+        return point_tilted(self, mean, var, y, power)
 
-    def log_probabilities(
-        self, mean: Float[Array, "n C"], cov: Float[Array, "n C C"]
-    ) -> Float[Array, "n C"]:
+    def log_probabilities(self, mean: Array, cov: Array) -> Array:
         eye = jnp.eye(self.n_classes, dtype=mean.dtype)
 
         def of_class(y: Array) -> Array:
@@ -178,24 +216,19 @@ class MultinomialProbit(AbstractClasses):
             m, V = mean @ B.T, B @ cov @ B.T + 1.0
             return log_orthant(m, V, jnp.broadcast_to(1.0 - eye[y], m.shape))
 
-        found = jax.lax.map(of_class, jnp.arange(self.n_classes)).T
-        return found - logsumexp(found, axis=-1, keepdims=True)
-
-    @property
-    def has_bound(self) -> bool:
-        return True
+        return _normalised(jax.lax.map(of_class, jnp.arange(self.n_classes)).T)
 
     def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
-        # with unit noise about f integrated out, the log density bends by more than -1 nowhere
-        found = self.derivatives(mean, y)
-        return Bound(mean, found.slope, jnp.ones_like(mean), found.log_mean)
+        # with unit noise about f integrated out, the curvature is above -1 everywhere
+        local = self.derivatives(mean, y)
+        return Bound(mean, local.slope, jnp.ones_like(mean), local.log_mean)
 
 
 class Softmax(AbstractClasses):
-    r"""$p(y \mid \mathbf f) = e^{f^y} / \sum_j e^{f^j}$, the multinomial logit.
+    r"""The softmax or multinomial logit, $p(y \mid \mathbf f) = e^{f^y} / \sum_j e^{f^j}$.
 
-    `Laplace` keeps the dependence between classes, `PowerEP` and `TiedPowerEP` take them as
-    independent and average over a fixed set of points.
+    `Laplace` keeps the posterior dependence between classes; `PowerEP` and `TiedPowerEP` assume
+    independent classes and average over a fixed set of points.
 
     Args:
         n_classes: the number of classes, at least 2.
@@ -209,42 +242,46 @@ class Softmax(AbstractClasses):
     support: ClassVar[Support] = Support.LABELS
     log_concave: ClassVar[bool] = True
     differences: ClassVar[bool] = True
+    bounded: ClassVar[bool] = True
+    exact_powers: ClassVar[tuple[float, ...]] = ()
 
     def __init__(self, n_classes: Any):
         self.n_classes = checked_classes(n_classes)
 
-    def log_prob(
-        self, f: Float[Array, "C ..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
-        return _chosen(f, y) - logsumexp(f, axis=0)
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+        return _of_class(f, y) - logsumexp(f, axis=0)
 
-    def sampled(self, power: Power) -> bool:
-        return True
+    def log_power_mean(
+        self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
+    ) -> Array:
+        return point_log_power_mean(self, mean, var, y, power)
 
-    def derivatives(self, f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Tilted:
+    def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
+        return point_tilted(self, mean, var, y, power)
+
+    def log_probabilities(self, mean: Array, cov: Array) -> Array:
+        return point_log_probabilities(self, mean, cov)
+
+    def derivatives(self, f: Array, y: Array) -> Tilted:
         shares = jax.nn.softmax(f, axis=0)
         slope = one_hot(y, f) - shares
         return Tilted(self.log_prob(f, y), slope, -shares * (1.0 - shares))
 
-    @property
-    def has_bound(self) -> bool:
-        return True
-
     def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
         # Böhning: minus the Hessian is at most a half of the identity
-        found = self.derivatives(mean, y)
-        return Bound(mean, found.slope, jnp.full_like(mean, 0.5), found.log_mean)
+        local = self.derivatives(mean, y)
+        return Bound(mean, local.slope, jnp.full_like(mean, 0.5), local.log_mean)
 
 
 class RobustMax(AbstractClasses):
-    r"""The class whose function is the largest, but for a share of labels that may be anything.
+    r"""The robust-max likelihood: the largest function, with a share of mislabelled rows.
 
     $p(y \mid \mathbf f) = 1 - \varepsilon$ if $f^y$ is the largest, otherwise
     $\varepsilon / (C - 1)$.
 
     Args:
         n_classes: the number of classes, at least 2.
-        epsilon: the share of labels of another class.
+        epsilon: the share of labels that are of another class.
 
     References:
         Hernandez-Lobato et al. (2011); Jylanki (2013), S87.
@@ -265,13 +302,11 @@ class RobustMax(AbstractClasses):
             )
         self.epsilon = float(epsilon)
 
-    def log_prob(
-        self, f: Float[Array, "C ..."], y: Float[Array, "..."], **side: Any
-    ) -> Float[Array, "..."]:
-        largest = _chosen(f, y) >= jnp.max(f, axis=0)
-        return jnp.where(largest, *self._levels)
+    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+        is_largest = _of_class(f, y) >= jnp.max(f, axis=0)
+        return jnp.where(is_largest, *self._levels)
 
-    def derivatives(self, f: Float[Array, "C ..."], y: Float[Array, "..."]) -> Tilted:
+    def derivatives(self, f: Array, y: Array) -> Tilted:
         flat = jnp.zeros_like(f)
         return Tilted(self.log_prob(f, y), flat, flat)
 
@@ -282,59 +317,51 @@ class RobustMax(AbstractClasses):
     def log_power_mean(
         self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
     ) -> Array:
-        chance = jnp.exp(log_largest(mean, var, y))
+        p = jnp.exp(log_largest(mean, var, y))
         high, low = self._levels
-        if is_exactly(power, 0.0):
-            return low + (high - low) * chance
-        zero = jnp.asarray(power) <= 0.0
-        a = jnp.where(zero, 1.0, power)
-        raised = low + jnp.log1p(chance * jnp.expm1(a * (high - low))) / a
-        return jnp.where(zero, low + (high - low) * chance, raised)
-
-    def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
-        found = largest(mean, var, y)
-        chance, (high, low) = jnp.exp(found.log_mean), self._levels
-        # derivatives of log M in log P, the probability of being the largest
-        first = second = (high - low) * chance
-        if not is_exactly(power, 0.0):
-            zero = jnp.asarray(power) <= 0.0
-            a = jnp.where(zero, 1.0, power)
-            raised = chance * jnp.expm1(a * (high - low))
-            share = raised / (1.0 + raised)
-            first = jnp.where(zero, first, share / a)
-            second = jnp.where(zero, second, share * (1.0 - share) / a)
-        return Tilted(
-            self.log_power_mean(mean, var, y, power),
-            first * found.slope,
-            first * found.curvature + second * found.slope**2,
+        return with_limit_at_zero(
+            power,
+            lambda: low + (high - low) * p,
+            lambda a: low + jnp.log1p(p * jnp.expm1(a * (high - low))) / a,
         )
 
-    def log_probabilities(
-        self, mean: Float[Array, "n C"], cov: Float[Array, "n C C"]
-    ) -> Float[Array, "n C"]:
+    def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
+        of_p = largest(mean, var, y)
+        p, (high, low) = jnp.exp(of_p.log_mean), self._levels
+
+        def above_zero(a: Power) -> tuple[Array, Array]:
+            raised = p * jnp.expm1(a * (high - low))
+            share = raised / (1.0 + raised)
+            return share / a, share * (1.0 - share) / a
+
+        # derivatives of log M in log P, the probability of being the largest
+        at_zero = (high - low) * p
+        first, second = with_limit_at_zero(power, lambda: (at_zero, at_zero), above_zero)
+        return Tilted(
+            self.log_power_mean(mean, var, y, power),
+            first * of_p.slope,
+            first * of_p.curvature + second * of_p.slope**2,
+        )
+
+    def log_probabilities(self, mean: Array, cov: Array) -> Array:
         var = jnp.diagonal(cov, axis1=1, axis2=2).T
         labels = jnp.arange(self.n_classes, dtype=mean.dtype)
-        found = jax.lax.map(lambda y: self.log_power_mean(mean.T, var, y, 1.0), labels).T
-        return found - logsumexp(found, axis=-1, keepdims=True)
+        log_p = jax.lax.map(lambda y: self.log_power_mean(mean.T, var, y, 1.0), labels)
+        return _normalised(log_p.T)
 
 
 def checked_classes(n_classes: Any) -> int:
-    """The number of classes, if it is one.
+    """The number of classes, checked.
 
     Raises:
-        ValueError: for anything but a whole number of at least 2.
+        ValueError: unless it is a whole number of at least 2.
     """
-    whole = isinstance(n_classes, int | np.integer) and not isinstance(n_classes, bool)
-    if not whole or n_classes < 2:
+    is_whole = isinstance(n_classes, int | np.integer) and not isinstance(n_classes, bool)
+    if not is_whole or n_classes < 2:
         raise ValueError(f"n_classes must be a whole number of at least 2, given {n_classes!r}")
     return int(n_classes)
 
 
-def _chosen(x: Float[Array, "C ..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
+def _of_class(x: Float[Array, "C ..."], y: Float[Array, "..."]) -> Float[Array, "..."]:
     """The entry of class y."""
     return jnp.sum(jnp.where(one_hot(y, x) > 0.0, x, 0.0), axis=0)
-
-
-def _root(cov: Float[Array, "n C C"]) -> Float[Array, "n C C"]:
-    values, vectors = jnp.linalg.eigh(cov)
-    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]

@@ -1,15 +1,14 @@
-"""Numbers above zero: gamma and exponential."""
+"""Positive outputs: gamma and exponential likelihoods."""
 
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 from jax.scipy.special import gammainc, gammaln
 
-from cavity.likelihoods.base import NONE
-from cavity.likelihoods.log_link import AbstractLogLinear, capped_exp, log_link_predictive
-from cavity.likelihoods.predictive.latent import AbstractPredictive, Side
+from cavity.likelihoods.log_link import AbstractLogLinear, capped_exp, log_link_moments
 from cavity.likelihoods.support import Support
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive
 
 
@@ -50,8 +49,12 @@ class Gamma(AbstractLogLinear):
         """Probability that the output is at most y given f."""
         return gammainc(self.shape, self.shape * capped_exp(jnp.log(y) - f))
 
-    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
-        return log_link_predictive(self, mean, var, side, linear=0.0, square=1.0 / self.shape)
+    def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
+        return log_link_moments(mean, var, linear=0.0, square=1.0 / self.shape)
+
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+        log_gamma = jax.random.loggamma(key, self.shape, f.shape, f.dtype)
+        return jnp.exp(f + log_gamma) / self.shape
 
 
 class Exponential(AbstractLogLinear):
@@ -76,5 +79,8 @@ class Exponential(AbstractLogLinear):
         """Probability that the output is at most y given f."""
         return -jnp.expm1(-capped_exp(jnp.log(y) - f))
 
-    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
-        return log_link_predictive(self, mean, var, side, linear=0.0, square=1.0)
+    def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
+        return log_link_moments(mean, var, linear=0.0, square=1.0)
+
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+        return jnp.exp(f) * jax.random.exponential(key, f.shape, f.dtype)

@@ -13,7 +13,7 @@ from jax.core import Tracer
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.variables.inducing import InducingBelief
-from cavity.likelihoods.base import AbstractPredictive
+from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.models.base import AbstractModel
 from cavity.numerics.chunking import cached_size, map_over_rows, padded_size
 from cavity.numerics.jit import compiled

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.scipy.linalg import solve_triangular
 
-from cavity.likelihoods.base import AbstractPredictive
+from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.likelihoods.predictive.mixture import draws_predictive
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior

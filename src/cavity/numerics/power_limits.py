@@ -1,5 +1,6 @@
 """Functions of the power that keep their limit at zero."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,6 +14,25 @@ Power = float | Float[Array, ""] | Float[Array, "..."]
 def is_exactly(power: Power, value: float) -> bool:
     """Whether the power is this very Python number, so that the limit is known when tracing."""
     return isinstance(power, int | float) and power == value
+
+
+def with_limit_at_zero(
+    power: Power, limit: Callable[[], Any], at_power: Callable[[Power], Any]
+) -> Any:
+    """A pytree of functions of the power, entry by entry, with its limit where powers are zero.
+
+    Args:
+        power: one number, or one per entry.
+        limit: the values at power zero.
+        at_power: the values at powers above zero.
+    """
+    if is_exactly(power, 0.0):
+        return limit()
+    if isinstance(power, int | float):
+        return at_power(power)
+    zero = jnp.asarray(power) <= 0.0
+    above = at_power(jnp.where(zero, 1.0, power))
+    return jax.tree.map(lambda at_zero, x: jnp.where(zero, at_zero, x), limit(), above)
 
 
 def log1p_ratio(power: Power, x: Array) -> Array:

@@ -2,7 +2,7 @@ r"""One-dimensional integrals against a Gaussian, for integrands with features o
 
 Everything that a scalar likelihood term needs comes from one discrete measure: nodes f and
 weights that stand for $\mathcal N(f; m, v)\, df$. The nodes are Gauss-Legendre ones on panels,
-and the panels are graded about every *landmark* of the integrand, a place and the width of what
+and the panels are graded about every *feature* of the integrand, a place and the width of what
 is there: a narrow peak, a step, a kink, the Gaussian itself. A rule about the Gaussian alone
 misses a peak that is narrower than its spacing. Nodes are constant under differentiation.
 """
@@ -18,15 +18,15 @@ from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.types import Array, Bool, Float
 
-Landmark = tuple[Array, Array]
+Feature = tuple[Array, Array]
 
 # Gauss-Legendre nodes of a panel.
 ORDER = 7
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
 # Edges in deviations of the Gaussian; what lies beyond weighs less than 1e-18.
 AROUND_GAUSSIAN = np.linspace(-9.0, 9.0, 17)
-# Edges in widths of a landmark, each panel twice as long as the one before.
-AROUND_LANDMARK = np.concatenate([-(2.0 ** np.arange(14, -1, -1)), [0.0], 2.0 ** np.arange(15)])
+# Edges in widths of a feature, each panel twice as long as the one before.
+AROUND_FEATURE = np.concatenate([-(2.0 ** np.arange(14, -1, -1)), [0.0], 2.0 ** np.arange(15)])
 # Nodes of the even rule, few or more; how far it reaches beyond mean and centre in deviations, and
 # its largest spacing: in deviations, and in half-widths of the strip where the integrand is
 # analytic; stretched, at the mean and at the centre.
@@ -57,7 +57,7 @@ def gaussian_measure(
 ) -> Measure:
     """The Gaussian on the panels between given edges; the weights are differentiable."""
     nodes, length = panel_rule(jax.lax.stop_gradient(edges))
-    # an empty panel, between landmarks that coincide, has weight zero
+    # an empty panel, between features that coincide, has weight zero
     log_length = jnp.where(length > 0.0, jnp.log(jnp.where(length > 0.0, length, 1.0)), -jnp.inf)
     density = -0.5 * ((nodes - mean) ** 2 / var + jnp.log(var) + LOG_2PI)
     return Measure(nodes, log_length + density)
@@ -121,17 +121,17 @@ def even_measure(
     return Measure(nodes, jnp.log(length) + density), jnp.all(fine)
 
 
-def landmark_edges(
-    mean: Float[Array, "..."], var: Float[Array, "..."], landmarks: Sequence[Landmark]
+def feature_edges(
+    mean: Float[Array, "..."], var: Float[Array, "..."], features: Sequence[Feature]
 ) -> Float[Array, "K ..."]:
-    """Panel edges graded about the Gaussian and about every landmark (centre, width)."""
+    """Panel edges graded about the Gaussian and about every feature (centre, width)."""
 
     def about(centre: Array, width: Array, steps: np.ndarray) -> Array:
         steps_ = jnp.asarray(steps, mean.dtype).reshape(-1, *(1,) * mean.ndim)
         return jnp.broadcast_to(centre + width * steps_, (len(steps), *mean.shape))
 
     parts = [about(mean, jnp.sqrt(var), AROUND_GAUSSIAN)]
-    parts += [about(centre, width, AROUND_LANDMARK) for centre, width in landmarks]
+    parts += [about(centre, width, AROUND_FEATURE) for centre, width in features]
     return jnp.sort(jnp.concatenate(parts), axis=0)
 
 
@@ -141,7 +141,7 @@ def searched_edges(
     var: Float[Array, "..."],
     power: Power,
 ) -> Float[Array, "K ..."]:
-    r"""Panel edges for a function whose landmarks nobody knows.
+    r"""Panel edges for a function whose features nobody knows.
 
     From edges that reach 40 deviations, panels are moved a few times to where the Gaussian, the
     tilted density or the Gaussian times the function varies.
@@ -335,7 +335,7 @@ def mode(
     var: Float[Array, "..."],
     power: Power,
     steps: int = 40,
-) -> Landmark:
+) -> Feature:
     r"""Mode and width of $\mathcal N(f; m, v)\, p(f)^a$ for a log-concave p, elementwise.
 
     Newton's method on the derivative, bisecting where it leaves the bracket or gets slow.

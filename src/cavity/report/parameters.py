@@ -196,8 +196,7 @@ def _owners(model: Any) -> Iterator[tuple[str, Any, bool]]:
         yield "mean", model.mean, False
         return
     for i, mean in enumerate(model.mean):
-        # the second function of a regression is the logarithm of a variance
-        yield f"mean.{i}", mean, i > 0 and model.likelihood.support is Support.REAL
+        yield f"mean.{i}", mean, not model.likelihood.latent_functions[i].units.output
 
 
 def _axes(array: np.ndarray, along: Mapping[int, Sequence[str]]) -> list[list[str]]:

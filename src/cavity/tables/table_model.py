@@ -18,6 +18,7 @@ from cavity.learning.infer import NumericalError, one_blas_thread
 from cavity.learning.mcmc.chains import Chains, summarised
 from cavity.learning.metrics.classification import classification_metrics
 from cavity.learning.metrics.regression import LEVELS, Scores, average_metrics, regression_metrics
+from cavity.likelihoods.base import LatentFunction
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.numerics.text import plural
 from cavity.numerics.tree import named
@@ -209,7 +210,7 @@ def diagnostics(chains: Chains, model: Any, output_scale: np.ndarray) -> dict[st
         model: any of the models, for the units of its parameters.
         output_scale: divisor of the output, (1,).
     """
-    measured, latents = named(units(model)), model.likelihood.latents
+    measured, latents = named(units(model)), model.likelihood.latent_functions
     moved = {
         name: _in_units(name, values, measured[name], output_scale, latents)
         for name, values in chains.parameters.items()
@@ -282,13 +283,17 @@ def parameters(
     for name, value in named(model).items():
         if replaced and name == "likelihood.variance":
             continue
-        array, latents = np.asarray(value, float), model.likelihood.latents
+        array, latents = np.asarray(value, float), model.likelihood.latent_functions
         found[name] = _in_units(name, array, measured[name], output_scale, latents).tolist()
     return found
 
 
 def _in_units(
-    name: str, array: np.ndarray, unit: Any, scale: np.ndarray, latents: int
+    name: str,
+    array: np.ndarray,
+    unit: Any,
+    scale: np.ndarray,
+    latents: tuple[LatentFunction, ...],
 ) -> np.ndarray:
     """A parameter in the units of the data, whether or not it is measured in those of outputs."""
     if isinstance(unit, Units) and unit.output and np.any(scale != 1.0):
@@ -297,13 +302,19 @@ def _in_units(
 
 
 def _unscaled(
-    name: str, array: np.ndarray, unit: Units, scale: np.ndarray, latents: int
+    name: str,
+    array: np.ndarray,
+    unit: Units,
+    scale: np.ndarray,
+    latents: tuple[LatentFunction, ...],
 ) -> np.ndarray:
     """A parameter in the units of the data, from one of outputs that were divided by `scale`."""
-    if latents > 1 and name.startswith("kernel.1."):
-        return array  # of the logarithm of a noise variance
-    if latents > 1 and name.startswith("mean.1."):
-        return np.asarray(array + 2.0 * np.log(scale[0]))
+    owner, index = [*name.split("."), ""][:2]
+    if len(latents) > 1 and owner in ("kernel", "mean") and index.isdigit():
+        latent = latents[int(index)]
+        if not latent.units.output:
+            shift = latent.log_output * np.log(scale[0]) if owner == "mean" else 0.0
+            return np.asarray(array + shift)
     if len(scale) == 1:
         return np.asarray(array * scale[0] ** unit.output)
     own = name.startswith(("mean.", "likelihood.")) and array.ndim

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from cavity.inference.approximations.local_terms import PowerMeanTerm
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.base import AbstractProjectedView
+from cavity.likelihoods.by_quadrature import quadrature_measure
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.types import Array, Bool, Float, Int
 
@@ -95,7 +96,7 @@ def _seen(factor: SiteFactor, mean: Array, var: Array, push: Array, precision: A
         cast(AbstractProjectedView, factor.edges[0].view).project(rows).offset,
     )
     centre, spread = mean + offset + push / precision, 1.0 / precision
-    nodes, log_weight = likelihood.measure(centre, spread, rows.y, power, rows.columns)
+    nodes, log_weight = quadrature_measure(likelihood, centre, spread, rows.y, power, rows.columns)
     value = power * likelihood.log_prob(nodes, rows.y, **rows.columns)
     log_density = jnp.where(rows.site_presence > 0.0, value, 0.0) + log_weight
     gaussian = 0.5 * (push**2 / precision - jnp.log(precision) + LOG_2PI)

@@ -14,6 +14,7 @@ import numpy as np
 
 from cavity.inference.graph.rows import Rows
 from cavity.kernels.base import Active
+from cavity.likelihoods.latent_values import initial_latents
 from cavity.likelihoods.support import Support
 from cavity.numerics.jit import compiled
 from cavity.parameters import Positive, Real, Units, free_parts, from_real, to_real, units
@@ -210,7 +211,7 @@ def row_tallies(rows: Rows, likelihood: Any) -> tuple[Tally, Tally]:
     if likelihood.support is not Support.REAL:
         side = {name: np.asarray(values, np.float64).ravel() for name, values in rows.side.items()}
         known = {name: values[seen] for name, values in side.items()}
-        columns = [likelihood.guess(column, **known) for column in y[seen].T]
+        columns = [initial_latents(likelihood, column, **known) for column in y[seen].T]
         # of classes a column for each
         return tally(x[seen]), tally(np.column_stack(columns), presence[seen])
     return tally(x[seen]), tally(y[seen], presence[seen])

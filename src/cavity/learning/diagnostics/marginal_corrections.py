@@ -36,7 +36,7 @@ from cavity.learning.infer import (
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.methods import AbstractMethod, PowerEP
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.predictive.latent import check_outputs, possible
+from cavity.likelihoods.predictive.base import check_outputs, possible
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled

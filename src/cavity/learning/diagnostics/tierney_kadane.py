@@ -23,6 +23,7 @@ from cavity.learning.data.arrays import Data, prepare
 from cavity.learning.data.validation import check_domains, check_model, check_shapes
 from cavity.learning.infer import NumericalError, as_dtype, one_blas_thread
 from cavity.learning.methods import Laplace
+from cavity.likelihoods.capabilities import number_of_classes
 from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
@@ -71,7 +72,8 @@ def tierney_kadane(
     model = as_dtype(model, data)
     check_shapes(model, data)
     check_domains(model)
-    jitter, labels = jnp.zeros((), data.rows.x.dtype), jnp.arange(model.likelihood.classes)
+    jitter = jnp.zeros((), data.rows.x.dtype)
+    labels = jnp.arange(number_of_classes(model.likelihood))
     with one_blas_thread():
         problem = data.problem(model, method.approximation, jitter)
         sites, _, done = find_fixed_point(problem, method.solver)

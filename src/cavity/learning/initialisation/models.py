@@ -10,6 +10,7 @@ import numpy as np
 from cavity.learning.data.scales import Scales, in_data_units, measure
 from cavity.learning.initialisation.screening import latent_guesses, screen, starting_kernel
 from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.latent_values import initial_latents
 from cavity.likelihoods.multiclass import AbstractClasses
 from cavity.means import Constant, Zero
 from cavity.models.gp import GP
@@ -44,8 +45,8 @@ def started(
     roughly give them. Sparse models with Gaussian noise get others to try beside the best: the
     typical lengthscale with much and with little noise. A full GP is dearer to try, and needs it
     less. With any other likelihood trials of the typical lengthscale gained nothing over the
-    screened one where they were measured, and sweeps make them dear. A noise level that varies
-    starts from the same noise everywhere.
+    screened one where they were measured, and sweeps make them dear. Latent functions beside the
+    first, such as a log noise variance, start as constants.
 
     Args:
         model: in standardised units, but for what was given; without inducing variables.
@@ -63,7 +64,7 @@ def started(
         return [_classes(model, given, X, y[:, 0], points, seed)]
     guesses = latent_guesses(model.likelihood, y, side)
     if model.likelihood.latents > 1:
-        return [_noise_level(model, given, X, guesses, points, seed)]
+        return [_several(model, given, X, guesses, points, seed)]
     return [_others(model, given, X, guesses, points, seed)]
 
 
@@ -115,30 +116,31 @@ def _others(
     return model
 
 
-def _noise_level(
+def _several(
     model: GP, given: Given, X: np.ndarray, y: np.ndarray, points: int | None, seed: int
 ) -> GP:
-    """A function and a log noise variance: the one of a regression with the same noise anywhere.
+    """The first function from a regression with constant noise, and functions beside it.
 
-    The kernel of the log noise variance starts with typical distances as lengthscales and with
-    variances as they are, in units of logarithms.
+    The kernels of these start with typical distances as lengthscales and with variances as they
+    are, in the units of their function; their means start where the likelihood says.
     """
-    function, level = model.latents
+    first, *beside = model.latents
     known = dataclasses.replace(given, likelihood=False)
-    stand_in = GP(function.kernel, Gaussian(), None, function.mean)
-    found: Any = _gaussian(stand_in, known, X, y, None, points, seed)[0]
-    kernel = level.kernel
-    if not given.kernel:
-        kernel = starting_kernel(kernel, dataclasses.replace(_measured(X, y), y_spread=1.0))
-    means = (found.mean, Constant(np.log(found.likelihood.variance)))
-    return GP((found.kernel, kernel), model.likelihood, None, means)
+    stand_in = GP(first.kernel, Gaussian(), None, first.mean)
+    fitted: Any = _gaussian(stand_in, known, X, y, None, points, seed)[0]
+    kernels, means, noise = [fitted.kernel], [fitted.mean], float(fitted.likelihood.variance)
+    scales = dataclasses.replace(_measured(X, y), y_spread=1.0)
+    for part, latent in zip(beside, model.likelihood.latent_functions[1:], strict=True):
+        kernels.append(part.kernel if given.kernel else starting_kernel(part.kernel, scales))
+        means.append(Constant(latent.prior_mean(noise)))
+    return GP(tuple(kernels), model.likelihood, None, tuple(means))
 
 
 def _classes(
     model: GP, given: Given, X: np.ndarray, labels: np.ndarray, points: int | None, seed: int
 ) -> GP:
     """The kernel of a regression on all classes at once, and means at the logs of their shares."""
-    guesses = model.likelihood.guess(labels)
+    guesses = initial_latents(model.likelihood, labels)
     means = model.mean
     if isinstance(means, tuple) and not given.mean:
         share = np.log(np.maximum(np.mean(guesses > 0.0, axis=0), 0.5 / len(labels)))

@@ -11,6 +11,7 @@ from cavity.inference.graph.views import OutputMean
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.scales import Scales, in_data_units
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.latent_values import initial_latents
 from cavity.likelihoods.support import Support
 from cavity.models.gp import GP
 from cavity.numerics.chunking import padded_size
@@ -57,7 +58,7 @@ def latent_guesses(
         if not np.any(seen):
             continue
         known = {name: np.asarray(values)[seen] for name, values in side.items()}
-        found = np.asarray(likelihood.guess(column[seen], **known), np.float64)
+        found = np.asarray(initial_latents(likelihood, column[seen], **known), np.float64)
         if likelihood.support is Support.REAL:
             middle = np.median(found)
             reach = FARTHEST * NORMAL_MAD * np.median(np.abs(found - middle))

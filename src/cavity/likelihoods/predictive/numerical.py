@@ -1,8 +1,7 @@
-r"""Distributions of outputs as tables, from nothing but their log densities.
+"""Distribution functions by numerical integration of a predictive density.
 
-A table has the distribution function of every row on places of its own, dense where the mass is.
-From it follow quantiles, interval coverage and scores at the price of some hundred densities a
-row, for any likelihood; accurate to about three digits.
+Each row has its own grid, dense where the mass is. The table gives quantiles, interval coverage
+and the CRPS of any likelihood, accurate to about three digits, for some 500 densities per row.
 """
 
 import dataclasses
@@ -12,43 +11,56 @@ import numpy as np
 
 from cavity.likelihoods.support import Support
 
-# Places of a first look and of the table, and how many widths to either side they reach:
-# far on the line, where tails may be heavy, less far for logarithms and log odds.
-FIRST, PLACES = 121, 401
-REACH = {Support.REAL: 4_000.0, Support.POSITIVE: 70.0, Support.UNIT: 70.0, Support.COUNTS: 4e3}
-# Counts below this are all in the table.
-SMALL_COUNTS = 48
-# Rounds of the search for the top of a density, and places on either side in each but the first.
-ROUNDS, ZOOM = 6, 15
+
+@dataclasses.dataclass(frozen=True)
+class NumericalSettings:
+    """Settings of tables of distributions.
+
+    Attributes:
+        coarse: points of the first table, which finds the quartiles.
+        fine: points of the final table.
+        reach: reach of heavy-tailed tables on either side, in widths of the distribution.
+        log_reach: reach of tables of logarithms and log odds, whose tails are light.
+        small_counts: counts below this are all in the table.
+        rounding: the error of interpolation that is no count.
+        largest_log: logarithms and log odds beyond are lost in rounding.
+    """
+
+    coarse: int = 121
+    fine: int = 401
+    reach: float = 4_000.0
+    log_reach: float = 70.0
+    small_counts: int = 48
+    rounding: float = 1e-6
+    largest_log: float = 700.0
+
+
+NUMERICAL = NumericalSettings()
 # Quartiles of a normal distribution are this many deviations apart.
-QUARTILES = 1.349
-# What interpolation may add to a whole number.
-ROUNDING = 1e-6
-# Logarithms and log odds beyond are lost in rounding.
-LARGEST = 700.0
-# The share next to 1.
-BELOW_ONE = 1.0 - 2.0**-53
+_QUARTILES = 1.349
+# The number next to 1.
+_BELOW_ONE = 1.0 - 2.0**-53
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NumericalPredictive:
-    """Distributions of n outputs, each on T places.
+    """Distribution functions of n outputs, each on a grid of T points.
 
     Attributes:
-        places: outputs, ascending, (T, n).
+        grid: outputs, ascending, (T, n).
         cumulative: the probability of an output at or below each, (T, n).
         discrete: whether outputs are whole numbers.
     """
 
-    places: np.ndarray
+    grid: np.ndarray
     cumulative: np.ndarray
     discrete: bool
 
     def cdf(self, y: np.ndarray) -> np.ndarray:
         """Probability of an output of at most y, (n,)."""
         y = np.floor(y) if self.discrete else y
-        found = _between(y, self.places, self.cumulative)
-        return np.where(y < self.places[0], 0.0, found) if self.discrete else found
+        values = _between(y, self.grid, self.cumulative)
+        return np.where(y < self.grid[0], 0.0, values) if self.discrete else values
 
     def within(self, y: np.ndarray, level: float) -> np.ndarray:
         """Whether y lies in the central interval of a probability, ends included, (n,)."""
@@ -58,57 +70,58 @@ class NumericalPredictive:
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
         """Quantiles at Q probabilities, (n, Q)."""
-        pairs = zip(self.places.T, self.cumulative.T, strict=True)
+        pairs = zip(self.grid.T, self.cumulative.T, strict=True)
         return self._values(np.stack([np.interp(levels, c, p) for p, c in pairs]))
 
-    def quantile_of_each(self, level: np.ndarray) -> np.ndarray:
-        """The quantile at one probability a row, (n,)."""
-        return self._values(_between(level, self.cumulative, self.places))
-
     def _values(self, between: np.ndarray) -> np.ndarray:
-        """Of whole numbers the next above."""
-        return np.ceil(between - ROUNDING) + 0.0 if self.discrete else between
+        """The quantiles of counts are the next whole numbers."""
+        return np.ceil(between - NUMERICAL.rounding) + 0.0 if self.discrete else between
 
     def crps(self, y: np.ndarray) -> np.ndarray:
         r"""$\int (F(t) - [t \ge y])^2 dt$, row by row, (n,)."""
-        gap = np.diff(self.places, axis=0)
+        gap = np.diff(self.grid, axis=0)
         low, high = self.cumulative[:-1], self.cumulative[1:]
-        whole = self.discrete & (gap <= 1.0)  # a step function between neighbouring counts
-        under = np.where(whole, low**2, 0.5 * (low**2 + high**2)) * gap
-        above = np.where(whole, (1 - low) ** 2, 0.5 * ((1 - low) ** 2 + (1 - high) ** 2)) * gap
+        is_step = self.discrete & (gap <= 1.0)  # a step function between neighbouring counts
+        under = np.where(is_step, low**2, 0.5 * (low**2 + high**2)) * gap
+        above = np.where(is_step, (1 - low) ** 2, 0.5 * ((1 - low) ** 2 + (1 - high) ** 2)) * gap
         start = np.zeros((1, len(y)))
-        before = _between(y, self.places, np.concatenate([start, np.cumsum(under, axis=0)]))
-        left = np.concatenate([start, np.cumsum(above, axis=0)])
-        beyond = np.maximum(self.places[0] - y, 0.0) + np.maximum(y - self.places[-1], 0.0)
-        return before + left[-1] - _between(y, self.places, left) + beyond
+        below_y = _between(y, self.grid, np.concatenate([start, np.cumsum(under, axis=0)]))
+        above_total = np.concatenate([start, np.cumsum(above, axis=0)])
+        beyond = np.maximum(self.grid[0] - y, 0.0) + np.maximum(y - self.grid[-1], 0.0)
+        return below_y + above_total[-1] - _between(y, self.grid, above_total) + beyond
 
 
-def _between(x: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _between(x: np.ndarray, grid: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values at x, row by row, by linear interpolation."""
-    rows = zip(x, places.T, values.T, strict=True)
+    rows = zip(x, grid.T, values.T, strict=True)
     return np.array([np.interp(*row) for row in rows])
 
 
 def numerical_predictive(
     log_density: Callable[[np.ndarray], np.ndarray], support: Support, centre: np.ndarray
 ) -> NumericalPredictive:
-    """The table of a distribution.
+    """Distribution functions from log densities.
 
     Args:
         log_density: of outputs (T, n), entry by entry.
-        support: what outputs may be; not labels.
-        centre: an output that is not far out in the distribution of each row, (n,).
+        support: the values that outputs may take; not labels.
+        centre: an output in the bulk of the distribution of each row, (n,).
     """
     to_line, from_line, log_slope = _LINES[support]
     discrete = support.discrete
+    is_log = support in (Support.POSITIVE, Support.UNIT)
+    reach = NUMERICAL.log_reach if is_log else NUMERICAL.reach
 
-    def look(middle: np.ndarray, width: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        steps = np.sinh(np.linspace(-1.0, 1.0, count) * np.arcsinh(REACH[support]))
+    def tabulate(
+        middle: np.ndarray, width: np.ndarray, count: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        steps = np.sinh(np.linspace(-1.0, 1.0, count) * np.arcsinh(reach))
         line = middle + width * steps[:, None]
         if discrete:
             line = _whole(line)
             return line, _counted(np.exp(log_density(line)), line)
-        line = np.clip(line, -LARGEST, LARGEST) if support is not Support.REAL else line
+        if is_log:
+            line = np.clip(line, -NUMERICAL.largest_log, NUMERICAL.largest_log)
         y = from_line(line)
         density = np.exp(log_density(y) + log_slope(line))
         return line, _summed(np.nan_to_num(density, nan=0.0, posinf=0.0), line)
@@ -119,64 +132,32 @@ def numerical_predictive(
     width = 0.4 / np.clip(np.nan_to_num(height, nan=1.0), 1e-300, 1e300)
     if discrete:
         width = np.clip(width, 1.0, 10.0 * (at + 1.0))
-    line, cumulative = look(middle, width, FIRST)
+    line, cumulative = tabulate(middle, width, NUMERICAL.coarse)
     first = NumericalPredictive(line, cumulative, discrete=False)
     low, middle, high = first.quantiles(np.array([0.25, 0.5, 0.75])).T
-    width = np.maximum((high - low) / QUARTILES, 1.0 if discrete else 1e-12 * width)
-    line, cumulative = look(middle, width, PLACES)
+    width = np.maximum((high - low) / _QUARTILES, 1.0 if discrete else 1e-12 * width)
+    line, cumulative = tabulate(middle, width, NUMERICAL.fine)
     return NumericalPredictive(from_line(line), cumulative, discrete)
 
 
-def likeliest(
-    log_density: Callable[[np.ndarray], np.ndarray], support: Support, near: np.ndarray
-) -> np.ndarray:
-    """Where a distribution with one hill has its top, seen in logarithms or log odds, (n,).
-
-    Args:
-        log_density: of outputs (T, n), entry by entry.
-        support: what outputs may be; not labels.
-        near: where to look most closely, on the line; (n,).
-    """
-    _, from_line, log_slope = _LINES[support]
-    if support is Support.COUNTS:
-        from_line = _whole_part
-    ends = {Support.REAL: 1e9, Support.COUNTS: 40.0}
-    steps = np.sinh(np.linspace(-1.0, 1.0, FIRST) * np.arcsinh(ends.get(support, LARGEST)))
-    line = near + steps[:, None]
-    for _ in range(ROUNDS):
-        value = log_density(from_line(line)) + log_slope(line)
-        best = np.argmax(np.nan_to_num(value, nan=-np.inf, posinf=np.inf), axis=0)
-        ends_at = np.clip([best - 1, best, best + 1], 0, len(line) - 1)
-        low, top, high = np.take_along_axis(line, ends_at, axis=0)
-        share = np.linspace(0.0, 1.0, ZOOM)[:, None]
-        line = np.concatenate([low + share * (top - low), top + share * (high - top)])
-    return from_line(top)
-
-
-def _whole_part(t: np.ndarray) -> np.ndarray:
-    """Counts on a logarithmic scale."""
-    return np.round(np.expm1(np.clip(t, 0.0, LARGEST)))
-
-
-def _summed(density: np.ndarray, places: np.ndarray) -> np.ndarray:
+def _summed(density: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """Distribution functions from densities, by the trapezoidal rule."""
-    mass = 0.5 * (density[1:] + density[:-1]) * np.diff(places, axis=0)
+    mass = 0.5 * (density[1:] + density[:-1]) * np.diff(grid, axis=0)
     total = np.concatenate([np.zeros((1, mass.shape[1])), np.cumsum(mass, axis=0)])
     return total / np.where(total[-1] > 0.0, total[-1], 1.0)
 
 
 def _whole(line: np.ndarray) -> np.ndarray:
-    """Counts near these places, and the small ones; some are there twice."""
-    small = np.broadcast_to(
-        np.arange(SMALL_COUNTS, dtype=float)[:, None], (SMALL_COUNTS, line.shape[1])
-    )
+    """Counts near these points, and all small counts; some of them twice."""
+    count = NUMERICAL.small_counts
+    small = np.broadcast_to(np.arange(count, dtype=float)[:, None], (count, line.shape[1]))
     return np.sort(np.concatenate([small, np.maximum(np.round(line), 0.0)]), axis=0)
 
 
-def _counted(mass: np.ndarray, places: np.ndarray) -> np.ndarray:
+def _counted(mass: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """Distribution functions from the probabilities of some of the counts."""
-    gap = np.diff(places, axis=0)
-    # the counts after one place up to the next: the next one alone where they are neighbours
+    gap = np.diff(grid, axis=0)
+    # the counts between two grid points, the upper one included
     step = 0.5 * (mass[1:] + mass[:-1]) * gap + 0.5 * (mass[1:] - mass[:-1]) * (gap > 0.0)
     total = mass[:1] + np.concatenate([np.zeros((1, mass.shape[1])), np.cumsum(step, axis=0)])
     return total / np.where(total[-1] > 0.0, total[-1], 1.0)
@@ -195,14 +176,14 @@ def _odds(y: np.ndarray) -> np.ndarray:
 
 
 def _share(t: np.ndarray) -> np.ndarray:
-    return np.minimum(np.exp(-np.logaddexp(0.0, -t)), BELOW_ONE)
+    return np.minimum(np.exp(-np.logaddexp(0.0, -t)), _BELOW_ONE)
 
 
 def _share_slope(t: np.ndarray) -> np.ndarray:
     return -np.logaddexp(0.0, -t) - np.logaddexp(0.0, t)
 
 
-# Of each support: from outputs to the line, back, and the logarithm of the slope of the way back.
+# By support: the map from outputs to the line, its inverse, and the inverse's log derivative.
 _LINES = {
     Support.REAL: (_same, _same, _zero),
     Support.COUNTS: (_same, _same, _zero),

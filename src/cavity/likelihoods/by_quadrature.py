@@ -1,0 +1,190 @@
+"""Power means and tilted moments of a density of one latent value, by quadrature."""
+
+import functools
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from cavity.likelihoods.base import ONE_LATENT, AbstractLikelihood, LatentFunction
+from cavity.likelihoods.capabilities import (
+    HasAnalyticStrip,
+    HasDistributionFunction,
+    HasFeatures,
+)
+from cavity.likelihoods.predictive.base import NONE, AbstractPredictive, Side
+from cavity.likelihoods.predictive.latent import LatentPredictive
+from cavity.likelihoods.predictive.tabulated import grid_predictive
+from cavity.numerics import quadrature
+from cavity.numerics.chunking import map_over_entries
+from cavity.numerics.power_limits import Power
+from cavity.numerics.quadrature import Measure, Tilted
+from cavity.numerics.types import Array, Float
+
+
+class AbstractQuadratureLikelihood(AbstractLikelihood):
+    r"""A density of one latent value; moments and predictions follow from it by quadrature.
+
+    To implement:
+        `support` and `log_prob(f, y)`. `features` makes the quadrature sharp and
+        `analytic_strip` makes it fast; `cdf` with `predictive_moments`, `sample` and
+        `initial_latents` replace what is otherwise computed from tables of the density.
+    """
+
+    latent_functions: ClassVar[tuple[LatentFunction, ...]] = ONE_LATENT
+
+    @typing.final
+    def log_power_mean(
+        self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
+    ) -> Array:
+        return quadrature_log_power_mean(self, mean, var, y, power, side)
+
+    @typing.final
+    def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
+        return quadrature_tilted(self, mean, var, y, power, side)
+
+    @typing.final
+    def predictive(self, mean: Array, var: Array, side: Side = NONE) -> AbstractPredictive:
+        return latent_predictive(self, mean, var, side)
+
+
+def latent_predictive(
+    likelihood: AbstractLikelihood, mean: Array, var: Array, side: Side
+) -> AbstractPredictive:
+    """The predictive distribution by the distribution function given f, or by a table of y."""
+    if isinstance(likelihood, HasDistributionFunction):
+        moments = likelihood.predictive_moments(mean, var, **side)
+        return LatentPredictive(*moments, likelihood, mean, var, dict(side))
+    return grid_predictive(likelihood, mean, var, side)
+
+
+def quadrature_log_power_mean(
+    likelihood: AbstractLikelihood, mean: Array, var: Array, y: Array, power: Power, side: Side
+) -> Float[Array, "..."]:
+    """The log power mean of a density of one latent value, elementwise."""
+    return _log_power_mean((likelihood, y, side), power, *jnp.broadcast_arrays(mean, var))
+
+
+def quadrature_tilted(
+    likelihood: AbstractLikelihood, mean: Array, var: Array, y: Array, power: Power, side: Side
+) -> Tilted:
+    """The log power mean with its slope and curvature in the mean, elementwise.
+
+    Rows are processed a few at a time: their nodes stay in the processor's cache, and only
+    chunks with wide cavities take many nodes.
+    """
+
+    def chunk_moments(
+        rows: tuple[Array, Array, Array, dict[str, Array], dict[str, Array]],
+    ) -> Tilted:
+        mean, var, y, side, powers = rows
+        exponent = powers.get("power", power)
+
+        def from_nodes(measure: Measure) -> Tilted:
+            value = likelihood.log_prob(measure.nodes, y, **side)
+            return quadrature.tilted_moments(value, measure, mean, var, exponent)
+
+        return _on_nodes(
+            likelihood, from_nodes, mean, var, y, exponent, side, counts=quadrature.EVEN
+        )
+
+    rows = jnp.broadcast_arrays(mean, var, y)
+    powers = {"power": power} if jnp.ndim(power) else {}
+    columns = jax.tree.map(lambda x: jnp.broadcast_to(x, rows[0].shape), (dict(side), powers))
+    return map_over_entries(chunk_moments, (*rows, *columns))
+
+
+def _on_nodes(
+    likelihood: AbstractLikelihood,
+    from_nodes: Callable[[Measure], Any],
+    mean: Array,
+    var: Array,
+    y: Array,
+    power: Power,
+    side: Side,
+    *,
+    counts: Sequence[int],
+) -> Any:
+    """The value of `from_nodes` on the smallest set of nodes that is accurate for all entries."""
+    mean, var, y = jnp.broadcast_arrays(mean, var, y)
+
+    def graded() -> Any:
+        return from_nodes(quadrature_measure(likelihood, mean, var, y, power, side))
+
+    if not isinstance(likelihood, HasAnalyticStrip):
+        return graded()
+    strip = likelihood.analytic_strip(y, **side)
+
+    def even(counts: Sequence[int]) -> Any:
+        if not counts:
+            return graded()
+        stretched = likelihood.analytic_in_cone and counts[0] > quadrature.EVEN[0]
+        rule = functools.partial(quadrature.even_measure, stretched=stretched)
+        measure, fine = rule(mean, var, *strip, counts[0])
+        return jax.lax.cond(fine, lambda: from_nodes(measure), lambda: even(counts[1:]))
+
+    return even(counts)
+
+
+def quadrature_measure(
+    likelihood: AbstractLikelihood, mean: Array, var: Array, y: Array, power: Power, side: Side
+) -> Measure:
+    """Nodes that resolve the Gaussian and the density at these outputs."""
+    mean, var, y = jnp.broadcast_arrays(mean, var, y)
+    constant = jax.tree.map(jax.lax.stop_gradient, (likelihood, mean, var, y, side))
+    density, m, v, outputs, columns = constant
+    if isinstance(density, HasFeatures):
+        features = density.features(m, v, outputs, power, **columns)
+        edges = quadrature.feature_edges(m, v, features)
+    else:
+        edges = quadrature.searched_edges(
+            lambda f: density.log_prob(f, outputs, **columns), m, v, power
+        )
+    return quadrature.gaussian_measure(mean, var, edges)
+
+
+def _plain_log_power_mean(
+    density: tuple[AbstractLikelihood, Array, Side], power: Power, mean: Array, var: Array
+) -> Array:
+    """The log power mean, differentiated through the weights of its nodes."""
+    likelihood, y, side = density
+
+    def from_nodes(measure: Measure) -> Array:
+        value = likelihood.log_prob(measure.nodes, y, **side)
+        return quadrature.log_power_mean(value, measure.log_weight, power)
+
+    counts = quadrature.EVEN[:1]
+    return _on_nodes(likelihood, from_nodes, mean, var, y, power, side, counts=counts)
+
+
+_log_power_mean = eqx.filter_custom_jvp(_plain_log_power_mean)
+
+
+@_log_power_mean.def_jvp
+def _log_power_mean_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    """Derivatives in mean and variance from tilted moments, all others through the nodes.
+
+    By the heat equation the derivative in the variance is half of the second one in the mean.
+    """
+    density, power, mean, var = primals
+    *parameter_tangents, d_mean, d_var = tangents
+    if jax.tree.leaves(parameter_tangents):
+        is_none = lambda x: x is None  # noqa: E731
+        varies = jax.tree.map(lambda x: x is not None, tangents, is_leaf=is_none)
+        varying, constant = eqx.partition(primals, varies)
+        return jax.jvp(
+            lambda varying: _plain_log_power_mean(*eqx.combine(varying, constant)),
+            (varying,),
+            (tangents,),
+        )
+    likelihood, y, side = density
+    moments = quadrature_tilted(likelihood, mean, var, y, power, side)
+    change = jnp.zeros_like(moments.log_mean)
+    if d_mean is not None:
+        change = change + moments.slope * d_mean
+    if d_var is not None:
+        change = change + 0.5 * (moments.curvature + power * moments.slope**2) * d_var
+    return moments.log_mean, change

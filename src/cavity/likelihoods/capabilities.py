@@ -1,0 +1,148 @@
+"""Protocols: what a likelihood may offer beside its density."""
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from cavity.numerics.power_limits import Power
+from cavity.numerics.quadrature import Feature
+from cavity.numerics.types import Array, Float, PRNGKeyArray
+
+
+class Bound(NamedTuple):
+    r"""A Gaussian lower bound $\exp(c + s (f - f_0) - \tfrac12 \tau (f - f_0)^2)$ of a density.
+
+    Attributes:
+        centre: $f_0$.
+        slope: $s$.
+        precision: $\tau$.
+        constant: $c$.
+    """
+
+    centre: Float[Array, "..."]
+    slope: Float[Array, "..."]
+    precision: Float[Array, "..."]
+    constant: Float[Array, "..."]
+
+
+@runtime_checkable
+class HasFeatures(Protocol):
+    """A density whose features in f are known, so that quadrature need not search for them."""
+
+    def features(
+        self, mean: Array, var: Array, y: Array, power: Power, **side: Any
+    ) -> tuple[Feature, ...]:
+        """Centres and widths of the features of the density in f.
+
+        Args:
+            mean: mean of the Gaussian that the density is integrated against.
+            var: its variance.
+            y: outputs.
+            power: the power to which the density is raised.
+            **side: side data of the rows.
+        """
+        ...
+
+
+@runtime_checkable
+class HasAnalyticStrip(Protocol):
+    """A density that is analytic in f near the real line, where few even nodes suffice."""
+
+    def analytic_strip(self, y: Array, **side: Any) -> Feature:
+        """Centre of the density in f, and half-width of the strip where it is analytic.
+
+        In the strip around the real line the density is not much larger than on the line.
+
+        Args:
+            y: outputs.
+            **side: side data of the rows.
+        """
+        ...
+
+
+@runtime_checkable
+class HasGaussianBound(Protocol):
+    """A density with a Gaussian lower bound, as local variational methods need it.
+
+    Attributes:
+        bounded: whether the bound exists for the settings of this likelihood.
+    """
+
+    @property
+    def bounded(self) -> bool: ...
+
+    def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
+        """The Gaussian lower bound with the largest expected logarithm under N(f; mean, var)."""
+        ...
+
+
+@runtime_checkable
+class GaussianInLatent(Protocol):
+    """Noise that is Gaussian about f: sites and the evidence have closed forms."""
+
+    def noise_variance(self, **side: Any) -> Float[Array, "..."]:
+        """The noise variance of each row and output, given the side data of the rows."""
+        ...
+
+
+@runtime_checkable
+class HasDistributionFunction(Protocol):
+    """Outputs whose distribution function given f has a closed form."""
+
+    def cdf(self, y: Array, f: Array, **side: Any) -> Array:
+        """Probability that the output is at most y given f."""
+        ...
+
+    def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
+        """Mean and variance of y where f has this mean and this variance."""
+        ...
+
+
+@runtime_checkable
+class HasSampler(Protocol):
+    """Outputs that can be drawn given f."""
+
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+        """One output for every latent value, drawn independently."""
+        ...
+
+
+@runtime_checkable
+class HasInitialLatents(Protocol):
+    """A likelihood with its own rule for latent values to start from."""
+
+    def initial_latents(self, y: np.ndarray, **side: Any) -> np.ndarray:
+        """Rough latent values that would give these outputs, (N,), or (N, L) for L functions.
+
+        Args:
+            y: outputs, (N,).
+            **side: side data of the rows.
+        """
+        ...
+
+
+@runtime_checkable
+class Labels(Protocol):
+    """Outputs that are class labels 0 to `classes` - 1."""
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        ...
+
+
+@runtime_checkable
+class AveragesOverPoints(Protocol):
+    """Moments that are averages over a fixed set of points, but for some powers.
+
+    Attributes:
+        exact_powers: the powers whose moments have a closed form.
+    """
+
+    @property
+    def exact_powers(self) -> tuple[float, ...]: ...
+
+
+def number_of_classes(likelihood: object) -> int:
+    """The number of classes of a likelihood of labels; 2 unless it declares another."""
+    return likelihood.classes if isinstance(likelihood, Labels) else 2

@@ -1,0 +1,54 @@
+"""Latent values and outputs of any likelihood: initial guesses, and samples."""
+
+from typing import Any
+
+import numpy as np
+
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import HasInitialLatents, HasSampler
+from cavity.likelihoods.predictive.base import NONE, Side
+from cavity.likelihoods.predictive.tabulated import sample_from_density
+from cavity.likelihoods.support import Support
+from cavity.numerics.types import Array, Float, PRNGKeyArray
+
+
+def initial_latents(likelihood: AbstractLikelihood, y: np.ndarray, **side: Any) -> np.ndarray:
+    """Rough latent values that would give these outputs, to start learning from.
+
+    Args:
+        likelihood: with a rule of its own, or known by its support alone.
+        y: outputs, (N,).
+        **side: side data of the rows.
+
+    Returns:
+        Values of the first latent function, (N,); of all classes, (N, C).
+    """
+    if isinstance(likelihood, HasInitialLatents):
+        return likelihood.initial_latents(y, **side)
+    if likelihood.support is Support.POSITIVE:
+        return np.log(y)
+    if likelihood.support is Support.UNIT:
+        return np.log(y) - np.log1p(-y)
+    if likelihood.support is Support.COUNTS:
+        return np.log(y + 0.5)
+    if likelihood.support is Support.LABELS:
+        # the log odds of the classes, and a unit to either side
+        share = np.clip(np.mean(y), 0.5 / len(y), 1.0 - 0.5 / len(y))
+        return np.log(share) - np.log1p(-share) + 2.0 * (y - np.mean(y))
+    return y
+
+
+def sample(
+    likelihood: AbstractLikelihood, key: PRNGKeyArray, f: Array, side: Side = NONE
+) -> Float[Array, "..."]:
+    """One output for every latent value, drawn independently.
+
+    Args:
+        likelihood: with a sampler of its own, or known by its density alone.
+        key: a random key.
+        f: latent values; several functions along a first axis.
+        side: side data of the rows, in shapes that broadcast against the outputs.
+    """
+    if isinstance(likelihood, HasSampler):
+        return likelihood.sample(key, f, **side)
+    return sample_from_density(likelihood, key, f, side)
