@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractGP
 
 # Evaluations of the objective that a fit typically takes.
 TYPICAL_EVALUATIONS = 300
@@ -33,7 +33,7 @@ class Cost:
         )
 
 
-def estimate_cost(model: AbstractModel, n_rows: int, n_inputs: int, *, outputs: int = 1) -> Cost:
+def estimate_cost(model: AbstractGP, n_rows: int, n_inputs: int, *, outputs: int = 1) -> Cost:
     """A rough estimate of the time and memory of learning.
 
     From the count of matrix products of one evaluation, and the measured speed of one.

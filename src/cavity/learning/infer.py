@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -32,7 +32,6 @@ from cavity.learning.optimisers.lbfgs import StartFailed
 from cavity.learning.result import Inference
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
-from cavity.models.from_beliefs import posterior_of
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import MOST_JITTER, with_escalating_jitter
@@ -41,6 +40,8 @@ from cavity.numerics.tree import named
 from cavity.numerics.types import Scalar
 from cavity.parameters import bijections
 from cavity.parameters.priors import flat
+
+M = TypeVar("M", bound=AbstractModel)
 
 # What is said of sites where there are none.
 BY_DRAWS = ConvergenceReport(0, 0.0, 0, "mcmc")
@@ -121,12 +122,12 @@ def _by_draws(
     check_shapes(model, data)
     check_domains(model)
     first = first_jitter(model, jitter)
-    check_draws(model, data, sampler, learning=False)
+    process = check_draws(model, data, sampler, learning=False)
     if isinstance(model.likelihood, Gaussian):
         return infer_from(model, data, PowerEP(), first)
     fixed = {"maps": all_fixed(bijections(model)), "densities": flat(model)}
     with one_blas_thread():
-        drawn = draw(model, data, sampler, jitter=first, **fixed)
+        drawn = draw(process, data, sampler, jitter=first, **fixed)
     if drawn is None:
         raise NumericalError(diagnose_failure(model, data))
     return from_draws(drawn)
@@ -151,7 +152,7 @@ def first_jitter(model: AbstractModel, jitter: float) -> float:
     return jitter if model.sparse else 0.0
 
 
-def as_dtype(model: AbstractModel, data: Data) -> AbstractModel:
+def as_dtype(model: M, data: Data) -> M:
     """The model with its parameters as JAX arrays of the data's precision."""
     dtype = data.rows.x.dtype
 
@@ -309,8 +310,7 @@ def _posterior(
 ) -> tuple[AbstractPosterior, Scalar]:
     graph = problem.graph()
     q = beliefs(graph, sites)
-    views = tuple(edge.view for edge in graph.factors[0].edges)
-    posterior = posterior_of(model, views, q, data.rows, single=data.single)
+    posterior = model.posterior(graph, q, data.rows, single=data.single)
     return posterior, energy(graph, sites, q=q)
 
 

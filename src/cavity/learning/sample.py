@@ -84,16 +84,16 @@ def sample(
     check_domains(model, maps, "starts at")
     densities = flat(model) if priors is None else priors
     first = first_jitter(model, jitter)
-    check_draws(model, data, sampler, learning=True)
+    process = check_draws(model, data, sampler, learning=True)
     if checkpoint is not None:
         settings = {"bijections": maps, "priors": densities, "jitter": jitter, "learn": learn}
         claim(checkpoint, model, data, sampler, settings)
     maps = maps if learn else all_fixed(asked)
-    proper = weak_priors(model, maps, densities, data)
+    proper = weak_priors(process, maps, densities, data)
     kept = Searches(checkpoint).next()
     with one_blas_thread():
         drawn = draw(
-            *(model, data, sampler),
+            *(process, data, sampler),
             maps=maps,
             densities=proper,
             jitter=first,

@@ -7,7 +7,7 @@ import equinox as eqx
 
 from cavity.inducing.base import AbstractInducing
 from cavity.inference.approximations.approximations import AbstractApproximation
-from cavity.inference.energy import Graph
+from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.graph.rows import Rows
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.power_limits import Power
@@ -15,27 +15,27 @@ from cavity.numerics.types import Array, Float, Scalar
 
 
 class AbstractModel(eqx.Module):
-    """A latent function with a prior, and how outputs depend on it. Holds no data.
+    """Gaussian variables with priors, and how outputs depend on them. Holds no data.
 
     To implement:
-        the four fields, `latents`, and `graph`, which lays the model out on data as Gaussian
-        variables and factors. Inference, learning and prediction follow.
+        `graph`, which lays the model out on data as variables and factors, and `posterior`,
+        which makes a process of their beliefs; the field `likelihood`, `sparse` and
+        `check(rows)`. Inference and learning follow.
+
+    Attributes:
+        likelihood: the density of outputs, by which data are checked and scaled.
     """
 
-    kernel: eqx.AbstractVar[Any]  # an AbstractKernel, or a tuple with one per latent function
     likelihood: eqx.AbstractVar[AbstractLikelihood]
-    inducing: eqx.AbstractVar[AbstractInducing | None]
-    mean: eqx.AbstractVar[Any]  # an AbstractMean, or a tuple with one per latent function
 
     @property
     @abc.abstractmethod
     def sparse(self) -> bool:
         """Whether rows see variables whose size does not grow with them."""
 
-    @property
     @abc.abstractmethod
-    def latents(self) -> tuple[Any, ...]:
-        """The model of every latent function, each with one kernel and one mean."""
+    def check(self, rows: Rows) -> None:
+        """Raises ValueError where parts of the model have other numbers of columns than rows."""
 
     @abc.abstractmethod
     def graph(
@@ -61,3 +61,36 @@ class AbstractModel(eqx.Module):
                 some of them.
             scale: rows in all the data for each of these rows.
         """
+
+    @abc.abstractmethod
+    def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> Any:
+        """The posterior process.
+
+        Args:
+            graph: the model laid out on the data.
+            q: the posteriors of its variables.
+            rows: the data.
+            single: whether outputs were given as a vector.
+        """
+
+
+class AbstractGP(AbstractModel):
+    """A model of latent functions with Gaussian process priors.
+
+    To implement:
+        what every model needs, the fields, and `latents`.
+
+    Attributes:
+        kernel: an `AbstractKernel`, or a tuple with one per latent function.
+        inducing: inducing variables of every latent function; None for the full GP.
+        mean: an `AbstractMean`, or a tuple with one per latent function.
+    """
+
+    kernel: eqx.AbstractVar[Any]
+    inducing: eqx.AbstractVar[AbstractInducing | None]
+    mean: eqx.AbstractVar[Any]
+
+    @property
+    @abc.abstractmethod
+    def latents(self) -> "tuple[AbstractGP, ...]":
+        """The model of every latent function, each with one kernel and one mean."""

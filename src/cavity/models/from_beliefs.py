@@ -13,7 +13,8 @@ from cavity.inference.variables.coupled_classes import (
 )
 from cavity.inference.variables.function_values import FunctionValuesBelief
 from cavity.inference.variables.inducing import InducingBelief
-from cavity.models.base import AbstractModel
+from cavity.likelihoods.capabilities import number_of_classes
+from cavity.models.base import AbstractGP
 from cavity.models.coupled_classes import FullClasses, SparseClasses, class_moments
 from cavity.models.posterior import (
     AbstractPosterior,
@@ -33,7 +34,7 @@ class ClassesPosterior(AbstractPosterior):
         functions: their moments, from inputs to means and covariances between classes.
     """
 
-    model: AbstractModel
+    model: AbstractGP
     functions: FullClasses | SparseClasses
     n_inputs: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)
@@ -77,7 +78,7 @@ def _class_moments(posterior: ClassesPosterior, X: Array) -> tuple[Array, Array]
 
 
 def posterior_of(
-    model: AbstractModel,
+    model: AbstractGP,
     views: tuple[Any, ...],
     beliefs: tuple[Any, ...],
     rows: Rows,
@@ -101,7 +102,7 @@ def posterior_of(
     }
     if isinstance(beliefs[0], CoupledClassValuesBelief | CoupledClassInducingBelief):
         functions = class_moments(model, views[0], beliefs[0], rows)
-        shape |= {"outputs": model.likelihood.classes, "single": False}
+        shape |= {"outputs": number_of_classes(model.likelihood), "single": False}
         return ClassesPosterior(model=model, functions=functions, **shape)
     parts = tuple(
         _part(latent, view, belief, rows, shape)
@@ -114,7 +115,7 @@ def posterior_of(
 
 
 def _part(
-    model: AbstractModel,
+    model: AbstractGP,
     view: Any,
     belief: InducingBelief | FunctionValuesBelief,
     rows: Rows,

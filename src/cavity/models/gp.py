@@ -4,9 +4,9 @@ from typing import Any
 
 import equinox as eqx
 
-from cavity.inducing.base import AbstractInducing
+from cavity.inducing.base import AbstractInducing, Points
 from cavity.inference.approximations.approximations import AbstractApproximation
-from cavity.inference.energy import Graph
+from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import AbstractFactor, Edge
 from cavity.inference.factors.exact import ExactFactor
 from cavity.inference.factors.site import SiteFactor
@@ -18,10 +18,12 @@ from cavity.inference.variables.function_values import FunctionValues, Identity
 from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.capabilities import GaussianInLatent
 from cavity.means import AbstractMean, Zero
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractGP
 from cavity.models.coupled_classes import class_graph
+from cavity.models.from_beliefs import posterior_of
+from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.linalg import jittered
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
@@ -36,7 +38,7 @@ _PARTS = {
 }
 
 
-class GP(AbstractModel):
+class GP(AbstractGP):
     r"""A latent function with a Gaussian process prior, seen through a likelihood.
 
     $f \sim \mathcal{GP}(m, k)$, $y_n \sim p(y \mid f(\mathbf x_n))$. With several outputs, each
@@ -99,6 +101,20 @@ class GP(AbstractModel):
     def sparse(self) -> bool:
         return self.inducing is not None
 
+    def check(self, rows: Rows) -> None:
+        columns = rows.x.shape[-1]
+        if isinstance(self.inducing, Points) and self.inducing.Z.shape[1] != columns:
+            given = plural(self.inducing.Z.shape[1], "column")
+            raise ValueError(
+                f"the inducing points have {given}, X has {columns}; points have the columns of X"
+            )
+
+    def posterior(
+        self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool
+    ) -> AbstractPosterior:
+        views = tuple(edge.view for edge in graph.factors[0].edges)
+        return posterior_of(self, views, q, rows, single=single)
+
     @property
     def latents(self) -> "tuple[GP, ...]":
         """The model of every latent function: itself, or one each with its kernel and mean."""
@@ -143,7 +159,7 @@ class GP(AbstractModel):
             variables.append(variable)
             edges.append(Edge(i, view, slots))
         size = rows.x.shape[0] if full else chunk
-        if approximation.closed_form and isinstance(self.likelihood, Gaussian):
+        if approximation.closed_form and isinstance(self.likelihood, GaussianInLatent):
             noise = self.likelihood.noise_variance
             factor: AbstractFactor = ExactFactor(tuple(edges), rows, size, noise, power)
         else:

@@ -14,7 +14,7 @@ from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.likelihoods.predictive.base import AbstractPredictive
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractGP
 from cavity.numerics.chunking import cached_size, map_over_rows, padded_size
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import jittered, product_lower
@@ -55,7 +55,7 @@ class AbstractPosterior(eqx.Module):
         `covariance(X)`.
     """
 
-    model: eqx.AbstractVar[AbstractModel]
+    model: eqx.AbstractVar[AbstractGP]
     n_inputs: eqx.AbstractVar[int]
     outputs: eqx.AbstractVar[int]
     single: eqx.AbstractVar[bool]  # y was given as a vector
@@ -234,7 +234,7 @@ class SparsePosterior(AbstractPosterior):
     B^{-1} \mathbf a$: a sum of terms that are never negative.
     """
 
-    model: AbstractModel
+    model: AbstractGP
     view: InducingView
     belief: InducingBelief
     n_inputs: int = eqx.field(static=True)
@@ -264,7 +264,7 @@ class FullPosterior(AbstractPosterior):
     $|\mathbf S \mathbf k|^2$ where the data raise it (sites of negative precision).
     """
 
-    model: AbstractModel
+    model: AbstractGP
     inputs: Float[Array, "N D"]
     weights: Float[Array, "N P"]
     root: Float[Array, "G N N"]
@@ -313,7 +313,7 @@ class LatentsPosterior(AbstractPosterior):
         parts: the posterior of each.
     """
 
-    model: AbstractModel
+    model: AbstractGP
     parts: tuple[AbstractPosterior, ...]
     n_inputs: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)

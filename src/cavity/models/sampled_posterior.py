@@ -11,7 +11,7 @@ from jax.scipy.linalg import solve_triangular
 
 from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.likelihoods.predictive.mixture import draws_predictive
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractGP
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, jittered
@@ -35,8 +35,8 @@ class SampledPosterior(AbstractPosterior):
         jitter: share of the mean prior variance on the diagonal of prior covariances.
     """
 
-    model: AbstractModel
-    draws: AbstractModel
+    model: AbstractGP
+    draws: AbstractGP
     inputs: Float[Array, "N D"]
     weights: Float[Array, "S L N"]
     noise: Float[Array, "S N"] | None

@@ -9,7 +9,7 @@ import abc
 import enum
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -19,6 +19,7 @@ from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.binary import Bernoulli
+from cavity.likelihoods.capabilities import HasGaussianBound
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.likelihoods.multiclass import AbstractClasses, Softmax
 from cavity.numerics.power_limits import Power, is_exactly, log1p_ratio
@@ -250,7 +251,9 @@ class LocalBoundTerm(AbstractLocalTerm):
     ) -> tuple[Array, Array, Array, Array]:
         """The bound that makes `log_mean` largest; its place is constant under differentiation."""
         m, v, D = jax.lax.stop_gradient((mean, var, jnp.broadcast_to(residual, mean.shape)))
-        bound = functools.partial(self.likelihood.bound, y=rows.y, **rows.columns)
+        bound = functools.partial(
+            cast(HasGaussianBound, self.likelihood).bound, y=rows.y, **rows.columns
+        )
 
         def tighter(_: Array | int, now: tuple[Array, Array]) -> tuple[Array, Array]:
             # f given z and the bound, averaged over z

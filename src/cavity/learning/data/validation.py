@@ -5,13 +5,12 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from cavity.inducing.base import Points
 from cavity.learning.data.arrays import Data
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.methods import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractGP, AbstractModel
 from cavity.numerics.text import plural
 from cavity.numerics.validation import check_side_names
 from cavity.parameters import FIXED, Bijection, Interval, Positive, Real, bijections, entries
@@ -40,13 +39,18 @@ def check_model(model: AbstractModel, blocks: Any, method: Any) -> None:
         )
 
 
-def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: bool) -> None:
-    """Refuses models and data that `MCMC` is not for.
+def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: bool) -> AbstractGP:
+    """The model as a Gaussian process; refuses models and data that `MCMC` is not for.
 
     Raises:
         ValueError: for several outputs, and an evidence that is not that of fixed parameters.
-        TypeError: in 32-bit mode.
+        TypeError: in 32-bit mode, and for models of other kinds.
     """
+    if not isinstance(model, AbstractGP):
+        raise TypeError(
+            f"MCMC() draws from Gaussian-process models, given {type(model).__name__}: use "
+            "PowerEP() or TiedPowerEP()"
+        )
     outputs = data.rows.y.shape[-1]
     if outputs > 1:
         raise ValueError(f"MCMC() takes one output, y has {outputs}: fit a model to each")
@@ -59,11 +63,12 @@ def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: boo
             "MCMC(temperatures=...) estimates the log evidence at fixed parameters: leave it out "
             "in fit, and give it to cavity.infer with the fitted model"
         )
+    return model
 
 
 def check_shapes(model: AbstractModel, data: Data) -> None:
     """Raises ValueError where parts of a model have other numbers of columns than the data."""
-    columns, outputs = data.rows.x.shape[-1], data.rows.y.shape[-1]
+    outputs = data.rows.y.shape[-1]
     check_side_names(data.rows.side, model.likelihood.side, "this likelihood")
     check_outputs(model.likelihood, data)
     if model.likelihood.latents > 1 and outputs > 1:
@@ -71,11 +76,7 @@ def check_shapes(model: AbstractModel, data: Data) -> None:
             f"{type(model.likelihood).__name__} has {model.likelihood.latents} latent functions "
             f"and takes one output, y has {outputs}: fit a model to each"
         )
-    if isinstance(model.inducing, Points) and model.inducing.Z.shape[1] != columns:
-        given = plural(model.inducing.Z.shape[1], "column")
-        raise ValueError(
-            f"the inducing points have {given}, X has {columns}; points have the columns of X"
-        )
+    model.check(data.rows)
     if not isinstance(model.likelihood, Gaussian):
         return
     shape = np.shape(model.likelihood.variance)

@@ -19,7 +19,6 @@ from cavity.learning.mcmc.settings import LEAST_DRAWS, MCMC
 from cavity.learning.mcmc.targets import (
     Collapsed,
     Problem,
-    ScaleMixture,
     WhitenedTarget,
     fixed_basis,
     precision_times,
@@ -28,7 +27,7 @@ from cavity.learning.mcmc.targets import (
 from cavity.learning.optimisers.checkpoint import Search, leaves, refilled
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.likelihoods.gaussian import Gaussian
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractGP
 from cavity.models.sampled_posterior import SampledPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, escalate
@@ -62,7 +61,7 @@ class Drawn:
         interrupted: whether it was interrupted from the keyboard.
     """
 
-    model: AbstractModel
+    model: AbstractGP
     posterior: SampledPosterior
     chains: Chains
     log_evidence: float | None
@@ -77,7 +76,7 @@ def all_fixed(maps: Any) -> Any:
     return jax.tree.map(lambda _: FIXED, maps, is_leaf=lambda b: isinstance(b, Bijection))
 
 
-def weak_priors(model: AbstractModel, maps: Any, densities: Any, data: Data) -> Any:
+def weak_priors(model: AbstractGP, maps: Any, densities: Any, data: Data) -> Any:
     """The priors with weak proper ones in the place of flat ones of parameters that move.
 
     A positive parameter gets a log-normal prior about its starting value with a standard
@@ -127,9 +126,7 @@ def _plain_row(row: Any) -> Any:
     return float(row) if np.ndim(row) == 0 else tuple(_plain_row(r) for r in row)
 
 
-def problem_of(
-    model: AbstractModel, data: Data, maps: Any, densities: Any, jitter: float
-) -> Problem:
+def problem_of(model: AbstractGP, data: Data, maps: Any, densities: Any, jitter: float) -> Problem:
     """A model and the rows of data that were observed, as what chains work on."""
     dtype = data.rows.x.dtype
     seen = np.asarray(data.rows.presence)[:, 0] > 0.0
@@ -147,14 +144,6 @@ def target_of(problem: Problem) -> Any:
     likelihood = problem.start.likelihood
     if isinstance(likelihood, Gaussian):
         return Collapsed(problem)
-    if likelihood.mixes_scales:
-        names = []
-        for name, value, b in entries(problem.start, problem.maps):
-            free = isinstance(b, Bijection) and b.free
-            names += [name] * (int(np.size(value)) if free else 0)
-        noisy = tuple(i for i, name in enumerate(names) if name.startswith("likelihood."))
-        kernel = tuple(i for i in range(len(names)) if i not in noisy)
-        return ScaleMixture(problem, kernel, noisy)
     still = problem.origin.size == 0
     shape = (likelihood.latents, problem.outputs.size)
     precision, shift = jnp.zeros((2, *shape), problem.outputs.dtype)
@@ -189,7 +178,7 @@ def _starts(target: Any, key: Array, chains: int) -> list[State] | None:
 
 
 def draw(
-    model: AbstractModel,
+    model: AbstractGP,
     data: Data,
     method: MCMC,
     *,
@@ -326,7 +315,7 @@ class _Run:
 
 
 def _gathered(
-    run: _Run, model: AbstractModel, data: Data, jitter: float, *, interrupted: bool
+    run: _Run, model: AbstractGP, data: Data, jitter: float, *, interrupted: bool
 ) -> Drawn:
     """Everything that a user gets, from draws."""
     target, method, problem = run.target, run.method, run.target.problem
@@ -360,7 +349,7 @@ def _gathered(
 
 
 @compiled
-def _posterior(target: Any, states: State) -> tuple[AbstractModel, Array, Array | None]:
+def _posterior(target: Any, states: State) -> tuple[AbstractGP, Array, Array | None]:
     """Models, weights and noise of draws, along a first axis."""
     problem = target.problem
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
 from cavity.learning.mcmc.kernels import Block, Draw, State, elliptical_slices
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractGP
 from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, jittered
@@ -37,7 +37,7 @@ class Problem(eqx.Module):
         jitter: share of the mean prior variance on the diagonal of prior covariances.
     """
 
-    start: AbstractModel
+    start: AbstractGP
     maps: Any
     densities: Any
     inputs: Float[Array, "N D"]
@@ -51,7 +51,7 @@ class Problem(eqx.Module):
         """The unconstrained parameters at a point."""
         return self.origin + self.scale * x
 
-    def model(self, x: Float[Array, " parameters"]) -> AbstractModel:
+    def model(self, x: Float[Array, " parameters"]) -> AbstractGP:
         """The model at a point."""
         return from_real(self.real(x), self.start, self.maps)
 
@@ -61,7 +61,7 @@ class Problem(eqx.Module):
         model = from_real(real, self.start, self.maps)
         return log_prior(model, self.densities) + log_jacobian(real, self.start, self.maps)
 
-    def priors(self, model: AbstractModel) -> tuple[Float[Array, "K N N"], Float[Array, "L N"]]:
+    def priors(self, model: AbstractGP) -> tuple[Float[Array, "K N N"], Float[Array, "L N"]]:
         """Covariances and means of the latent functions at the data, a priori."""
         parts = model.latents
         if isinstance(model.kernel, tuple):
@@ -74,12 +74,12 @@ class Problem(eqx.Module):
         K = kernel.cross(self.inputs, self.inputs)
         return jittered(K, self.jitter, kernel.diag(self.inputs))
 
-    def log_likelihood(self, model: AbstractModel, f: Float[Array, "L N"]) -> Scalar:
+    def log_likelihood(self, model: AbstractGP, f: Float[Array, "L N"]) -> Scalar:
         """Log density of all outputs given the latent functions."""
         values = f if model.likelihood.latents > 1 else f[0]
         return jnp.sum(model.likelihood.log_prob(values, self.outputs, **self.side))
 
-    def log_marginal(self, model: AbstractModel, noise: Float[Array, " N"]) -> Scalar:
+    def log_marginal(self, model: AbstractGP, noise: Float[Array, " N"]) -> Scalar:
         """Log density of the outputs where noise is Gaussian, the function integrated out."""
         K, mean = self.priors(model)
         root, s = _scaled_root(K[0], noise)
@@ -88,7 +88,7 @@ class Problem(eqx.Module):
         return -half - 0.5 * LOG_2PI * white.size
 
     def function_given_noise(
-        self, key: Array, model: AbstractModel, noise: Float[Array, " N"]
+        self, key: Array, model: AbstractGP, noise: Float[Array, " N"]
     ) -> Float[Array, "1 N"]:
         """An exact draw of the function where noise is Gaussian."""
         K, mean = self.priors(model)
@@ -160,60 +160,6 @@ class Collapsed(eqx.Module):
     def _function(self, key: Array, state: State) -> State:
         model = self.problem.model(state["x"])
         return state | {"f": self.problem.function_given_noise(key, model, self._noise(model))}
-
-
-class ScaleMixture(eqx.Module):
-    r"""Noise that is Gaussian given a variance per row.
-
-    In turn: parameters of the kernel and the mean given the variances, with the function
-    integrated out, then the function; parameters of the likelihood given the function, with the
-    variances integrated out, then the variances. Each pair is a draw of a block of the joint
-    posterior.
-    """
-
-    problem: Problem
-    kernel: tuple[int, ...] = eqx.field(static=True)  # places of coordinates
-    noisy: tuple[int, ...] = eqx.field(static=True)  # of those of the likelihood
-
-    def start(self, key: Array, x: Float[Array, " parameters"]) -> State:
-        """The state of a chain that begins at a point."""
-        model: Any = self.problem.model(x)
-        _, mean = self.problem.priors(model)
-        # as if nothing were explained yet: from little noise chains would first interpolate
-        noise = model.likelihood.draw_variance(key, self.problem.outputs - mean[0])
-        return {"x": x, "f": mean, "noise": noise}
-
-    def moves(self) -> list[Block | Draw]:
-        return [
-            *_entries("x", self.kernel, self._of_kernel),
-            Draw(self._function),
-            *_entries("x", self.noisy, self.log_density),
-            Draw(self._variances),
-        ]
-
-    def log_density(self, state: State) -> Scalar:
-        """Log posterior density of the likelihood's parameters given the function."""
-        model = self.problem.model(state["x"])
-        found = self.problem.log_likelihood(model, state["f"])
-        return found + self.problem.log_prior(state["x"])
-
-    def noise(self, state: State) -> Array:
-        """The noise variance of each row."""
-        return state["noise"]
-
-    def _of_kernel(self, state: State) -> Scalar:
-        model = self.problem.model(state["x"])
-        marginal = self.problem.log_marginal(model, state["noise"])
-        return marginal + self.problem.log_prior(state["x"])
-
-    def _function(self, key: Array, state: State) -> State:
-        model = self.problem.model(state["x"])
-        return state | {"f": self.problem.function_given_noise(key, model, state["noise"])}
-
-    def _variances(self, key: Array, state: State) -> State:
-        likelihood: Any = self.problem.model(state["x"]).likelihood
-        residual = self.problem.outputs - state["f"][0]
-        return state | {"noise": likelihood.draw_variance(key, residual)}
 
 
 class WhiteningMap(eqx.Module):
@@ -295,7 +241,7 @@ class WhitenedTarget(eqx.Module):
         found = self.log_ratio(model, basis(z)) + basis.log_constant - 0.5 * jnp.sum(z**2)
         return found + self.problem.log_prior(state["x"])
 
-    def log_ratio(self, model: AbstractModel, f: Float[Array, "L N"]) -> Scalar:
+    def log_ratio(self, model: AbstractGP, f: Float[Array, "L N"]) -> Scalar:
         """Log of the likelihood over the sites."""
         sites = jnp.sum(self.shift * f - 0.5 * self.precision * f**2)
         return self.problem.log_likelihood(model, f) - sites
@@ -303,7 +249,7 @@ class WhitenedTarget(eqx.Module):
     def noise(self, state: State) -> None:
         """There is no Gaussian noise."""
 
-    def _basis(self, model: AbstractModel) -> WhiteningMap:
+    def _basis(self, model: AbstractGP) -> WhiteningMap:
         if self.basis is not None:
             return self.basis
         K, mean = self.problem.priors(model)

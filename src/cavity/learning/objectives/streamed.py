@@ -22,7 +22,6 @@ from cavity.inference.graph.base import Messages
 from cavity.learning.data.arrays import Data
 from cavity.learning.data.batched import BatchedData
 from cavity.models.base import AbstractModel
-from cavity.models.from_beliefs import posterior_of
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Scalar
@@ -144,6 +143,5 @@ def _posterior(
 ) -> tuple[AbstractPosterior, Scalar]:
     graph = head.problem(model, approximation, jitter).graph()
     q = beliefs_under(graph, total)
-    views = tuple(edge.view for edge in graph.factors[0].edges)
-    posterior = posterior_of(model, views, q, head.rows, single=head.single)
+    posterior = model.posterior(graph, q, head.rows, single=head.single)
     return posterior, energy(graph, empty_sites(graph), q=q)
