@@ -159,6 +159,8 @@ def test_a_one_sided_density_starts_from_less_variance():
     assert expected.converged
     precision = np.asarray(sites[0][0].precision)[: len(X), 0]
     posterior = expected.posterior.marginals(X)
-    K = np.asarray(fixed[0].kernel.cross(jnp.asarray(X), jnp.asarray(X))) + JITTER * np.eye(len(X))
+    K = np.asarray(
+        fixed.build.model.kernel.cross(jnp.asarray(X), jnp.asarray(X))
+    ) + JITTER * np.eye(len(X))
     cov = np.linalg.inv(np.linalg.inv(K) + np.diag(precision))
     np.testing.assert_allclose(np.diag(cov) - JITTER, posterior.var, rtol=1e-4)

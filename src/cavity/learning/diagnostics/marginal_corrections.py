@@ -153,7 +153,12 @@ def improve_marginals(
         Jylanki (2013), S53; Cseke and Heskes (2011), the factorised corrections.
     """
     check_model(model, None, method)
-    if isinstance(method, MCMC) or method.approximation.tied or model.likelihood.latents > 1:
+    if isinstance(method, MCMC):
+        raise ValueError(
+            "MCMC() draws from the posterior and has no sites, which this needs; use PowerEP() or "
+            "Laplace()"
+        )
+    if method.approximation.tied or model.likelihood.latents > 1:
         raise ValueError(
             "improved marginals are for a site per row and one latent function: use PowerEP() or "
             "Laplace()"

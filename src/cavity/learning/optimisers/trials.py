@@ -85,6 +85,8 @@ def _best(tried: Sequence[FitResult]) -> tuple[FitResult, int]:
 
 def _of_fixed_length(method: Any) -> bool:
     """Whether learning makes a fixed number of steps, so that a trial is as long as all of it."""
+    if method is None:
+        return False
     return isinstance(method, MCMC) or method.training.steps is not None
 
 
