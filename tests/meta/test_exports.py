@@ -6,12 +6,11 @@ import subprocess
 import sys
 import tomllib
 
-import pytest
-
 from tests.meta.source import modules
 
-PACKAGES = [name for name, module in modules().items() if module.is_package]
-each_package = pytest.mark.parametrize("name", PACKAGES)
+
+def packages():
+    return [importlib.import_module(n) for n, module in modules().items() if module.is_package]
 
 
 def order(name):
@@ -33,24 +32,25 @@ def public(module):
     }
 
 
-@each_package
-def test_all_is_importable(name):
-    package = importlib.import_module(name)
-    missing = [n for n in getattr(package, "__all__", []) if not hasattr(package, n)]
+def exported(package):
+    return list(getattr(package, "__all__", []))
+
+
+def test_all_is_importable():
+    missing = [(p.__name__, n) for p in packages() for n in exported(p) if not hasattr(p, n)]
     assert not missing
 
 
-@each_package
-def test_all_is_complete(name):
-    package = importlib.import_module(name)
-    assert public(package) <= set(getattr(package, "__all__", []))
+def test_all_is_complete():
+    hidden = {p.__name__: public(p) - set(exported(p)) for p in packages()}
+    assert not {name: left for name, left in hidden.items() if left}
 
 
-@each_package
-def test_all_is_sorted_without_repeats(name):
-    exported = list(getattr(importlib.import_module(name), "__all__", []))
-    by = None if name == "cavity" else order  # the root's is made from its stub
-    assert exported == sorted(set(exported), key=by)
+def test_all_is_sorted_without_repeats():
+    for package in packages():
+        # the root's is made from its stub
+        by = None if package.__name__ == "cavity" else order
+        assert exported(package) == sorted(set(exported(package)), key=by), package.__name__
 
 
 def test_root_shows_what_it_exports():

@@ -2,8 +2,8 @@
 
 The folders of the package are the floors. A module imports from its own floor or below; inside
 `kernels`, `inducing`, `likelihoods` and `models`, siblings import only `base` (likelihoods: also
-`log_link`, `predictive` and `support`; models: also `coupled_classes` and `posterior`);
-`kernels.text_form`, which names every kernel, imports them all.
+`log_link`, `predictive` and `support`; models: also `coupled_classes`, `from_beliefs` and
+`posterior`); `kernels.text_form`, which names every kernel, imports them all.
 No module but the root's own `__init__` imports the root package.
 Floors 0 to 3 import only jax, numpy, equinox and jaxtyping; scipy, optax, scikit-learn,
 threadpoolctl and blackjax enter at floor 4, inside functions; the rest of the dependencies at
@@ -13,8 +13,6 @@ floor 5.
 import ast
 import sys
 import tomllib
-
-import pytest
 
 from tests.meta.source import ROOT, modules
 
@@ -40,7 +38,7 @@ SHARED_BY_SIBLINGS = {
     "kernels": {"base"},
     "inducing": {"base"},
     "likelihoods": {"base", "by_quadrature", "capabilities", "log_link", "predictive", "support"},
-    "models": {"base", "coupled_classes", "posterior"},
+    "models": {"base", "coupled_classes", "from_beliefs", "posterior"},
 }
 COLLECTORS = {"cavity.kernels.text_form"}
 CORE = {"jax", "numpy", "equinox", "jaxtyping"}
@@ -88,56 +86,75 @@ def own(module):
 
 
 INNER = [module for name, module in modules().items() if name != "cavity"]
-each_module = pytest.mark.parametrize("module", INNER, ids=lambda module: module.name)
 
 
-@each_module
-def test_module_belongs_to_a_floor(module):
-    assert folder(module.name) in FLOORS, f"{module.path} is on no floor"
+def test_every_module_belongs_to_a_floor():
+    assert not [m.name for m in INNER if folder(m.name) not in FLOORS]
 
 
-@each_module
-def test_no_import_of_the_root_package(module):
-    assert "cavity" not in own(module)
+def test_no_import_of_the_root_package():
+    assert not [m.name for m in INNER if "cavity" in own(m)]
 
 
-@each_module
-def test_imports_point_downwards(module):
-    floor = FLOORS[folder(module.name)]
-    upwards = {name for name in own(module) if "." in name and FLOORS[folder(name)] > floor}
-    assert not upwards, f"{module.name} (floor {floor}) imports {sorted(upwards)}"
+def test_imports_point_downwards():
+    upwards = []
+    for module in INNER:
+        floor = FLOORS[folder(module.name)]
+        higher = {name for name in own(module) if "." in name and FLOORS[folder(name)] > floor}
+        upwards += [f"{module.name} (floor {floor}) imports {name}" for name in sorted(higher)]
+    assert not upwards
 
 
-@each_module
-def test_siblings_import_only_what_they_share(module):
-    mine = folder(module.name)
-    if mine not in SHARED_BY_SIBLINGS or module.is_package or module.name in COLLECTORS:
-        return
-    shared = SHARED_BY_SIBLINGS[mine]
-    siblings = {name for name in own(module) if folder(name) == mine}
-    private = {name for name in siblings if name.split(".")[2:3] not in [[s] for s in shared]}
-    assert not private, f"{module.name} imports {sorted(private)}; siblings share only {shared}"
+def test_siblings_import_only_what_they_share():
+    strange = []
+    for module in INNER:
+        mine = folder(module.name)
+        if mine not in SHARED_BY_SIBLINGS or module.is_package or module.name in COLLECTORS:
+            continue
+        shared = SHARED_BY_SIBLINGS[mine]
+        siblings = {name for name in own(module) if folder(name) == mine}
+        private = {n for n in siblings if n.split(".")[2:3] not in [[s] for s in shared]}
+        strange += [f"{module.name} imports {name}" for name in sorted(private)]
+    assert not strange
 
 
-@each_module
-def test_third_party_packages_by_floor(module):
-    floor = FLOORS[folder(module.name)]
-    allowed = CORE if floor <= 3 else LEARNING if floor == 4 else dependencies()
-    used = {(name.split(".")[0], late) for name, late in imports(module)}
-    used = {(name, late) for name, late in used if name not in sys.stdlib_module_names}
-    strange = {name for name, _ in used} - allowed - {"cavity"}
-    assert not strange, f"{module.name} (floor {floor}) imports {sorted(strange)}"
-    early = {name for name, late in used if not late} & LAZY_ON_FLOOR_4
-    assert floor != 4 or not early, f"{module.name} must import {sorted(early)} inside functions"
+def test_third_party_packages_by_floor():
+    wrong = []
+    for module in INNER:
+        floor = FLOORS[folder(module.name)]
+        allowed = CORE if floor <= 3 else LEARNING if floor == 4 else dependencies()
+        used = {(name.split(".")[0], late) for name, late in imports(module)}
+        used = {(name, late) for name, late in used if name not in sys.stdlib_module_names}
+        strange = {name for name, _ in used} - allowed - {"cavity"}
+        wrong += [f"{module.name} (floor {floor}) imports {name}" for name in sorted(strange)]
+        early = {name for name, late in used if not late} & LAZY_ON_FLOOR_4
+        if floor == 4:
+            wrong += [f"{module.name} must import {n} inside functions" for n in sorted(early)]
+    assert not wrong
+
+
+def without_ends(needs):
+    """What is left of a graph of imports when everything that needs nothing left is removed."""
+    while needs:
+        done = {name for name, wanted in needs.items() if not wanted & needs.keys()}
+        if not done:
+            return needs
+        needs = {name: wanted for name, wanted in needs.items() if name not in done}
+    return {}
 
 
 def test_no_import_cycle():
     """Every chain of imports ends: no module needs itself."""
-    needs = {module.name: set(own(module)) - {module.name} for module in INNER}
-    while needs:
-        done = {name for name, wanted in needs.items() if not wanted & needs.keys()}
-        assert done, f"these modules import each other: {sorted(needs)}"
-        needs = {name: wanted for name, wanted in needs.items() if name not in done}
+    assert not sorted(without_ends({m.name: set(own(m)) - {m.name} for m in INNER}))
+
+
+def test_no_circle_of_top_folders():
+    """The floors hold between folders too: no two folders import each other."""
+    needs = {}
+    for module in INNER:
+        wanted = {folder(name) for name in own(module) if "." in name}
+        needs.setdefault(folder(module.name), set()).update(wanted - {folder(module.name)})
+    assert not without_ends(needs)
 
 
 def test_dependencies_are_those_of_the_floors():

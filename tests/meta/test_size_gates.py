@@ -11,8 +11,7 @@ sense together.
 """
 
 import ast
-
-import pytest
+import functools
 
 from tests.meta.source import ROOT
 
@@ -27,9 +26,13 @@ COMPOUND = (
 
 FOLDERS = ("src", "tests", "benchmarks", "examples", "docs")
 SOURCES = sorted(p for name in FOLDERS for p in (ROOT / name).rglob("*.py"))
-each_file = pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 
 
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+@functools.cache
 def functions(path):
     return [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, FUNCTION)]
 
@@ -55,21 +58,19 @@ def nesting(node):
     return deepest
 
 
-@each_file
-def test_file(path):
-    assert len(path.read_text().splitlines()) <= LINES_PER_FILE
+def test_no_file_is_too_long():
+    sizes = {name(p): len(p.read_text().splitlines()) for p in SOURCES}
+    assert not {path: size for path, size in sizes.items() if size > LINES_PER_FILE}
 
 
-@each_file
-def test_functions(path):
-    long = {f.name: length(f) for f in functions(path) if length(f) > LINES_PER_FUNCTION}
-    assert not long, f"longer than {LINES_PER_FUNCTION} lines: {long}"
+def test_no_function_is_too_long():
+    sizes = {f"{name(p)}:{f.name}": length(f) for p in SOURCES for f in functions(p)}
+    assert not {place: size for place, size in sizes.items() if size > LINES_PER_FUNCTION}
 
 
-@each_file
-def test_nesting(path):
-    deep = {f.name: nesting(f) for f in functions(path) if nesting(f) > NESTING}
-    assert not deep, f"nested deeper than {NESTING}: {deep}"
+def test_nothing_is_nested_too_deeply():
+    depths = {f"{name(p)}:{f.name}": nesting(f) for p in SOURCES for f in functions(p)}
+    assert not {place: depth for place, depth in depths.items() if depth > NESTING}
 
 
 def test_the_count_of_nesting():
