@@ -10,7 +10,6 @@ import cavity
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, one_blas_thread
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.adam import Adam
 
 jax.config.update("jax_enable_x64", True)

@@ -72,8 +72,8 @@ def test_a_killed_save_leaves_the_old_model(model, environment, tmp_path):
     path.write_bytes(model.read_bytes())
     code = (
         "import os, sys\n"
-        "from cavity.tables.table_model import Fitted\n"
-        "fitted = Fitted.load(sys.argv[1])\n"
+        "from cavity.tables.table_model import TableModel\n"
+        "fitted = TableModel.load(sys.argv[1])\n"
         "os.fsync = lambda _: os.kill(os.getpid(), 9)\n"
         "fitted.save(sys.argv[1])"
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from cavity.learning.infer import infer
 from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.methods import AbstractMethod
+from cavity.learning.method import AbstractMethod
 from cavity.learning.result import Inference
 
 

@@ -18,7 +18,8 @@ from cavity.learning.infer import (
     one_blas_thread,
 )
 from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.methods import AbstractMethod, PowerEP
+from cavity.learning.method import AbstractMethod
+from cavity.learning.methods import PowerEP
 from cavity.learning.optimisers.checkpoint import Searches, Store, claim
 from cavity.learning.optimisers.lbfgs import Minimum, Progress, completing
 from cavity.learning.optimisers.restarts import Run, verbs

@@ -24,7 +24,8 @@ from cavity.learning.data.validation import (
 from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
 from cavity.learning.mcmc.run import Drawn, all_fixed, draw
 from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.methods import AbstractMethod, PowerEP
+from cavity.learning.method import AbstractMethod
+from cavity.learning.methods import PowerEP
 from cavity.learning.objectives.evidence import Objective, split_tied
 from cavity.learning.objectives.streamed import streamed_posterior
 from cavity.learning.objectives.tied import minimise_over_tied_sites

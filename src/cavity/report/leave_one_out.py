@@ -11,7 +11,7 @@ from cavity.estimators.reinference import infer_again, left_out_densities
 from cavity.estimators.settings import build_method
 from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.methods import AbstractMethod
+from cavity.learning.method import AbstractMethod
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.numerics.text import plural
 from cavity.report.outliers import heavy_tailed

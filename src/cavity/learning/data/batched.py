@@ -21,7 +21,7 @@ from cavity.learning.data.arrays import (
 from cavity.learning.data.batches import BUFFER, LEAST, MOST, Batch, Batches, as_batches
 from cavity.learning.data.scales import Scales, Tally, row_tallies, scales_of
 from cavity.learning.data.validation import check_model, check_outputs
-from cavity.learning.methods import AbstractMethod
+from cavity.learning.method import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel

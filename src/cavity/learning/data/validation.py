@@ -7,7 +7,7 @@ import numpy as np
 
 from cavity.learning.data.arrays import Data
 from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.methods import AbstractMethod
+from cavity.learning.method import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractGP, AbstractModel

@@ -34,7 +34,8 @@ from cavity.learning.infer import (
     one_blas_thread,
 )
 from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.methods import AbstractMethod, PowerEP
+from cavity.learning.method import AbstractMethod
+from cavity.learning.methods import PowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import check_outputs, possible
 from cavity.models.base import AbstractModel

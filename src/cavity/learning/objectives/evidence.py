@@ -19,7 +19,8 @@ from cavity.inference.problem import has_sites
 from cavity.inference.solvers.fixed_point import NEAR, find_fixed_point
 from cavity.learning.data.arrays import Data, some_rows
 from cavity.learning.data.batched import BatchedData
-from cavity.learning.methods import AbstractMethod, PowerEP
+from cavity.learning.method import AbstractMethod
+from cavity.learning.methods import PowerEP
 from cavity.learning.objectives.coordinates import Coordinates
 from cavity.learning.objectives.streamed import streamed_value_and_grad
 from cavity.learning.optimisers.checkpoint import leaves, refilled

@@ -8,7 +8,7 @@ import numpy as np
 from cavity.inference.energy import Sites
 from cavity.learning.data.arrays import Data
 from cavity.learning.data.batched import BatchedData
-from cavity.learning.methods import AbstractMethod
+from cavity.learning.method import AbstractMethod
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.adam import Adam
 from cavity.learning.optimisers.checkpoint import Search

@@ -12,7 +12,7 @@ from cavity.learning.data.batched import BatchedData
 from cavity.learning.data.scales import coordinates_of, model_at
 from cavity.learning.data.validation import OutsideDomain, check_domains
 from cavity.learning.infer import NumericalError, diagnose_failure
-from cavity.learning.methods import AbstractMethod
+from cavity.learning.method import AbstractMethod
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.interleaved import Interleaved
 from cavity.learning.objectives.tied import search
