@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.power_limits import Power, is_exactly
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Bool, Float
 
 Feature = tuple[Array, Array]
