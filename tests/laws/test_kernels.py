@@ -57,14 +57,3 @@ def test_correlations_are_at_most_one(written, X, Z):
         kernel.diag(jnp.array(Z)),
     )
     assert np.all(np.abs(K) <= np.sqrt(a[:, None] * b[None, :]) * (1 + 1e-7))
-
-
-@few
-@given(kernels, inputs, inputs)
-def test_covariances_are_symmetric(written, X, Z):
-    kernel = parse(written, D)
-    there, back = (
-        kernel.cross(jnp.array(X), jnp.array(Z)),
-        kernel.cross(jnp.array(Z), jnp.array(X)),
-    )
-    np.testing.assert_allclose(there, back.T, rtol=1e-7, atol=1e-7 * np.max(np.abs(there)))

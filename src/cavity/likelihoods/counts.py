@@ -12,9 +12,9 @@ from cavity.likelihoods.by_quadrature import AbstractQuadratureLikelihood
 from cavity.likelihoods.log_link import AbstractLogLinear, capped_exp, log_link_moments
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.power_limits import Power, log1p_ratio
 from cavity.numerics.quadrature import Feature
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive
 

@@ -16,10 +16,10 @@ from cavity.likelihoods.predictive.base import (
     levels,
 )
 from cavity.likelihoods.support import Support
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.power_limits import Power, log1p_ratio, log_determinant_ratio
 from cavity.numerics.quadrature import Tilted
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive
 

@@ -9,9 +9,9 @@ from jax.scipy.special import betainc, gammaln
 from cavity.likelihoods.by_quadrature import AbstractQuadratureLikelihood
 from cavity.likelihoods.capabilities import Bound
 from cavity.likelihoods.support import Support
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Feature
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive
 

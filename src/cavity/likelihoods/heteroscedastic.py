@@ -13,9 +13,9 @@ from cavity.likelihoods.predictive.base import NONE, AbstractPredictive, Side
 from cavity.likelihoods.predictive.latent import LatentPredictive
 from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.power_limits import Power, with_limit_at_zero
 from cavity.numerics.quadrature import Feature, Tilted
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import Units
 

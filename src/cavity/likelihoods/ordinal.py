@@ -12,9 +12,9 @@ from cavity.likelihoods.by_quadrature import quadrature_log_power_mean, quadratu
 from cavity.likelihoods.predictive.base import NONE, Side
 from cavity.likelihoods.predictive.classes import ClassPredictive, class_predictive
 from cavity.likelihoods.support import Support
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.quadrature import Feature, Tilted
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive, real
 

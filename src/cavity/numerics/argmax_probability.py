@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.quadrature import Tilted
-from cavity.numerics.special import log_ndtr_derivatives
+from cavity.numerics.special import LOG_2PI, log_ndtr_derivatives
 from cavity.numerics.types import Array, Float, Scalar
 
 # How far nodes of the integral over one of the values reach, in its deviations.

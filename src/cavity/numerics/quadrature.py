@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.power_limits import Power, is_exactly
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Bool, Float
 
 Feature = tuple[Array, Array]
@@ -152,17 +152,17 @@ def searched_edges(
     t = jnp.broadcast_to(
         jnp.asarray(first, mean.dtype).reshape(-1, *(1,) * mean.ndim), (PANELS + 1, *mean.shape)
     )
-    return mean + sd * again(
-        lambda t: _moved(t, bounded(log_prob(mean + sd * t)), power), t, ROUNDS
+    return mean + sd * repeat(
+        lambda t: _refined_edges(t, bounded(log_prob(mean + sd * t)), power), t, ROUNDS
     )
 
 
-def again(step: Callable[[Array], Array], start: Array, times: int) -> Array:
-    """A step made so many times, compiled once."""
+def repeat(step: Callable[[Array], Array], start: Array, times: int) -> Array:
+    """Fixed number of applications of one function, compiled once."""
     return jax.lax.scan(lambda x, _: (step(x), None), start, length=times)[0]
 
 
-def _moved(t: Array, value: Array, power: Power) -> Array:
+def _refined_edges(t: Array, value: Array, power: Power) -> Array:
     """Edges moved to where a function of a standard Gaussian varies."""
     gaussian = -0.5 * t**2
     tilted = gaussian + power * value
@@ -171,7 +171,7 @@ def _moved(t: Array, value: Array, power: Power) -> Array:
     live = (drop > -45.0) | (gaussian > -22.0)
     # flattened densities, so that tails keep panels too
     signals = ((jnp.exp(0.15 * drop), 1.0), (jnp.exp(0.15 * gaussian), 0.3), (centred, 0.3))
-    return _equal_shares(t, live, signals, _bends(t, value))
+    return _equal_shares(t, live, signals, _kink_strength(t, value))
 
 
 def bounded(value: Array) -> Array:
@@ -180,8 +180,8 @@ def bounded(value: Array) -> Array:
     return jnp.maximum(jnp.nan_to_num(value, nan=lowest, neginf=lowest), lowest)
 
 
-def _bends(t: Array, value: Array) -> Array:
-    """How much a function of a standard Gaussian bends beside each panel, as kinks do."""
+def _kink_strength(t: Array, value: Array) -> Array:
+    """Strength of the kinks beside each panel, weighted by the Gaussian."""
     length = jnp.diff(t, axis=0)
     slope = jnp.diff(value, axis=0) / jnp.where(length > 0.0, length, 1.0)
     kink = jnp.abs(jnp.diff(slope, axis=0)) * jnp.exp(-0.15 * t[1:-1] ** 2)
@@ -189,20 +189,20 @@ def _bends(t: Array, value: Array) -> Array:
     return jnp.concatenate([none, kink]) + jnp.concatenate([kink, none])
 
 
-def moved_to_mass(t: Array, log_density: Array) -> Array:
+def edges_at_mass(t: Array, log_density: Array) -> Array:
     """Edges moved to where a density, not normalised, has its mass."""
     drop = log_density - jnp.max(log_density, axis=0)
     return _equal_shares(t, drop > -45.0, ((jnp.exp(0.15 * drop), 1.0),), 0.0)
 
 
 def _equal_shares(
-    t: Array, live: Array, signals: Sequence[tuple[Array, float]], bends: Array | float
+    t: Array, live: Array, signals: Sequence[tuple[Array, float]], kinks: Array | float
 ) -> Array:
     """Edges so that every panel has the same share of what varies where it is live."""
     length = jnp.diff(t, axis=0)
     counts = live[1:] | live[:-1]
     need = 0.7 * _share(jnp.where(counts, length, 0.0))
-    need = need + _share(jnp.where(counts, bends, 0.0))
+    need = need + _share(jnp.where(counts, kinks, 0.0))
     for signal, weight in signals:
         change = jnp.abs(jnp.diff(signal, axis=0))
         mass = 0.5 * (signal[1:] + signal[:-1]) * length
@@ -255,16 +255,16 @@ def tilted_moments(
     """
     nodes, log_weight = measure
 
-    def matched(log_p: Array, power: Power) -> Tilted:
-        log_total, p = _weighed(log_p)
-        moved = jnp.sum(p * (nodes - mean), axis=0)
-        tilted = jnp.sum(p * (nodes - mean - moved) ** 2, axis=0)
+    def from_tilted(log_p: Array, power: Power) -> Tilted:
+        log_total, p = _normalised_weights(log_p)
+        mean_step = jnp.sum(p * (nodes - mean), axis=0)
+        tilted = jnp.sum(p * (nodes - mean - mean_step) ** 2, axis=0)
         scale = power * var
-        return Tilted(log_total / power, moved / scale, (tilted / var - 1.0) / scale)
+        return Tilted(log_total / power, mean_step / scale, (tilted / var - 1.0) / scale)
 
     if is_exactly(power, 1.0):
-        return matched(value + log_weight, 1.0)
-    log_whole, w = _weighed(log_weight)
+        return from_tilted(value + log_weight, 1.0)
+    log_whole, w = _normalised_weights(log_weight)
     centre = jnp.sum(jnp.where(w > 0.0, w * value, 0.0), axis=0)
 
     def about_mean(small: Bool[Array, "..."]) -> Tilted:
@@ -282,7 +282,7 @@ def tilted_moments(
         return about_mean(jnp.ones_like(centre, bool))
     small = _nearly_constant(value, centre, w, power)
     # of powers that are zero the density is nearly constant
-    usual = matched(power * value + log_weight - log_whole, jnp.where(small, 1.0, power))
+    usual = from_tilted(power * value + log_weight - log_whole, jnp.where(small, 1.0, power))
 
     def chosen() -> Tilted:
         near = about_mean(small)
@@ -291,7 +291,7 @@ def tilted_moments(
     return jax.lax.cond(jnp.any(small), chosen, lambda: usual)
 
 
-def _weighed(log_weight: Float[Array, "S ..."]) -> tuple[Array, Array]:
+def _normalised_weights(log_weight: Float[Array, "S ..."]) -> tuple[Array, Array]:
     """The log of the sum of weights, and the share of each."""
     top = jax.lax.stop_gradient(jnp.max(log_weight, axis=0))
     top = jnp.where(jnp.isfinite(top), top, 0.0)

@@ -5,9 +5,9 @@ import math
 import jax
 import jax.numpy as jnp
 
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.types import Array, Float
 
+LOG_2PI = 1.8378770664093453
 LOG_HALF = math.log(0.5)
 
 # The polynomial in u = 2t - 1, t = 2 / (2 + z), of log erfc(z) + z² - log t for z >= 0, from its

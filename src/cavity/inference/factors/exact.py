@@ -25,8 +25,8 @@ from cavity.inference.graph.base import (
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import ScalarSites
 from cavity.numerics.chunking import map_over_rows
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.power_limits import Power
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 

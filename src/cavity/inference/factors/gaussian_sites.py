@@ -16,9 +16,9 @@ from cavity.inference.graph.base import (
 )
 from cavity.inference.graph.rows import Rows
 from cavity.numerics.chunking import sum_over_rows
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.power_limits import Power, log1p_ratio, log_determinant_ratio
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float
 
 

@@ -21,7 +21,7 @@ from cavity.inference.approximations.local_terms import PowerMeanTerm
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.base import AbstractProjectedView
 from cavity.likelihoods.by_quadrature import quadrature_measure
-from cavity.numerics.gaussian import LOG_2PI
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Bool, Float, Int
 
 # How near to the moments asked for, in deviations; what counts as near.

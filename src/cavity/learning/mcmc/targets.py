@@ -9,9 +9,9 @@ from jax.scipy.linalg import solve_triangular
 
 from cavity.learning.mcmc.kernels import Block, Draw, State, elliptical_slices
 from cavity.models.base import AbstractGP
-from cavity.numerics.gaussian import LOG_2PI
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, jittered
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import from_real, log_jacobian
 from cavity.parameters.priors import log_prior

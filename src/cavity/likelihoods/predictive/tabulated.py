@@ -235,6 +235,6 @@ def _edges_of_mass(log_density: Map, like: Array) -> Array:
 
     def move(edges: Array) -> Array:
         value = jax.lax.map(log_density, edges)
-        return quadrature.moved_to_mass(edges, quadrature.bounded(value))
+        return quadrature.edges_at_mass(edges, quadrature.bounded(value))
 
-    return quadrature.again(move, edges, TABLE.rounds)
+    return quadrature.repeat(move, edges, TABLE.rounds)
