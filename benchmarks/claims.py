@@ -131,7 +131,7 @@ def student_t(seed: int) -> tuple[cavity.GP, np.ndarray, np.ndarray]:
 @eqx.filter_jit
 def swept(model: cavity.GP, data: Data, step: jax.Array, *, sequential: bool) -> jax.Array:
     """Whether sweeps alone converge, compiled once for all steps."""
-    graph = build_graph(model, data, cavity.PowerEP(), jnp.zeros(()))
+    graph = data.problem(model, cavity.PowerEP().approximation, 0.0).graph()
     limits = {"step": step, "tolerance": 1e-8, "max_sweeps": 500}
     start = empty_sites(graph)
     if sequential:

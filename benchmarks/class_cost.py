@@ -19,7 +19,7 @@ import numpy as np
 import cavity
 from benchmarks.results import Table
 from benchmarks.timing import median
-from cavity.inference.energy import beliefs, empty_sites, energy
+from cavity.inference.energy import Graph, beliefs, empty_sites, energy
 from cavity.inference.solvers.parallel import sweep
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import one_blas_thread
@@ -36,24 +36,28 @@ def problem(rows: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndar
     return X, np.argmax(f + 0.5 * r.standard_normal(f.shape), axis=1).astype(float)
 
 
+def laid_out(model: Any, data: Any) -> Graph:
+    """The model's graph on prepared data."""
+    return data.problem(model, cavity.PowerEP().approximation, 0.0).graph()
+
+
 def sweep_time(rows: int, classes: int) -> dict[str, float]:
     """A sweep at power 1, and within it the moments of all rows."""
     X, y = problem(rows, classes)
     kernel = cavity.kernels.RBF(4.0, 0.3)
     model = cavity.GP(kernel, cavity.likelihoods.MultinomialProbit(classes))
     data = prepare(X, y, power=1.0)
-    method, none = cavity.PowerEP(), jax.numpy.zeros(())
 
     @eqx.filter_jit
     def once(sites: Any) -> Any:
-        return sweep(build_graph(model, data, method, none), sites, 0.5)
+        return sweep(laid_out(model, data), sites, 0.5)
 
     @eqx.filter_jit
     def blocks(q: Any) -> Any:
         half = q.blocks
         return jax.numpy.einsum("kmn,lmn->nkl", half, half)
 
-    graph = build_graph(model, data, method, none)
+    graph = laid_out(model, data)
     sites = once(empty_sites(graph))[0]
     (q,) = beliefs(graph, sites)
     return {"sweep": median(lambda: once(sites)), "row blocks": median(lambda: blocks(q))}
@@ -68,19 +72,18 @@ def sparse_time(rows: int, classes: int, points: int) -> dict[str, float]:
     )
     model = cavity.GP(kernel, likelihood, cavity.inducing.Points(X[:points]))
     data = prepare(X, y, power=1.0)
-    method, none = cavity.PowerEP(), jax.numpy.zeros(())
 
     @eqx.filter_jit
     def once(sites: Any) -> Any:
-        return sweep(build_graph(model, data, method, none), sites, 0.5)
+        return sweep(laid_out(model, data), sites, 0.5)
 
     @eqx.filter_jit
     def gradient(model: Any, sites: Any) -> Any:
         return eqx.filter_value_and_grad(
-            lambda model: energy(build_graph(model, data, method, none), sites, settled=True)
+            lambda model: energy(laid_out(model, data), sites, settled=True)
         )(model)
 
-    sites = once(empty_sites(build_graph(model, data, method, none)))[0]
+    sites = once(empty_sites(laid_out(model, data)))[0]
     return {
         "sparse sweep": median(lambda: once(sites)),
         "sparse gradient": median(lambda: gradient(model, sites)),

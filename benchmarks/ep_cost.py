@@ -51,7 +51,7 @@ def timed(work: Callable[[], object], repeats: int) -> float:
 
 @eqx.filter_jit
 def one_sweep(model, data, method, sites):
-    return sweep(build_graph(model, data, method, jnp.asarray(1e-8)), sites, 1.0)
+    return sweep(data.problem(model, method.approximation, 1e-8).graph(), sites, 1.0)
 
 
 def sparse(N: int, M: int, repeats: int) -> None:
@@ -70,7 +70,7 @@ def sparse(N: int, M: int, repeats: int) -> None:
     for power in (1.0, 0.5):
         data = prepare(X, labels, power=power)
         laid, method = as_dtype(model, data), cavity.PowerEP()
-        sites = empty_sites(build_graph(laid, data, method, jnp.asarray(1e-8)))
+        sites = empty_sites(data.problem(laid, method.approximation, 1e-8).graph())
         for _ in range(3):
             sites, _, _ = one_sweep(laid, data, method, sites)
         spent = timed(lambda: one_sweep(laid, data, method, sites), repeats)  # noqa: B023

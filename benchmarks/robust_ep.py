@@ -122,7 +122,9 @@ def from_start(start: int, power: float) -> dict:
     data = prepare(X, y, power=power)
     typed: Any = as_dtype(model, data)
     with one_blas_thread():
-        found, report, done = find_fixed_point(typed, data, cavity.PowerEP(), jnp.zeros(()), sites)
+        method = cavity.PowerEP()
+        problem = data.problem(typed, method.approximation, 0.0)
+        found, report, done = find_fixed_point(problem, method.solver, sites)
     store: Any = jax.tree.leaves(found, is_leaf=lambda x: isinstance(x, ScalarSites))[0]
     shift, precision = (np.asarray(a)[: len(y), 0] for a in (store.shift, store.precision))
     gap = mismatch(X, y, given, shift, precision, power)

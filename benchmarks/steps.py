@@ -33,7 +33,8 @@ def measure(name: str, rows: int, M: int, spreads: float) -> None:
     objective = Objective(model, data, jitter=_jitter(problem))
     parts = free_parts(model, objective.maps, units(model))
     places = np.repeat([p[2].location for p in parts], [np.size(p[0]) for p in parts])
-    objective.scale = objective.scale * np.where(places, spreads / LOCATION, 1.0)
+    scale = objective.coordinates.scale
+    objective.coordinates.scale = scale * np.where(places, spreads / LOCATION, 1.0)
     bounds: list[float] = []
 
     def note(progress: Progress) -> None:

@@ -41,7 +41,7 @@ def step(p: Problem) -> Callable[[], float]:
     data = prepare(p["X"], p["y"], power=0.0)
     model: Any = as_dtype(_model(p, full=False), data)
     method = cavity.TiedPowerEP(batch=p["batches"].shape[1])
-    objective = Objective(model, data, method, jitter=_jitter(p))
+    objective = Objective(model, data, method=method, jitter=_jitter(p))
     batches, steps = iter(p["batches"]), len(p["batches"])
     adam = Adam(objective, objective.first, steps, float(p["rate"]), method.batch, 0, None)
     one_blas_thread().__enter__()

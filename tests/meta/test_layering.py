@@ -5,8 +5,8 @@ The folders of the package are the floors. A module imports from its own floor o
 `log_link`, `predictive` and `support`; models: also `coupled_classes`, `from_beliefs` and
 `posterior`); `kernels.text_form`, which names every kernel, imports them all.
 No module but the root's own `__init__` imports the root package.
-Floors 0 to 3 import only jax, numpy, equinox and jaxtyping, but that solvers of fixed points may use
-scipy; scipy, optax, scikit-learn, threadpoolctl and blackjax enter at floor 4, all inside
+Floors 0 to 3 import only jax, numpy, equinox and jaxtyping; solvers of fixed points may use scipy
+too. scipy, optax, scikit-learn, threadpoolctl and blackjax enter at floor 4, all inside
 functions; the rest of the dependencies at floor 5.
 """
 

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inference.graph.rows import Rows
-from cavity.numerics.power_limits import Power, log1p_ratio, log_determinant_ratio
+from cavity.numerics import site_arithmetic
+from cavity.numerics.power_limits import Power, log_determinant_ratio
 from cavity.numerics.types import Array, Bool, Float
 
 S = TypeVar("S", bound="AbstractSites")
@@ -69,25 +70,15 @@ class ScalarSites(AbstractSites):
     precision: Float[Array, "N P"]
 
     def cavity(self, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
-        left = 1.0 - power * self.precision * var
-        ok = left > 0.0
-        left = jnp.where(ok, left, 1.0)
-        return (mean - power * var * self.shift) / left, var / left, ok
+        return site_arithmetic.cavity(mean, var, self.shift, self.precision, power)
 
     def log_normaliser_ratio(self, mean: Array, var: Array, power: Power) -> Array:
-        tau, nu = self.precision, self.shift
-        # -log(1 - aτv)/2a + (τm²/2 - νm + aν²v/2) / (1 - aτv)
-        left = 1.0 - power * tau * var
-        moved = 0.5 * tau * mean**2 - nu * mean + 0.5 * power * nu**2 * var
-        return moved / left - 0.5 * log1p_ratio(power, -tau * var)
+        return site_arithmetic.log_normaliser_ratio(mean, var, self.shift, self.precision, power)
 
     def moment_match(
         self, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
     ) -> "ScalarSites":
-        # τ = -H / (1 + aHv),  ν = τm + G / (1 + aHv)
-        left = 1.0 + power * curvature * var
-        precision = -curvature / left
-        return ScalarSites(precision * mean + slope / left, precision)
+        return ScalarSites(*site_arithmetic.moment_match(mean, var, slope, curvature, power))
 
     def where(self, new: "ScalarSites", ok: Array) -> "ScalarSites":
         return jax.tree.map(lambda a, b: jnp.where(ok, b, a), self, new)
