@@ -123,8 +123,8 @@ def from_start(start: int, power: float) -> dict:
     typed: Any = as_dtype(model, data)
     with one_blas_thread():
         method = cavity.PowerEP()
-        problem = data.problem(typed, method.approximation, 0.0)
-        found, report, done = find_fixed_point(problem, method.solver, sites)
+        laid = data.problem(typed, method.approximation, 0.0)
+        found, report, done = find_fixed_point(laid, method.solver, sites)
     store: Any = jax.tree.leaves(found, is_leaf=lambda x: isinstance(x, ScalarSites))[0]
     shift, precision = (np.asarray(a)[: len(y), 0] for a in (store.shift, store.precision))
     gap = mismatch(X, y, given, shift, precision, power)

@@ -31,12 +31,15 @@ def stationary(graph: Graph) -> bool:
     return all(factor.stationary for factor in graph.factors)
 
 
-def implicit_gradient(graph: Graph, sites: Sites) -> Scalar:
-    """Zero, with the derivative in the model that the energy has by way of its sites.
+def implicit_gradient(graph: Graph, sites: Sites, *, newton: bool) -> Scalar:
+    r"""Zero, with the derivative in the model that the energy has by way of its sites.
 
     Args:
         graph: the model laid out for inference.
         sites: at a fixed point of the sweeps; constant under differentiation.
+        newton: whether sweeps are Newton's steps to a mode. What a change of the sites does to
+            the next sites vanishes in the ones after, so that the solution is
+            $\partial E / \partial \mathbf s$ and one product with it.
     """
     from jax.scipy.sparse.linalg import gmres
 
@@ -47,8 +50,11 @@ def implicit_gradient(graph: Graph, sites: Sites) -> Scalar:
     def left(weights: Sites) -> Any:
         return jax.tree.map(jnp.subtract, weights, back(weights)[0])
 
-    limits = {"tol": RELATIVE, "restart": DIRECTIONS, "maxiter": RESTARTS}
-    weights, _ = gmres(left, uphill, x0=uphill, **limits)
+    if newton:
+        weights = jax.tree.map(jnp.add, uphill, back(uphill)[0])
+    else:
+        limits = {"tol": RELATIVE, "restart": DIRECTIONS, "maxiter": RESTARTS}
+        weights, _ = gmres(left, uphill, x0=uphill, **limits)
     moved = sweep(graph, sites, 1.0)[0]
     products = jax.tree.map(lambda w, s: jnp.sum(frozen(w) * s), weights, moved)
     value = jnp.asarray(sum(jax.tree.leaves(products)))

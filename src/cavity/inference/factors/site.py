@@ -95,7 +95,7 @@ class SiteFactor(AbstractRowFactor):
             )
 
         tied = [
-            (edge.variable, edge.slots.message(store, self.power))
+            (edge.variable, edge.slots.message(store))
             for edge, store in zip(self.edges, sites, strict=True)
             if not edge.slots.private
         ]
@@ -128,7 +128,8 @@ class SiteFactor(AbstractRowFactor):
             return total
 
         chunks = (self.rows, self._per_row(sites), fixed)
-        return self.scale * sum_over_rows(of_chunk, chunks, self.chunk)
+        whole = sum(e.slots.log_scale(s) for e, s in zip(self.edges, sources, strict=True))
+        return whole + self.scale * sum_over_rows(of_chunk, chunks, self.chunk)
 
     def update(self, q: Beliefs, sites: Stores, step: Power) -> SiteUpdate:
         sources = self._sources(q, sites)

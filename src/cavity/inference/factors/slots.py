@@ -17,15 +17,15 @@ from cavity.inference.graph.base import AbstractView, Moments
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.inducing import DirectMessages
 from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array, Float, Scalar
 
 
 class AbstractSlots(eqx.Module):
     """A map from rows to stored sites.
 
     To implement:
-        `empty(view, rows)`, `per_row(store)`, `message(store, power)`,
-        `source(store, belief, power)`, `cavity(site, moments, power)`,
+        `empty(view, rows)`, `per_row(store)`, `message(store)`, `source(store, belief, power)`,
+        `log_scale(source)`, `cavity(site, moments, power)`,
         `log_normaliser_ratio(site, moments, power)`.
 
     Attributes:
@@ -43,12 +43,16 @@ class AbstractSlots(eqx.Module):
         """The site of every row; None where rows share one."""
 
     @abc.abstractmethod
-    def message(self, store: Any, power: Power) -> Any:
+    def message(self, store: Any) -> Any:
         """The message of a shared site; None where rows send their own."""
 
     @abc.abstractmethod
     def source(self, store: Any, belief: Any, power: Power) -> Any:
         """The belief or cavity whose marginals rows see."""
+
+    @abc.abstractmethod
+    def log_scale(self, source: Any) -> Scalar | float:
+        """Terms of the energy that belong to a shared site as a whole, in nats."""
 
     @abc.abstractmethod
     def cavity(self, site: Any, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
@@ -70,11 +74,14 @@ class Private(AbstractSlots):
     def per_row(self, store: Any) -> Any:
         return store
 
-    def message(self, store: Any, power: Power) -> None:
+    def message(self, store: Any) -> None:
         return None
 
     def source(self, store: Any, belief: Any, power: Power) -> Any:
         return belief
+
+    def log_scale(self, source: Any) -> float:
+        return 0.0
 
     def cavity(self, site: Any, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
         return site.cavity(*moments, power)
@@ -103,11 +110,14 @@ class Tied(AbstractSlots):
     def per_row(self, store: TiedSite) -> None:
         return None
 
-    def message(self, store: TiedSite, power: Power) -> DirectMessages:
-        return store.messages(power, self.total)
+    def message(self, store: TiedSite) -> DirectMessages:
+        return store.messages()
 
     def source(self, store: TiedSite, belief: Any, power: Power) -> TiedCavity:
         return tied_cavity(store, power, self.total)
+
+    def log_scale(self, source: TiedCavity) -> Scalar:
+        return source.log_scale
 
     def cavity(self, site: None, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
         return *moments, jnp.ones((), bool)

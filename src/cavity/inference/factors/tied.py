@@ -51,10 +51,9 @@ class TiedSite(eqx.Module):
         diagonal = jnp.exp(jnp.diagonal(self.raw, axis1=-2, axis2=-1))
         return jnp.tril(self.raw, -1) + diagonal[..., None] * jnp.eye(self.raw.shape[-1])
 
-    def messages(self, power: Power, total: Float[Array, " P"]) -> DirectMessages:
-        """The belief itself, with the energy's terms of the site."""
-        scale = tied_cavity(self, power, total).log_scale
-        return DirectMessages(self.mean[:, None, :], jnp.swapaxes(self.root, -1, -2), scale)
+    def messages(self) -> DirectMessages:
+        """The belief itself; its terms of the energy come with the cavity."""
+        return DirectMessages(self.mean[:, None, :], jnp.swapaxes(self.root, -1, -2))
 
 
 def is_tied(x: object) -> bool:

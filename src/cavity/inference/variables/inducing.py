@@ -119,19 +119,21 @@ class DirectMessages(eqx.Module):
     Attributes:
         mean: means of the belief.
         root: $\mathbf R$, with covariance $\mathbf R^\top \mathbf R$.
-        log_scale: the energy's terms of the variable and its tied site, in nats, negated.
     """
 
     mean: Float[Array, "P 1 M"]
     root: Float[Array, "P M M"]
-    log_scale: Scalar
 
 
 class TiedInducing(AbstractVariable):
-    """Whitened inducing variables whose belief a tied site gives directly."""
+    """Whitened inducing variables whose belief a tied site gives directly.
+
+    The factor of the tied site adds the variable's terms of the energy together with its own.
+    """
 
     def belief(self, messages: DirectMessages) -> InducingBelief:
-        return InducingBelief(messages.mean, messages.root, messages.log_scale)
+        zero = jnp.zeros((), messages.mean.dtype)
+        return InducingBelief(messages.mean, messages.root, zero)
 
 
 def condition_standard_normal(

@@ -11,6 +11,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from cavity.inference.approximations.approximations import AbstractApproximation
+from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Sites, energy
 from cavity.inference.factors.slots import observed_rows
 from cavity.inference.factors.tied import is_tied, natural_step
@@ -286,7 +287,8 @@ def _objective(
         sites = join_tied(tied, private)
         value = energy(graph, sites, settled=True) - log_prior(model, densities)
         if has_sites(private) and not stationary(graph):
-            value = value + implicit_gradient(graph, sites)
+            newton = approximation.evaluation_point is EvaluationPoint.MODE
+            value = value + implicit_gradient(graph, sites, newton=newton)
         return value
 
     return loss
