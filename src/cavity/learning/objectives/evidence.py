@@ -89,7 +89,7 @@ class Objective:
         total = counts(data) if self.has_tied else None
         whole = None if isinstance(data, BatchedData) else data
         origin = self.coordinates.origin
-        self.fixed = (start, self.maps, self.densities, self.approximation, origin, total)
+        self.fixed = (start, self.maps, self.densities, self.approximation, origin, total, tied)
         self.run = Bound(_value_and_grad, *self.fixed, whole)
         self.move = Bound(_natural, *self.fixed, whole)
 
@@ -158,9 +158,8 @@ class Objective:
 
     def natural(self, x: np.ndarray, part: Part, scale: float, step: float) -> np.ndarray:
         """The point after a natural-gradient step of the tied sites."""
-        sites = join_tied(self.coordinates.tied(x), split_tied(self.sites)[1])
-        tied = self._run(self.move, _natural_of, x, sites, part, self.jitter, scale, step)
-        return self.coordinates.at_tied(tied, x)
+        flat = self._run(self.move, _natural_of, x, self.sites, part, self.jitter, scale, step)
+        return np.concatenate([x[: self.coordinates.n_parameters], np.asarray(flat, np.float64)])
 
     def state(self) -> dict[str, Any]:
         """What evaluations left behind, as a tree that can be saved."""
@@ -189,13 +188,14 @@ class Objective:
 
     def _sites(self, x: np.ndarray, jitter: float) -> Sites | None:
         """The sites at a point; None where private ones end far from a fixed point."""
-        tied = self.coordinates.tied(x)
-        sites = join_tied(tied, split_tied(self.sites)[1]) if self.has_tied else self.sites
         if not self.carries:
-            return sites
+            return self.sites
+        sites, zero = self.sites, self.empty
         # the slow fallbacks are for where learning starts and ends
         quick = self.sites is not self.empty
-        zero = join_tied(tied, split_tied(self.empty)[1]) if self.has_tied else self.empty
+        if self.has_tied:
+            tied = self.coordinates.tied(x)
+            sites, zero = (join_tied(tied, split_tied(each)[1]) for each in (sites, zero))
         problem = self.data.head.problem(self.model(x), self.approximation, jitter)
         first = zero if self.sites is self.empty else sites
         solver = self.solver
@@ -218,9 +218,10 @@ class Objective:
     ) -> Any:
         """What a program gives at a point for all rows, data of their own, or some rows."""
         move = self.coordinates.move(x)
-        tied, private = split_tied(sites)
+        flat = np.asarray(x[self.coordinates.n_parameters :], move.dtype)
+        private = split_tied(sites)[1] if self.has_tied else sites
         typed = [np.asarray(number, move.dtype) for number in numbers]
-        arguments = (move, tied, private, *typed)
+        arguments = (move, flat, private, *typed)
         if isinstance(part, Data):
             return of_part(*self.fixed, part, *jax.tree.map(jnp.asarray, arguments), None)
         return bound(*arguments, part)
@@ -272,19 +273,22 @@ def _objective(
     approximation: AbstractApproximation,
     origin: Array,
     total: Array | None,
+    template: Sites,
     data: Data,
     jitter: Scalar,
     scale: Scalar,
     index: Array | None,
 ) -> Any:
-    """The objective as a function of the move of the parameters, tied sites and private sites."""
+    """The objective as a function of moves of the parameters, flat tied sites and private sites."""
     part = data if index is None else some_rows(data, index)
     of_all: dict[str, Any] = {} if total is None else {"total": total, "scale": scale}
 
-    def loss(move: Array, tied: Sites, private: Sites) -> Scalar:
+    unravel = ravel_pytree(template)[1]
+
+    def loss(move: Array, flat: Array, private: Sites) -> Scalar:
         model = from_real(origin + move, start, maps)
         graph = part.problem(model, approximation, jitter, **of_all).graph()
-        sites = join_tied(tied, private)
+        sites = join_tied(unravel(flat), private)
         value = energy(graph, sites, settled=True) - log_prior(model, densities)
         if has_sites(private) and not stationary(graph):
             newton = approximation.evaluation_point is EvaluationPoint.MODE
@@ -301,18 +305,19 @@ def _value_and_grad(
     approximation: AbstractApproximation,
     origin: Array,
     total: Array | None,
+    template: Sites,
     data: Data,
     move: Array,
-    tied: Sites,
+    flat: Array,
     private: Sites,
     jitter: Scalar,
     scale: Scalar,
     index: Array | None,
 ) -> tuple[Scalar, Array, Array]:
-    fixed = (start, maps, densities, approximation, origin, total, data)
+    fixed = (start, maps, densities, approximation, origin, total, template, data)
     loss = _objective(*fixed, jitter, scale, index)
-    value, (by_real, by_tied) = jax.value_and_grad(loss, argnums=(0, 1))(move, tied, private)
-    return value, by_real, ravel_pytree(by_tied)[0]
+    value, (by_real, by_flat) = jax.value_and_grad(loss, argnums=(0, 1))(move, flat, private)
+    return value, by_real, by_flat
 
 
 def _natural(
@@ -322,20 +327,22 @@ def _natural(
     approximation: AbstractApproximation,
     origin: Array,
     total: Array | None,
+    template: Sites,
     data: Data,
     move: Array,
-    tied: Sites,
+    flat: Array,
     private: Sites,
     jitter: Scalar,
     scale: Scalar,
     step: Scalar,
     index: Array | None,
-) -> Sites:
-    fixed = (start, maps, densities, approximation, origin, total, data)
+) -> Array:
+    fixed = (start, maps, densities, approximation, origin, total, template, data)
     loss = _objective(*fixed, jitter, scale, index)
-    slope = jax.grad(loss, argnums=1)(move, tied, private)
+    unravel = ravel_pytree(template)[1]
+    slope = unravel(jax.grad(loss, argnums=1)(move, flat, private))
     moved = lambda site, by: natural_step(site, by, step)  # noqa: E731
-    return jax.tree.map(moved, tied, slope, is_leaf=is_tied)
+    return ravel_pytree(jax.tree.map(moved, unravel(flat), slope, is_leaf=is_tied))[0]
 
 
 # for rows that are not among the data of the objective
