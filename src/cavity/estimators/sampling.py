@@ -12,7 +12,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.latent_values import sample
 from cavity.likelihoods.predictive.base import Side
 from cavity.numerics.jit import compiled
-from cavity.numerics.types import Array, PRNGKeyArray
+from cavity.numerics.types import Array, Key, PRNGKeyArray
 
 
 def sample_outputs(
@@ -84,7 +84,7 @@ def _sample(likelihood: AbstractLikelihood, key: PRNGKeyArray, f: Array, side: S
 
 @compiled
 def _sample_each(
-    likelihoods: AbstractLikelihood, keys: PRNGKeyArray, f: np.ndarray, side: Side
+    likelihoods: AbstractLikelihood, keys: Key[Array, " n"], f: Array, side: Side
 ) -> Array:
     def of_draw(draw: tuple[AbstractLikelihood, PRNGKeyArray, Array]) -> Array:
         likelihood, key, values = draw

@@ -30,10 +30,9 @@ from cavity.learning.objectives.evidence import Objective, split_tied
 from cavity.learning.objectives.streamed import streamed_posterior
 from cavity.learning.objectives.tied import minimise_over_tied_sites
 from cavity.learning.optimisers.lbfgs import StartFailed
-from cavity.learning.result import Inference
+from cavity.learning.result import Inference, Posterior
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.base import AbstractModel
-from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import MOST_JITTER, with_escalating_jitter
 from cavity.numerics.text import plural
@@ -202,7 +201,7 @@ def _by_messages(
     """The posterior of exact factors in batches."""
     assert isinstance(data, BatchedData)
 
-    def at(jitter: float) -> tuple[tuple[AbstractPosterior, Scalar], bool]:
+    def at(jitter: float) -> tuple[tuple[Posterior, Scalar], bool]:
         used = jnp.asarray(jitter, data.rows.x.dtype)
         found = streamed_posterior(model, data, method.approximation, used)
         return found, bool(np.isfinite(found[1]))
@@ -308,7 +307,7 @@ def _message(report: ConvergenceReport, *, done: bool) -> str:
 @compiled
 def _posterior(
     model: AbstractModel, data: Data, problem: Problem, sites: Sites
-) -> tuple[AbstractPosterior, Scalar]:
+) -> tuple[Posterior, Scalar]:
     graph = problem.graph()
     q = beliefs(graph, sites)
     posterior = model.posterior(graph, q, data.rows, single=data.single)

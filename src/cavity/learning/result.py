@@ -1,7 +1,7 @@
 """What inference gives."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,13 @@ from cavity.learning.mcmc.chains import Chains
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.parameters.table import table
+
+# What `AbstractModel.posterior` returns. Static type checkers take it for that of a Gaussian process;
+# a model of other variables may return anything.
+if TYPE_CHECKING:
+    Posterior = AbstractPosterior
+else:
+    Posterior = Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +40,7 @@ class Inference:
         streamed: whether the rows came in batches.
     """
 
-    posterior: AbstractPosterior
+    posterior: Posterior
     log_evidence: Any  # a float, or None
     converged: bool
     message: str

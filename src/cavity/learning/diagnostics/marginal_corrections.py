@@ -124,7 +124,7 @@ def improve_marginals(
     X_new: Any,
     *,
     power: Any = 1.0,
-    method: AbstractMethod = PowerEP(),
+    method: AbstractMethod | MCMC = PowerEP(),
     jitter: float = 1e-8,
     rows: Mapping[str, Any] | None = None,
 ) -> ImprovedMarginals:

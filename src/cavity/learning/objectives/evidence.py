@@ -279,7 +279,7 @@ def _objective(
     scale: Scalar,
     index: Array | None,
 ) -> Any:
-    """The objective as a function of moves of the parameters, flat tied sites and private sites."""
+    """The objective of moves of the parameters, flat tied sites and private sites."""
     part = data if index is None else some_rows(data, index)
     of_all: dict[str, Any] = {} if total is None else {"total": total, "scale": scale}
 
