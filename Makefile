@@ -13,17 +13,23 @@ PLAIN := --xla_backend_optimization_level=0
 HASTE := $(PLAIN) --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
 KNOWN = XLA_FLAGS="$(HASTE)" $(BIN)/python -c "import jax; jax.devices()" >/dev/null 2>&1
 # Compiled programs are kept, so that workers and later runs share them.
-KEPT = JAX_COMPILATION_CACHE_DIR="$$(cd "$(VENV)" && pwd)/programs" \
+PROGRAMS ?= $(VENV)/programs
+KEPT = JAX_COMPILATION_CACHE_DIR="$$(mkdir -p "$(PROGRAMS)" && cd "$(PROGRAMS)" && pwd)" \
 	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
-PYTEST = $(KEPT) $(BIN)/python -m pytest -n auto --dist worksteal -q
+# A file's tests stay in one worker, which has traced and loaded their programs already.
+PYTEST = $(KEPT) $(BIN)/python -m pytest -n auto --dist loadfile -q
+# What `make test-times` measures (test or test-slow), and where it writes.
+SUITE ?= test
+TIMES := .times
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint check format docs bench bench-environments clean
+.PHONY: help demo test test-slow test-times lint check format docs bench bench-environments clean
 
 help:
 	@echo "make demo       the main job on real data: fit, compare, predict, report (under 2 minutes)"
 	@echo "make test       the tests, without the slow ones"
 	@echo "make test-slow  only the slow ones"
+	@echo "make test-times the tests, and a table of the seconds that each takes"
 	@echo "make lint       lint, format and types"
 	@echo "make check      make lint, then make test"
 	@echo "make format     put the code in the house format"
@@ -43,6 +49,12 @@ test-slow: $(VENV)/.dev
 	@flags="$(PLAIN)"; if $(KNOWN); then flags="$(HASTE)"; fi; \
 	CAVITY_TYPECHECK="$${CAVITY_TYPECHECK-0}" XLA_FLAGS="$${XLA_FLAGS-$$flags}" \
 		$(PYTEST) -m slow $(TESTS)
+
+# With an empty folder of compiled programs: SUITE=test-slow for the slow tests, TESTS for some.
+test-times: $(VENV)/.dev
+	rm -rf $(TIMES)
+	-CAVITY_TEST_TIMES=$(TIMES) $(MAKE) $(SUITE) PROGRAMS=$(TIMES)/programs
+	$(BIN)/python -m tests.compile_times $(TIMES)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -66,7 +78,7 @@ bench: $(VENV)/.dev
 bench-environments: $(PEERS)
 
 clean:
-	rm -rf $(VENV) .bench build dist docs/_build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench build dist docs/_build $(TIMES) .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .bench/%/.made: benchmarks/environments/%.txt

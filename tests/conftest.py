@@ -1,7 +1,8 @@
 """What every test shares: precision, threads, shape checks, data and random numbers.
 
 Environment: CAVITY_TYPECHECK=0 leaves the run-time shape checks out; CAVITY_DATA names the
-folder of the real data sets (default ../shared/data beside the repository).
+folder of the real data sets (default ../shared/data beside the repository); CAVITY_TEST_TIMES
+names a folder for the table of what each test uses (tests/compile_times.py).
 """
 
 import gc
@@ -38,6 +39,8 @@ if os.environ.get("CAVITY_TYPECHECK", "1") != "0":
 
     install_import_hook("cavity", f"{typecheck.__name__}.checked")
 
+from tests import compile_times
+
 ROOT = Path(__file__).parent.parent
 MOST_MAPS = 30_000
 TESTS = itertools.count()
@@ -45,6 +48,13 @@ TESTS = itertools.count()
 # Tracing makes very many short-lived objects; looking through all others for each few hundred of
 # them is a twentieth of the tests' time.
 gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_configure(config):
+    """Records what each test uses, where that is asked for."""
+    folder = os.environ.get("CAVITY_TEST_TIMES")
+    if folder:
+        config.pluginmanager.register(compile_times.Recorder(folder), "compile_times")
 
 
 @pytest.fixture(autouse=True)
