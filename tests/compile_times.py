@@ -3,9 +3,9 @@
     CAVITY_TEST_TIMES=folder python -m pytest ...    writes one csv file per worker into the folder
     python -m tests.compile_times folder [most]      prints the table by file and by test
 
-conftest.py registers `Recorder` where the variable is set; `make test-times` does both. Fixtures of
-a module or of the session have rows of their own, so that the first test that asks for one does not
-look slow; imports of files have rows too. Processor seconds include finished child processes.
+conftest.py registers `Recorder` where the variable is set; `make test-times` does both. Fixtures
+of a module or of the session have rows of their own, so that the first test that asks for one does
+not look slow; imports of files have rows too. Processor seconds include finished child processes.
 """
 
 import csv

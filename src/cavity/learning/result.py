@@ -12,7 +12,7 @@ from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.parameters.table import table
 
-# What `AbstractModel.posterior` returns. Static type checkers take it for that of a Gaussian process;
+# What `AbstractModel.posterior` returns: checkers of types take it for that of a Gaussian process;
 # a model of other variables may return anything.
 if TYPE_CHECKING:
     Posterior = AbstractPosterior
