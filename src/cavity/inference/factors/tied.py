@@ -110,8 +110,11 @@ def natural_step(site: TiedSite, slope: TiedSite, step: Power) -> TiedSite:
     With $\mathbf P$ and $\mathbf h$ the precision and shift of q,
     $\mathbf P \leftarrow \mathbf P + 2 \rho\, \partial E / \partial \boldsymbol\Sigma$ and
     $\mathbf h \leftarrow \mathbf h - \rho (\partial E / \partial \mathbf m -
-    2\, \partial E / \partial \boldsymbol\Sigma\, \mathbf m)$. A step that would leave a
-    direction without precision is shortened.
+    2\, \partial E / \partial \boldsymbol\Sigma\, \mathbf m)$. With
+    $\mathbf C = 2\, \mathbf S^\top \partial E / \partial \boldsymbol\Sigma\, \mathbf S$ the new
+    covariance is $\mathbf S (\mathbf I + \rho \mathbf C)^{-1} \mathbf S^\top$, and the mean moves by
+    $-\rho$ times the new covariance times $\partial E / \partial \mathbf m$. A step that would
+    leave a direction without precision is shortened.
 
     Args:
         site: the site.
@@ -119,25 +122,49 @@ def natural_step(site: TiedSite, slope: TiedSite, step: Power) -> TiedSite:
         step: $\rho$, in (0, 1].
     """
 
-    def one(m: Array, S: Array, raw: Array, by_mean: Array, by_raw: Array) -> tuple:
-        eye = jnp.eye(m.size, dtype=m.dtype)
-        W = solve_triangular(S, eye, lower=True)
+    def relative_change(S: Array, by_raw: Array) -> Array:
         by_root = jnp.tril(by_raw, -1) + jnp.diag(jnp.diagonal(by_raw) / jnp.diagonal(S))
-        # Sᵀ (2 ∂E/∂Σ) S: the lower triangle of Sᵀ ∂E/∂S, mirrored
+        # C: the lower triangle of Sᵀ ∂E/∂S, mirrored
         lower = jnp.tril(S.T @ by_root)
-        change = lower + jnp.tril(lower, -1).T
-        # the precision in units of the present one, I + ρ change, stays positive definite
-        least = jnp.linalg.eigvalsh(change)[0]
-        length = jnp.where(1.0 + step * least > LEAST_PRECISION, step, -0.5 / least)
-        # B = S⁻ᵀ (I + ρ change) S⁻¹, its inverse's lower factor with axes reversed
-        B = W.T @ (eye + length * change) @ W
-        L = cholesky(B[::-1, ::-1])
-        root = solve_triangular(L, eye, lower=True).T[::-1, ::-1]
-        # P m - ρ (∂E/∂m - 2 ∂E/∂Σ m)
-        shift = W.T @ (W @ m + length * (change @ (W @ m))) - length * by_mean
-        mean = root @ (root.T @ shift)
+        return lower + jnp.tril(lower, -1).T
+
+    def moved(m: Array, S: Array, raw: Array, by_mean: Array, R: Array, rho: Array) -> tuple:
+        root = S @ R
+        mean = m - rho * (root @ (root.T @ by_mean))
         new = jnp.tril(root, -1) + jnp.diag(jnp.log(jnp.diagonal(root)))
         ok = jnp.all(jnp.isfinite(new)) & jnp.all(jnp.isfinite(mean))
         return jnp.where(ok, mean, m), jnp.where(ok, new, raw)
 
-    return TiedSite(*jax.vmap(one)(site.mean, site.root, site.raw, slope.mean, slope.raw))
+    root = site.root
+    change = jax.vmap(relative_change)(root, slope.raw)
+    inverse_roots, lengths = _shortened_step(change, step)
+    arguments = (site.mean, root, site.raw, slope.mean, inverse_roots, lengths)
+    return TiedSite(*jax.vmap(moved)(*arguments))
+
+
+def _shortened_step(
+    change: Float[Array, "P M M"], step: Power
+) -> tuple[Float[Array, "P M M"], Float[Array, " P"]]:
+    r"""Lower roots of $(\mathbf I + \rho \mathbf C)^{-1}$, and $\rho$, per output.
+
+    Eigenvalues cost ten times as much as a Cholesky factor, so they are computed only where the
+    factorisation of a full step fails.
+    """
+    eye = jnp.eye(change.shape[-1], dtype=change.dtype)
+
+    def inverse_root(C: Array, rho: Array) -> Array:
+        # with axes reversed, the inverse of an upper factor is lower
+        L = cholesky((eye + rho * C)[::-1, ::-1])
+        return solve_triangular(L, eye, lower=True).T[::-1, ::-1]
+
+    def shorter(roots: Array) -> tuple[Array, Array]:
+        least = jnp.linalg.eigvalsh(change)[:, 0]
+        lengths = jnp.where(1.0 + step * least > LEAST_PRECISION, step, -0.5 / least)
+        return jax.vmap(inverse_root)(change, lengths), lengths
+
+    lengths = jnp.full(change.shape[0], step, change.dtype)
+    roots = jax.vmap(inverse_root)(change, lengths)
+    # the diagonal of a root is that of the Cholesky factor, inverted
+    largest = jnp.max(jnp.diagonal(roots, axis1=-2, axis2=-1) ** 2)
+    whole = jnp.isfinite(largest) & (LEAST_PRECISION * largest < 1.0)
+    return jax.lax.cond(whole, lambda roots: (roots, lengths), shorter, roots)
