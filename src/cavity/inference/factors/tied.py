@@ -112,8 +112,8 @@ def natural_step(site: TiedSite, slope: TiedSite, step: Power) -> TiedSite:
     $\mathbf h \leftarrow \mathbf h - \rho (\partial E / \partial \mathbf m -
     2\, \partial E / \partial \boldsymbol\Sigma\, \mathbf m)$. With
     $\mathbf C = 2\, \mathbf S^\top \partial E / \partial \boldsymbol\Sigma\, \mathbf S$ the new
-    covariance is $\mathbf S (\mathbf I + \rho \mathbf C)^{-1} \mathbf S^\top$, and the mean moves by
-    $-\rho$ times the new covariance times $\partial E / \partial \mathbf m$. A step that would
+    covariance is $\mathbf S (\mathbf I + \rho \mathbf C)^{-1} \mathbf S^\top$, and the mean moves
+    by $-\rho$ times this covariance times $\partial E / \partial \mathbf m$. A step that would
     leave a direction without precision is shortened.
 
     Args:
