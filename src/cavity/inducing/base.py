@@ -12,6 +12,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel
@@ -61,6 +62,30 @@ class Points(AbstractInducing):
     @property
     def size(self) -> int:
         return self.Z.shape[0]
+
+
+@functools.singledispatch
+def input_columns(a: AbstractInducing) -> int | None:
+    """The number of input columns that functionals are made for; None where any number will do."""
+    return None
+
+
+@input_columns.register
+def _(a: Points) -> int | None:
+    return a.Z.shape[1]
+
+
+@functools.singledispatch
+def variances_from(
+    a: AbstractInducing, kernel: AbstractKernel, cov: Float[Array, "M M"]
+) -> Float[Array, " M"]:
+    """Variances of functionals with these covariances."""
+    return jnp.diagonal(cov)
+
+
+@variances_from.register
+def _(a: Points, kernel: AbstractKernel, cov: Float[Array, "M M"]) -> Float[Array, " M"]:
+    return kernel.diag(a.Z)
 
 
 def covariance(

@@ -55,10 +55,9 @@ class Graph(eqx.Module):
         Raises:
             TypeError: for a factor of another kind.
         """
-        rows = tuple(f for f in self.factors if isinstance(f, AbstractRowFactor))
-        if len(rows) < len(self.factors):
+        if not all(factor.has_rows for factor in self.factors):
             raise TypeError("this solver needs factors with one term per row")
-        return rows
+        return cast(tuple[AbstractRowFactor, ...], self.factors)
 
     def only_factor(self) -> Any:
         """The factor of a graph that has one.

@@ -16,7 +16,7 @@ from cavity.inference.approximations.approximations import (
 from cavity.inference.solvers.settings import RUNGS, FixedPointSolver
 from cavity.learning.method import AbstractMethod, Training, check_bound, check_settings
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.multiclass import Softmax
+from cavity.likelihoods.capabilities import HasMultinomialCurvature, capability
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Laplace(AbstractMethod):
                 f"Laplace's method needs two derivatives of the likelihood, which "
                 f"{type(likelihood).__name__} does not have; use PowerEP()"
             )
-        if likelihood.latents > 1 and not isinstance(likelihood, Softmax):
+        if likelihood.latents > 1 and capability(likelihood, HasMultinomialCurvature) is None:
             raise ValueError(
                 f"Laplace's method takes likelihoods of one latent function, and Softmax; "
                 f"{type(likelihood).__name__} has {likelihood.latents}: use PowerEP()"

@@ -11,6 +11,7 @@ import equinox as eqx
 from cavity.likelihoods.capabilities import (
     AveragesOverPoints,
     HasGaussianBound,
+    capability,
     number_of_classes,
 )
 from cavity.likelihoods.predictive.base import NONE, AbstractPredictive, Side
@@ -158,15 +159,16 @@ class AbstractLikelihood(eqx.Module):
     @typing.final
     def has_bound(self) -> bool:
         """Whether the density has a Gaussian lower bound, `bound`."""
-        return isinstance(self, HasGaussianBound) and self.bounded
+        with_bound = capability(self, HasGaussianBound)
+        return with_bound is not None and with_bound.bounded
 
     @typing.final
     def sampled(self, power: Power) -> bool:
         """Whether moments are averages over points, whose curvature may have any sign."""
-        exact = isinstance(self, AveragesOverPoints) and any(
-            is_exactly(power, closed) for closed in self.exact_powers
+        averages = capability(self, AveragesOverPoints)
+        return averages is not None and not any(
+            is_exactly(power, exact) for exact in averages.exact_powers
         )
-        return isinstance(self, AveragesOverPoints) and not exact
 
     @typing.final
     def accepts(self, y: Float[Array, "..."]) -> Bool[Array, "..."]:

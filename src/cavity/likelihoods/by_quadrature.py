@@ -13,7 +13,8 @@ from cavity.likelihoods.base import ONE_LATENT, AbstractLikelihood, LatentFuncti
 from cavity.likelihoods.capabilities import (
     HasAnalyticStrip,
     HasDistributionFunction,
-    HasFeatures,
+    capability,
+    features,
 )
 from cavity.likelihoods.predictive.base import NONE, AbstractPredictive, Side
 from cavity.likelihoods.predictive.latent import LatentPredictive
@@ -55,10 +56,11 @@ def latent_predictive(
     likelihood: AbstractLikelihood, mean: Array, var: Array, side: Side
 ) -> AbstractPredictive:
     """The predictive distribution by the distribution function given f, or by a table of y."""
-    if isinstance(likelihood, HasDistributionFunction):
-        moments = likelihood.predictive_moments(mean, var, **side)
-        return LatentPredictive(*moments, likelihood, mean, var, dict(side))
-    return grid_predictive(likelihood, mean, var, side)
+    with_cdf = capability(likelihood, HasDistributionFunction)
+    if with_cdf is None:
+        return grid_predictive(likelihood, mean, var, side)
+    moments = with_cdf.predictive_moments(mean, var, **side)
+    return LatentPredictive(*moments, likelihood, mean, var, dict(side))
 
 
 def quadrature_log_power_mean(
@@ -114,9 +116,10 @@ def _on_nodes(
     def graded() -> Any:
         return from_nodes(quadrature_measure(likelihood, mean, var, y, power, side))
 
-    if not isinstance(likelihood, HasAnalyticStrip):
+    with_strip = capability(likelihood, HasAnalyticStrip)
+    if with_strip is None:
         return graded()
-    strip = likelihood.analytic_strip(y, **side)
+    strip = with_strip.analytic_strip(y, **side)
 
     def even(counts: Sequence[int]) -> Any:
         if not counts:
@@ -136,9 +139,9 @@ def quadrature_measure(
     mean, var, y = jnp.broadcast_arrays(mean, var, y)
     constant = jax.tree.map(jax.lax.stop_gradient, (likelihood, mean, var, y, side))
     density, m, v, outputs, columns = constant
-    if isinstance(density, HasFeatures):
-        features = density.features(m, v, outputs, power, **columns)
-        edges = quadrature.feature_edges(m, v, features)
+    known_features = features(density, m, v, outputs, power, columns)
+    if known_features is not None:
+        edges = quadrature.feature_edges(m, v, known_features)
     else:
         edges = quadrature.searched_edges(
             lambda f: density.log_prob(f, outputs, **columns), m, v, power

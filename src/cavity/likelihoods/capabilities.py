@@ -1,12 +1,15 @@
-"""Protocols: what a likelihood may offer beside its density."""
+"""Protocols: what a likelihood may offer beside its density, and the one test for them."""
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Feature
 from cavity.numerics.types import Array, Float, PRNGKeyArray
+
+P = TypeVar("P")
 
 
 class Bound(NamedTuple):
@@ -86,6 +89,27 @@ class GaussianInLatent(Protocol):
 
 
 @runtime_checkable
+class HasBlockPowerMean(Protocol):
+    """Noise whose power mean over a block of dependent rows has a closed form."""
+
+    def noise_variance(self, **side: Any) -> Float[Array, "..."]:
+        """The noise variance of each row and output, given the side data of the rows."""
+        ...
+
+    def log_power_mean_block(
+        self,
+        mean: Float[Array, " B"],
+        cov: Float[Array, "B B"],
+        y: Float[Array, " B"],
+        presence: Float[Array, " B"],
+        variance: Float[Array, " B"],
+        power: float | Float[Array, ""],
+    ) -> Float[Array, ""]:
+        """The log power mean of a block of outputs; absent outputs do not count."""
+        ...
+
+
+@runtime_checkable
 class HasDistributionFunction(Protocol):
     """Outputs whose distribution function given f has a closed form."""
 
@@ -132,6 +156,30 @@ class Labels(Protocol):
 
 
 @runtime_checkable
+class HasClassProbabilities(Protocol):
+    """Class labels whose probabilities follow from jointly Gaussian functions of the classes."""
+
+    def log_probabilities(
+        self, mean: Float[Array, "n C"], cov: Float[Array, "n C C"]
+    ) -> Float[Array, "n C"]:
+        """Log probabilities of all classes."""
+        ...
+
+
+@runtime_checkable
+class HasMultinomialCurvature(HasClassProbabilities, Protocol):
+    r"""Class labels whose log density has the Hessian of the softmax.
+
+    It is $-(\mathrm{diag}\,\mathbf p - \mathbf p \mathbf p^\top)$ in the functions of the
+    classes, so that Laplace's method keeps these functions dependent.
+    """
+
+    def log_shares(self, f: Float[Array, "... C"]) -> Float[Array, "... C"]:
+        r"""$\log \mathbf p$, the log probabilities of the classes given their functions."""
+        ...
+
+
+@runtime_checkable
 class AveragesOverPoints(Protocol):
     """Moments that are averages over a fixed set of points, but for some powers.
 
@@ -143,6 +191,20 @@ class AveragesOverPoints(Protocol):
     def exact_powers(self) -> tuple[float, ...]: ...
 
 
+def capability(likelihood: object, protocol: type[P]) -> P | None:
+    """The likelihood, where it offers what the protocol says; None otherwise."""
+    return likelihood if isinstance(likelihood, protocol) else None
+
+
 def number_of_classes(likelihood: object) -> int:
     """The number of classes of a likelihood of labels; 2 unless it declares another."""
-    return likelihood.classes if isinstance(likelihood, Labels) else 2
+    labels = capability(likelihood, Labels)
+    return 2 if labels is None else labels.classes
+
+
+def features(
+    likelihood: object, mean: Array, var: Array, y: Array, power: Power, side: Mapping[str, Array]
+) -> tuple[Feature, ...] | None:
+    """The features of a density in f (see `HasFeatures`); None where they are not known."""
+    with_features = capability(likelihood, HasFeatures)
+    return None if with_features is None else with_features.features(mean, var, y, power, **side)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import HasInitialLatents, HasSampler
+from cavity.likelihoods.capabilities import HasInitialLatents, HasSampler, capability
 from cavity.likelihoods.predictive.base import NONE, Side
 from cavity.likelihoods.predictive.tabulated import sample_from_density
 from cavity.likelihoods.support import Support
@@ -23,8 +23,9 @@ def initial_latents(likelihood: AbstractLikelihood, y: np.ndarray, **side: Any) 
     Returns:
         Values of the first latent function, (N,); of all classes, (N, C).
     """
-    if isinstance(likelihood, HasInitialLatents):
-        return likelihood.initial_latents(y, **side)
+    with_rule = capability(likelihood, HasInitialLatents)
+    if with_rule is not None:
+        return with_rule.initial_latents(y, **side)
     if likelihood.support is Support.POSITIVE:
         return np.log(y)
     if likelihood.support is Support.UNIT:
@@ -49,6 +50,7 @@ def sample(
         f: latent values; several functions along a first axis.
         side: side data of the rows, in shapes that broadcast against the outputs.
     """
-    if isinstance(likelihood, HasSampler):
-        return likelihood.sample(key, f, **side)
-    return sample_from_density(likelihood, key, f, side)
+    with_sampler = capability(likelihood, HasSampler)
+    if with_sampler is None:
+        return sample_from_density(likelihood, key, f, side)
+    return with_sampler.sample(key, f, **side)

@@ -262,6 +262,10 @@ class Softmax(AbstractClasses):
     def log_probabilities(self, mean: Array, cov: Array) -> Array:
         return point_log_probabilities(self, mean, cov)
 
+    def log_shares(self, f: Float[Array, "... C"]) -> Float[Array, "... C"]:
+        """Log probabilities of the classes given their functions, along the last axis."""
+        return jax.nn.log_softmax(f, axis=-1)
+
     def derivatives(self, f: Array, y: Array) -> Tilted:
         shares = jax.nn.softmax(f, axis=0)
         slope = one_hot(y, f) - shares

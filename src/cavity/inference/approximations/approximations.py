@@ -22,7 +22,11 @@ from cavity.inference.approximations.local_terms import (
     SoftmaxLaplaceTerm,
 )
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.multiclass import AbstractClasses, Softmax
+from cavity.likelihoods.capabilities import (
+    HasClassProbabilities,
+    HasMultinomialCurvature,
+    capability,
+)
 
 
 class AbstractApproximation(eqx.Module):
@@ -73,9 +77,9 @@ class PowerMeans(AbstractApproximation):
     tied: ClassVar[bool] = False
 
     def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
-        if self.couples(likelihood):
-            assert isinstance(likelihood, AbstractClasses)
-            return MultinomialProbitTerm(likelihood)
+        classes = capability(likelihood, HasClassProbabilities)
+        if self.couples(likelihood) and classes is not None:
+            return MultinomialProbitTerm(classes)
         return PowerMeanTerm(likelihood)
 
     def couples(self, likelihood: AbstractLikelihood) -> bool:
@@ -108,12 +112,11 @@ class ModeExpansion(AbstractApproximation):
     tied: ClassVar[bool] = False
 
     def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
-        if isinstance(likelihood, Softmax):
-            return SoftmaxLaplaceTerm(likelihood)
-        return LaplaceTerm(likelihood, exact)
+        classes = capability(likelihood, HasMultinomialCurvature)
+        return LaplaceTerm(likelihood, exact) if classes is None else SoftmaxLaplaceTerm(classes)
 
     def couples(self, likelihood: AbstractLikelihood) -> bool:
-        return isinstance(likelihood, Softmax)
+        return capability(likelihood, HasMultinomialCurvature) is not None
 
 
 class ModeSearch(AbstractApproximation):

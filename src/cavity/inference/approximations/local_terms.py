@@ -9,7 +9,7 @@ import abc
 import enum
 import functools
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import equinox as eqx
 import jax
@@ -19,9 +19,13 @@ from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.binary import Bernoulli
-from cavity.likelihoods.capabilities import HasGaussianBound
-from cavity.likelihoods.gaussian import Gaussian
-from cavity.likelihoods.multiclass import AbstractClasses, Softmax
+from cavity.likelihoods.capabilities import (
+    HasBlockPowerMean,
+    HasClassProbabilities,
+    HasGaussianBound,
+    HasMultinomialCurvature,
+    capability,
+)
 from cavity.numerics.power_limits import Power, is_exactly, log1p_ratio
 from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array
@@ -96,7 +100,7 @@ class PowerMeanTerm(AbstractLocalTerm):
 class MultinomialProbitTerm(AbstractLocalTerm):
     r"""$\log M_a$ of the probit factors of contrasts: multinomial probit, classes coupled."""
 
-    likelihood: AbstractClasses
+    likelihood: HasClassProbabilities
 
     def stationary(self, power: Power) -> bool:
         return True
@@ -111,18 +115,18 @@ class MultinomialProbitTerm(AbstractLocalTerm):
 
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
         ((mean, var, residual),) = latents
-        found = self.likelihood.log_probabilities(mean[:, 0], (var + residual)[:, 0])
-        return jnp.sum(rows.y * found, axis=1, keepdims=True)
+        log_p = self.likelihood.log_probabilities(mean[:, 0], (var + residual)[:, 0])
+        return jnp.sum(rows.y * log_p, axis=1, keepdims=True)
 
 
 class SoftmaxLaplaceTerm(AbstractLocalTerm):
-    """The log density at the mean of all classes: Laplace's method for the softmax.
+    """The log density at the mean of all classes: Laplace's method, as for the softmax.
 
     References:
         Rasmussen and Williams (2006), algorithm 3.3.
     """
 
-    likelihood: Softmax
+    likelihood: HasMultinomialCurvature
 
     def stationary(self, power: Power) -> bool:
         # the mode and the curvature there both move with the parameters
@@ -136,18 +140,18 @@ class SoftmaxLaplaceTerm(AbstractLocalTerm):
     ) -> tuple[Tilted, ...]:
         log_shares, value = self._log_shares(latents, rows)
         shares = jnp.exp(log_shares)
-        seen = (rows.y == jnp.arange(self.likelihood.classes)).astype(shares.dtype)[:, None]
-        return (Tilted(value, seen - shares, -shares),)
+        observed = (rows.y == jnp.arange(shares.shape[-1])).astype(shares.dtype)[:, None]
+        return (Tilted(value, observed - shares, -shares),)
 
     def _log_shares(self, latents: tuple[Latent, ...], rows: Rows) -> tuple[Array, Array]:
-        log_shares = jax.nn.log_softmax(latents[0].mean, axis=-1)
+        log_shares = self.likelihood.log_shares(latents[0].mean)
         index = rows.y.astype(int)[:, :, None]
         return log_shares, jnp.take_along_axis(log_shares, index, axis=2)[:, :, 0]
 
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
         ((mean, var, residual),) = latents
-        found = self.likelihood.log_probabilities(mean[:, 0], (var + residual)[:, 0])
-        return jnp.take_along_axis(found, rows.y.astype(int), axis=1)
+        log_p = self.likelihood.log_probabilities(mean[:, 0], (var + residual)[:, 0])
+        return jnp.take_along_axis(log_p, rows.y.astype(int), axis=1)
 
 
 class LaplaceTerm(AbstractLocalTerm):
@@ -332,16 +336,19 @@ def _curvature(G: Array, by_var: Array, power: Power) -> Array:
     return by_var + jnp.swapaxes(by_var, -1, -2) - a * G[..., :, None] * G[..., None, :]
 
 
-def _block_terms(likelihood: Any, mean: Array, var: Array, rows: Rows, power: Power) -> Array:
-    if not isinstance(likelihood, Gaussian):
+def _block_terms(
+    likelihood: AbstractLikelihood, mean: Array, var: Array, rows: Rows, power: Power
+) -> Array:
+    with_blocks = capability(likelihood, HasBlockPowerMean)
+    if with_blocks is None:
         raise ValueError(
             "blocks need a Gaussian likelihood: with any other, the term of a block is an "
             "integral over all its rows; leave blocks=None"
         )
     y = jnp.swapaxes(rows.y, 1, 2)
     presence = jnp.swapaxes(jnp.broadcast_to(rows.presence, rows.y.shape), 1, 2)
-    noise = jnp.broadcast_to(likelihood.noise_variance(**rows.columns), rows.y.shape)
+    noise = jnp.broadcast_to(with_blocks.noise_variance(**rows.columns), rows.y.shape)
     blocks = (mean, var, y, presence, jnp.swapaxes(noise, 1, 2))
     a = jnp.broadcast_to(jnp.asarray(power, y.dtype), y.shape[:1])
-    per_output = jax.vmap(likelihood.log_power_mean_block, in_axes=(0, 0, 0, 0, 0, None))
+    per_output = jax.vmap(with_blocks.log_power_mean_block, in_axes=(0, 0, 0, 0, 0, None))
     return jax.vmap(per_output)(*blocks, a)

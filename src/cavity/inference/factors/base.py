@@ -9,7 +9,7 @@ beliefs, leave-one-out densities and minibatches ask for the further methods of
 
 import abc
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -71,9 +71,13 @@ class AbstractFactor(eqx.Module):
     To implement:
         the field `edges`; `stationary`, `empty_sites()`, `messages(variables, sites)`,
         `log_scale(q, sites, fixed, settled)` and `update(q, sites, step)`.
+
+    Attributes:
+        has_rows: whether the factor is an `AbstractRowFactor`.
     """
 
     edges: eqx.AbstractVar[tuple[Edge, ...]]
+    has_rows: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -119,6 +123,7 @@ class AbstractRowFactor(AbstractFactor):
         the fields `rows` and `chunk`, and for each method its value for the rows of a factor.
     """
 
+    has_rows: ClassVar[bool] = True
     rows: eqx.AbstractVar[Rows]
     chunk: eqx.AbstractVar[int]
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inducing.base import AbstractInducing, Points, covariance
+from cavity.inducing.base import AbstractInducing, Points, covariance, variances_from
 from cavity.inference.factors.fused_gaussian import fused_gaussian_messages
 from cavity.inference.factors.gaussian_sites import projected_gaussian_messages
 from cavity.inference.graph.base import (
@@ -89,6 +89,6 @@ def inducing_view(
 ) -> InducingView:
     """The view of rows on whitened inducing variables, `jitter` relative to their variance."""
     Kuu = covariance(kernel, inducing, inducing)
-    diag = kernel.diag(inducing.Z) if isinstance(inducing, Points) else jnp.diagonal(Kuu)
+    diag = variances_from(inducing, kernel, Kuu)
     factor, root = cholesky_and_inverse(jittered(Kuu, jitter, diag))
     return InducingView(kernel=kernel, inducing=inducing, mean=mean, factor=factor, root=root)

@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from cavity.likelihoods.capabilities import HasFeatures
+from cavity.likelihoods.capabilities import features
 from cavity.likelihoods.predictive.base import (
     AbstractPredictive,
     Side,
@@ -14,7 +14,7 @@ from cavity.likelihoods.predictive.base import (
 from cavity.likelihoods.predictive.quantiles import inverted_quantile
 from cavity.likelihoods.support import Support
 from cavity.numerics.jit import compiled
-from cavity.numerics.quadrature import Feature, feature_edges, gaussian_measure
+from cavity.numerics.quadrature import feature_edges, gaussian_measure
 from cavity.numerics.types import Array, Float
 
 
@@ -49,19 +49,13 @@ class LatentPredictive(AbstractPredictive):
 
     def cdf(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
         m, v = self.latent_mean, self.latent_var
-        features = _step(self.likelihood, m, v, y, self.side)
-        f, log_weight = gaussian_measure(m, v, feature_edges(m, v, features))
+        # in f the distribution function has its step at the peak of the density
+        peak = (features(self.likelihood, m, v, y, 1.0, self.side) or ())[:1]
+        f, log_weight = gaussian_measure(m, v, feature_edges(m, v, peak))
         return jnp.sum(jnp.exp(log_weight) * self.likelihood.cdf(y, f, **self.side), axis=0)
 
     def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
         return inverted_quantile(self, p)
-
-
-def _step(likelihood: Any, mean: Array, var: Array, y: Array, side: Side) -> tuple[Feature, ...]:
-    """Where in f the distribution function has its step: at the peak of the density."""
-    if not isinstance(likelihood, HasFeatures):
-        return ()
-    return likelihood.features(mean, var, y, 1.0, **side)[:1]
 
 
 @compiled
