@@ -206,7 +206,7 @@ def run(name: str, X: np.ndarray, y: np.ndarray, new: np.ndarray) -> dict[str, A
     seconds = time.perf_counter() - start
     posterior: Any = found.posterior
     if hasattr(posterior, "functions"):
-        mean, cov = map(np.asarray, posterior.functions(X))
+        mean, cov = map(np.asarray, posterior.process.moments(X))
     else:
         mean, var = map(np.asarray, posterior.marginals(X))
         cov = var[:, :, None] * np.eye(CLASSES)

@@ -306,7 +306,7 @@ def test_inputs_without_variance_give_the_sparse_gp(noisy, power):
     found = cavity.infer(unknown, X, y, power=power, method=TIED)
     assert found.log_evidence == pytest.approx(expected.log_evidence, rel=1e-6)
     mean = found.posterior[0].mean.ravel()
-    np.testing.assert_allclose(mean, expected.posterior.belief.mean.ravel(), atol=1e-4)
+    np.testing.assert_allclose(mean, expected.posterior.process.belief.mean.ravel(), atol=1e-4)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])

@@ -74,7 +74,7 @@ def test_laplace_is_newtons_method_on_dense_matrices(private):
     assert found.converged
     assert found.sites.finished_by == "Newton's method"
     assert found.log_evidence == pytest.approx(expected.log_evidence, abs=1e-8)
-    mean, cov = found.posterior.functions(jnp.asarray(X))
+    mean, cov = found.posterior.process.moments(jnp.asarray(X))
     assert_close(mean, expected.mean.T, "factorised")
     assert_close(cov, expected.rows(), "factorised")
 
@@ -82,7 +82,7 @@ def test_laplace_is_newtons_method_on_dense_matrices(private):
 def test_laplace_predicts_at_new_inputs():
     """Moments by the dense formulas; probabilities by a quasi-random mean."""
     found = cavity.infer(model(None, False, SOFTMAX), X, LABELS, method=cavity.Laplace())
-    mean, cov = found.posterior.functions(jnp.asarray(NEW))
+    mean, cov = found.posterior.process.moments(jnp.asarray(NEW))
     K, k = SHARED[0], dense.rbf(X, NEW, *SETTINGS[0])
     gain = np.linalg.solve(K, k)
     expected = newton()
@@ -306,7 +306,7 @@ def test_large_prior_variances_converge_and_keep_their_digits(power):
     weights = shift - root * np.linalg.solve(
         np.eye(len(root)) + root[:, None] * S * root, root * (S @ shift)
     )
-    mean = found.posterior.functions(jnp.asarray(inputs))[0]
+    mean = found.posterior.process.moments(jnp.asarray(inputs))[0]
     contrasts = np.asarray(mean[rows, others] - mean[rows, own])
     expected = (S - same(rows, rows)) @ weights  # the functions' part, without u
     np.testing.assert_allclose(contrasts, expected, rtol=0, atol=1e-10 * np.abs(expected).max())

@@ -68,7 +68,7 @@ def assert_same(found, expected, kind="factorised"):
     assert found.converged
     assert found.sites.finished_by == "parallel sweeps"
     assert_close(found.log_evidence, expected.log_evidence, kind)
-    mean, cov = found.posterior.functions(jnp.asarray(X))
+    mean, cov = found.posterior.process.moments(jnp.asarray(X))
     assert_close(mean, expected.mean.T, kind, scale=1.0)
     assert_close(cov, expected.rows(), kind, scale=1.0)
 
@@ -169,7 +169,7 @@ def test_jylanki_47_class_labels_are_names():
 
 def test_jylanki_48_what_coupling_is_for():
     """jylanki 48: covariances between classes are positive; without them deviations collapse."""
-    _, cov = inferred().posterior.functions(jnp.asarray(X))
+    _, cov = inferred().posterior.process.moments(jnp.asarray(X))
     between = np.asarray(cov)[:, ~np.eye(C, dtype=bool)]
     assert np.all(between > 0.0)
     factorised = inferred(coupled=False)

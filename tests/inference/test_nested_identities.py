@@ -118,7 +118,7 @@ def test_jylanki_6_rows_have_the_moments_of_integrals_in_three_dimensions():
     moved by 0.26). The rule's own error is below 1e-5.
     """
     found = inferred(private=True)
-    mean, cov = (np.asarray(x) for x in found.posterior.functions(jnp.asarray(X)))
+    mean, cov = (np.asarray(x) for x in found.posterior.process.moments(jnp.asarray(X)))
     ((site,),) = found.found
     pick = nested_ep.others(Y, C)
     # the oracle's contrasts have the other sign

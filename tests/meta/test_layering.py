@@ -2,8 +2,8 @@
 
 The folders of the package are the floors. A module imports from its own floor or below; inside
 `kernels`, `inducing`, `likelihoods` and `models`, siblings import only `base` (likelihoods: also
-`log_link`, `predictive` and `support`; models: also `coupled_classes`, `from_beliefs` and
-`posterior`); `kernels.text_form`, which names every kernel, imports them all.
+`log_link`, `predictive` and `support`; models: also `coupled_classes`, `latent_gp`, `posterior`
+and `process`); `kernels.text_form`, which names every kernel, imports them all.
 No module but the root's own `__init__` imports the root package.
 Floors 0 to 3 import only jax, numpy, equinox and jaxtyping; solvers of fixed points may use scipy
 too. scipy, optax, scikit-learn, threadpoolctl and blackjax enter at floor 4, all inside
@@ -38,7 +38,7 @@ SHARED_BY_SIBLINGS = {
     "kernels": {"base"},
     "inducing": {"base"},
     "likelihoods": {"base", "by_quadrature", "capabilities", "log_link", "predictive", "support"},
-    "models": {"base", "coupled_classes", "from_beliefs", "posterior"},
+    "models": {"base", "coupled_classes", "latent_gp", "posterior", "process"},
 }
 COLLECTORS = {"cavity.kernels.text_form"}
 CORE = {"jax", "numpy", "equinox", "jaxtyping"}

@@ -14,7 +14,7 @@ def test_samples_keep_the_dependence_between_classes():
     with jax.enable_x64(True):
         posterior = cavity.infer(model, X, y, power=1.0).posterior
         draws = np.asarray(posterior.sample(X[:4], 20_000, key=jax.random.key(0)))
-        mean, cov = map(np.asarray, posterior.functions(X[:4]))
+        mean, cov = map(np.asarray, posterior.process.moments(X[:4]))
         joint = posterior.joint(X[:4])
     assert draws.shape == (20_000, 4, 3)
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.05)

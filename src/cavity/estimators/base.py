@@ -232,7 +232,7 @@ class AbstractEstimator(BaseEstimator):
 
     @property
     def _scale(self) -> Any:
-        return self.output_scale_[0] if self._function.single else self.output_scale_
+        return self.output_scale_[0] if self._function.vector else self.output_scale_
 
     @property
     def _function(self) -> Any:
@@ -255,7 +255,7 @@ class AbstractEstimator(BaseEstimator):
         """Means of f, and covariances with the axis of the outputs last."""
         with jax.enable_x64(True), one_blas_thread():
             mean, cov = map(np.asarray, self._function.joint(X))
-        cov = cov if self._function.single else np.moveaxis(cov, 0, -1)
+        cov = cov if self._function.vector else np.moveaxis(cov, 0, -1)
         return mean * self._scale, cov * self._scale**2
 
     def _outputs(self, X, side: dict[str, np.ndarray]) -> Predictions:

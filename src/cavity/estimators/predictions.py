@@ -16,8 +16,6 @@ from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.likelihoods.predictive.mixture import MixturePredictive
 from cavity.likelihoods.predictive.numerical import NumericalPredictive, numerical_predictive
 from cavity.likelihoods.support import Support
-from cavity.models.posterior import LatentsPosterior
-from cavity.models.sampled_posterior import SampledPosterior
 from cavity.numerics.jit import compiled
 
 
@@ -87,9 +85,7 @@ def function_of(posterior: Any) -> Any:
     """
     if posterior.model.likelihood.support is Support.LABELS:
         return posterior
-    if isinstance(posterior, SampledPosterior) and posterior.model.likelihood.latents > 1:
-        return posterior.latent(0)
-    return posterior.parts[0] if isinstance(posterior, LatentsPosterior) else posterior
+    return posterior.latent(0)
 
 
 def predict_outputs(

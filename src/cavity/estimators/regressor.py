@@ -274,7 +274,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         """
         X, side = self._inputs(X), given(noise_variance=noise_variance, exposure=exposure)
         y, count = np.asarray(y, dtype=np.float64), self._function.outputs
-        shape = (len(X),) if self._function.single else (len(X), count)
+        shape = (len(X),) if self._function.vector else (len(X), count)
         _check_shape(y, shape)
         return self._left_out(X, y.reshape(len(X), count), side).reshape(shape)
 
@@ -309,7 +309,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         else:
             likelihoods = self.posterior_.draws.likelihood
             y = sample_outputs_of_draws(likelihoods, which, draws, side, random)
-        y = y if y.ndim == 3 or self._function.single else y[..., None]
+        y = y if y.ndim == 3 or self._function.vector else y[..., None]
         return np.moveaxis(y * self._scale, 0, -1)
 
     def score(self, X, y, sample_weight=None, exposure=None):
@@ -375,7 +375,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
 
     def _single(self, values):
         """Values (n, P, ...) without the axis of the outputs where y was a vector."""
-        return values[:, 0] if self._function.single else values
+        return values[:, 0] if self._function.vector else values
 
 
 def _check_shape(y: np.ndarray, shape: tuple[int, ...]) -> None:

@@ -1,6 +1,7 @@
 """What a model is to inference and learning."""
 
 import abc
+import typing
 from typing import Any
 
 import equinox as eqx
@@ -9,7 +10,10 @@ from cavity.inducing.base import AbstractInducing
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.graph.rows import Rows
+from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.means import AbstractMean
+from cavity.models.latent_gp import LatentGP
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
 
@@ -78,19 +82,36 @@ class AbstractGP(AbstractModel):
     """A model of latent functions with Gaussian process priors.
 
     To implement:
-        what every model needs, the fields, and `latents`.
+        what every model needs, and the fields.
 
     Attributes:
-        kernel: an `AbstractKernel`, or a tuple with one per latent function.
+        kernel: covariance function, or a tuple with one per latent function.
         inducing: inducing variables of every latent function; None for the full GP.
-        mean: an `AbstractMean`, or a tuple with one per latent function.
+        mean: prior mean function, or a tuple with one per latent function.
     """
 
-    kernel: eqx.AbstractVar[Any]
+    kernel: eqx.AbstractVar[AbstractKernel | tuple[AbstractKernel, ...]]
     inducing: eqx.AbstractVar[AbstractInducing | None]
-    mean: eqx.AbstractVar[Any]
+    mean: eqx.AbstractVar[AbstractMean | tuple[AbstractMean, ...]]
 
     @property
-    @abc.abstractmethod
-    def latents(self) -> "tuple[AbstractGP, ...]":
-        """The model of every latent function, each with one kernel and one mean."""
+    @typing.final
+    def kernels(self) -> tuple[AbstractKernel, ...]:
+        """The kernel of every latent function, or one that all share."""
+        return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
+
+    @property
+    @typing.final
+    def means(self) -> tuple[AbstractMean, ...]:
+        """The mean function of every latent function, or one that all share."""
+        return self.mean if isinstance(self.mean, tuple) else (self.mean,)
+
+    @property
+    @typing.final
+    def latents(self) -> tuple[LatentGP, ...]:
+        """Every latent function with its kernel and its mean."""
+        count = self.likelihood.latents
+        kernels = self.kernels if len(self.kernels) == count else self.kernels * count
+        means = self.means if len(self.means) == count else self.means * count
+        pairs = zip(kernels, means, strict=True)
+        return tuple(LatentGP(kernel, mean, self.inducing) for kernel, mean in pairs)

@@ -1,6 +1,6 @@
 """Several classes whose functions stay dependent in the posterior: their graph and posterior."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.base import (
+    AbstractBelief,
     AbstractView,
     Latent,
     Marginal,
@@ -36,6 +37,9 @@ from cavity.inference.variables.coupled_classes import (
     CoupledClassValues,
     CoupledClassValuesBelief,
 )
+from cavity.kernels.base import AbstractKernel
+from cavity.models.base import AbstractGP
+from cavity.models.process import AbstractProcess
 from cavity.numerics.linalg import jittered
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
@@ -184,7 +188,7 @@ class ClassView(AbstractView):
 
 
 def class_graph(
-    model: Any,
+    model: AbstractGP,
     rows: Rows,
     *,
     power: Power,
@@ -202,14 +206,12 @@ def class_graph(
         jitter: share of the mean prior variance added to the diagonal of a covariance.
         chunk: rows worked on at a time.
     """
-    classes = model.likelihood.classes
+    classes = model.likelihood.latents
     functions = class_functions(model, jitter)
     term = approximation.term(model.likelihood, exact=model.inducing is None)
     if model.inducing is None:
-        prior = [
-            jittered(k.cross(rows.x, rows.x), jitter, k.diag(rows.x)) for k in _kernels(model)
-        ]
-        variable: Any = CoupledClassValues(jnp.stack(prior), classes)
+        prior = [jittered(k.cross(rows.x, rows.x), jitter, k.diag(rows.x)) for k in model.kernels]
+        variable: AbstractClassVariable = CoupledClassValues(jnp.stack(prior), classes)
         chunk = rows.x.shape[0]
     else:
         variable = CoupledClassInducing(model.inducing.size, classes)
@@ -227,20 +229,15 @@ def class_graph(
     return Graph((variable,), (factor,))
 
 
-def _kernels(model: Any) -> tuple[Any, ...]:
-    return model.kernel if isinstance(model.kernel, tuple) else (model.kernel,)
-
-
-def class_functions(model: Any, jitter: float | Scalar) -> ClassFunctions:
+def class_functions(model: AbstractGP, jitter: float | Scalar) -> ClassFunctions:
     """The functions of all classes before any data."""
-    means = model.mean if isinstance(model.mean, tuple) else (model.mean,)
-    outputs = tuple(OutputMean(mean, 1) for mean in means)
+    outputs = tuple(OutputMean(mean, 1) for mean in model.means)
     views: tuple[InducingView, ...] = ()
     if model.inducing is not None:
         views = tuple(
-            inducing_view(kernel, model.inducing, outputs[0], jitter) for kernel in _kernels(model)
+            inducing_view(kernel, model.inducing, outputs[0], jitter) for kernel in model.kernels
         )
-    return ClassFunctions(views, outputs, model.likelihood.classes)
+    return ClassFunctions(views, outputs, model.likelihood.latents)
 
 
 def _contrasted(rows: Rows, classes: int) -> Rows:
@@ -249,10 +246,10 @@ def _contrasted(rows: Rows, classes: int) -> Rows:
     return Rows(rows.x, seen, rows.presence * (1.0 - seen), rows.side, rows.power)
 
 
-class FullClasses(eqx.Module):
-    """Posterior moments of the functions of all classes in a full GP."""
+class FullClasses(AbstractProcess):
+    """The posterior of dependent functions of all classes in a full GP."""
 
-    kernels: tuple[Any, ...]
+    kernels: tuple[AbstractKernel, ...]
     functions: ClassFunctions
     inputs: Float[Array, "N D"]
     belief: CoupledClassValuesBelief
@@ -261,8 +258,7 @@ class FullClasses(eqx.Module):
     def size(self) -> int:
         return self.inputs.shape[0]
 
-    def __call__(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n C"], Array]:
-        """Means (n, C) and covariances (n, C, C) of the classes at each row."""
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n C"], Float[Array, "n C C"]]:
         offset = self.functions(X).offset
         crosses = [k.cross(self.inputs, X) for k in self.kernels]
         priors = [k.diag(X) for k in self.kernels]
@@ -279,7 +275,6 @@ class FullClasses(eqx.Module):
         return jnp.stack(means, axis=1) + offset, cov + owns[:, :, None] * eye
 
     def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "C n C n"]:
-        """Covariances of the functions of all classes between rows."""
         classes = self.functions.classes
         halves, own = [], []
         for i in range(classes):
@@ -294,8 +289,8 @@ class FullClasses(eqx.Module):
         return cov.at[index, :, index, :].add(jnp.stack(own))
 
 
-class SparseClasses(eqx.Module):
-    """Posterior moments of the functions of all classes through their inducing variables."""
+class SparseClasses(AbstractProcess):
+    """The posterior of dependent functions of all classes through their inducing variables."""
 
     functions: ClassFunctions
     belief: CoupledClassInducingBelief
@@ -304,15 +299,13 @@ class SparseClasses(eqx.Module):
     def size(self) -> int:
         return self.belief.mean.shape[1] * self.functions.classes
 
-    def __call__(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n C"], Array]:
-        """Means (n, C) and covariances (n, C, C) of the classes at each row."""
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n C"], Float[Array, "n C C"]]:
         projection = self.functions(X)
         mean, cov = self.belief.functions(projection)
         eye = jnp.eye(self.functions.classes, dtype=cov.dtype)
         return mean + projection.offset, cov + projection.residual[:, :, None] * eye
 
     def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "C n C n"]:
-        """Covariances of the functions of all classes between rows."""
         classes, views = self.functions.classes, self.functions.views
         loadings = self.functions(X).loadings
         assert loadings is not None
@@ -324,8 +317,10 @@ class SparseClasses(eqx.Module):
         return cov.at[index, :, index, :].add(rest)
 
 
-def class_moments(model: Any, view: Any, belief: Any, rows: Rows) -> FullClasses | SparseClasses:
-    """The posterior moments of the functions of all classes.
+def class_process(
+    model: AbstractGP, view: AbstractView, belief: AbstractBelief, rows: Rows
+) -> FullClasses | SparseClasses:
+    """The posterior process of the functions of all classes.
 
     Args:
         model: the model.
@@ -333,6 +328,8 @@ def class_moments(model: Any, view: Any, belief: Any, rows: Rows) -> FullClasses
         belief: the posterior of the variable.
         rows: the data.
     """
-    if isinstance(belief, CoupledClassValuesBelief):
-        return FullClasses(_kernels(model), view.functions, rows.x, belief)
-    return SparseClasses(view.functions, belief)
+    functions = cast(ContrastView | ClassView, view).functions
+    if model.inducing is None:
+        values = cast(CoupledClassValuesBelief, belief)
+        return FullClasses(model.kernels, functions, rows.x, values)
+    return SparseClasses(functions, cast(CoupledClassInducingBelief, belief))

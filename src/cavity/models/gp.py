@@ -2,29 +2,22 @@
 
 from typing import Any
 
-import equinox as eqx
-
-from cavity.inducing.base import AbstractInducing, Points
+from cavity.inducing.base import AbstractInducing, input_columns
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import AbstractFactor, Edge
 from cavity.inference.factors.exact import ExactFactor
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import AbstractSlots, Private, Tied, observed_rows
-from cavity.inference.graph.base import AbstractVariable, AbstractView
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import OutputMean, inducing_view
-from cavity.inference.variables.function_values import FunctionValues, Identity
-from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent
+from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.means import AbstractMean, Zero
 from cavity.models.base import AbstractGP
-from cavity.models.coupled_classes import class_graph
-from cavity.models.from_beliefs import posterior_of
-from cavity.models.posterior import AbstractPosterior
-from cavity.numerics.linalg import jittered
+from cavity.models.coupled_classes import class_graph, class_process
+from cavity.models.posterior import Posterior
+from cavity.models.process import IndependentProcess
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
@@ -67,10 +60,10 @@ class GP(AbstractGP):
         Bui (2017), S3, S4 and S21; van der Wilk (2018), items 10 and 25.
     """
 
-    kernel: Any  # an AbstractKernel, or a tuple of them
+    kernel: AbstractKernel | tuple[AbstractKernel, ...]
     likelihood: AbstractLikelihood
     inducing: AbstractInducing | None
-    mean: Any  # an AbstractMean, or a tuple of them
+    mean: AbstractMean | tuple[AbstractMean, ...]
 
     def __init__(
         self,
@@ -83,9 +76,8 @@ class GP(AbstractGP):
         _check_part("inducing", inducing, AbstractInducing | None)
         mean = Zero() if mean is None else mean
         for name, part, kind in (("kernel", kernel, AbstractKernel), ("mean", mean, AbstractMean)):
-            each = part if isinstance(part, tuple) else (part,)
-            for one in each:
-                _check_part(name, one, kind)
+            for entry in part if isinstance(part, tuple) else (part,):
+                _check_part(name, entry, kind)
             if isinstance(part, tuple) and len(part) != likelihood.latents:
                 raise ValueError(
                     f"{type(likelihood).__name__} has "
@@ -103,29 +95,28 @@ class GP(AbstractGP):
 
     def check(self, rows: Rows) -> None:
         columns = rows.x.shape[-1]
-        if isinstance(self.inducing, Points) and self.inducing.Z.shape[1] != columns:
-            given = plural(self.inducing.Z.shape[1], "column")
+        inducing_columns = None if self.inducing is None else input_columns(self.inducing)
+        if inducing_columns not in (None, columns):
+            given = plural(inducing_columns, "column")
             raise ValueError(
                 f"the inducing points have {given}, X has {columns}; points have the columns of X"
             )
 
-    def posterior(
-        self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool
-    ) -> AbstractPosterior:
-        views = tuple(edge.view for edge in graph.factors[0].edges)
-        return posterior_of(self, views, q, rows, single=single)
-
-    @property
-    def latents(self) -> "tuple[GP, ...]":
-        """The model of every latent function: itself, or one each with its kernel and mean."""
-        count = self.likelihood.latents
-        if count == 1 and not isinstance(self.kernel, tuple) and not isinstance(self.mean, tuple):
-            return (self,)
-        kernels = self.kernel if isinstance(self.kernel, tuple) else (self.kernel,) * count
-        means = self.mean if isinstance(self.mean, tuple) else (self.mean,) * count
-        return tuple(
-            eqx.tree_at(lambda model: (model.kernel, model.mean), self, (k, m))
-            for k, m in zip(kernels, means, strict=True)
+    def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> Posterior:
+        count, views = self.likelihood.latents, [edge.view for edge in graph.factors[0].edges]
+        if len(views) < count:  # one variable for the functions of all classes
+            process = class_process(self, views[0], q[0], rows)
+        else:
+            triples = zip(self.latents, views, q, strict=True)
+            functions = tuple(gp.process(view, belief, rows) for gp, view, belief in triples)
+            process = functions[0] if count == 1 else IndependentProcess(functions)
+        return Posterior(
+            model=self,
+            process=process,
+            n_inputs=rows.x.shape[-1],
+            outputs=rows.y.shape[-1] if count == 1 else count,
+            single=single,
+            side=tuple(sorted(rows.side)),
         )
 
     def graph(
@@ -141,61 +132,37 @@ class GP(AbstractGP):
     ) -> Graph:
         full = self.inducing is None
         if approximation.couples(self.likelihood):
-            laid: Any = {
-                "power": power,
-                "approximation": approximation,
-                "jitter": jitter,
-                "chunk": chunk,
-            }
-            return class_graph(self, rows, **laid)
+            return class_graph(
+                self, rows, power=power, approximation=approximation, jitter=jitter, chunk=chunk
+            )
         slots: AbstractSlots = Private()
         if approximation.tied:
             assert self.inducing is not None
             total = observed_rows(rows) if total is None else total
             slots = Tied(self.inducing.size, total)
-        variables, edges = [], []
-        for i, part in enumerate(self.latents):
-            variable, view = part._laid_out(rows, jitter, approximation, power)
-            variables.append(variable)
-            edges.append(Edge(i, view, slots))
+        concave = self.likelihood.log_concave and not self.likelihood.sampled(power)
+        signs = {"tied": approximation.tied, "mixed": not (concave or approximation.convex)}
+        laid_out = [latent.lay_out(rows, jitter, **signs) for latent in self.latents]
+        edges = tuple(Edge(i, view, slots) for i, (_, view) in enumerate(laid_out))
         size = rows.x.shape[0] if full else chunk
-        if approximation.closed_form and isinstance(self.likelihood, GaussianInLatent):
-            noise = self.likelihood.noise_variance
-            factor: AbstractFactor = ExactFactor(tuple(edges), rows, size, noise, power)
+        noise = capability(self.likelihood, GaussianInLatent)
+        if approximation.closed_form and noise is not None:
+            variance = noise.noise_variance
+            factor: AbstractFactor = ExactFactor(edges, rows, size, variance, power)
         else:
             term = approximation.term(self.likelihood, exact=full)
-            alike = self.likelihood.differences and not isinstance(self.kernel, tuple)
+            exchangeable = self.likelihood.differences and len(self.kernels) == 1
             factor = SiteFactor(
-                edges=tuple(edges),
+                edges=edges,
                 rows=rows,
                 chunk=size,
                 term=term,
                 power=power,
                 evaluation_point=approximation.evaluation_point,
-                common_mode=alike,
+                common_mode=exchangeable,
                 scale=scale,
             )
-        return Graph(tuple(variables), (factor,))
-
-    def _laid_out(
-        self,
-        rows: Rows,
-        jitter: float | Scalar,
-        approximation: AbstractApproximation,
-        power: Power,
-    ) -> tuple[AbstractVariable, AbstractView]:
-        """The variable of one latent function, and how rows see it."""
-        kernel: Any = self.kernel
-        one: Any = self.mean
-        mean = OutputMean(one, rows.y.shape[-1])
-        if self.inducing is None:
-            prior = jittered(kernel.cross(rows.x, rows.x), jitter, kernel.diag(rows.x))
-            signed = self.likelihood.log_concave and not self.likelihood.sampled(power)
-            mixed = not (signed or approximation.convex)
-            return FunctionValues(prior, mixed), Identity(mean)
-        view = inducing_view(kernel, self.inducing, mean, jitter)
-        size = self.inducing.size
-        return TiedInducing() if approximation.tied else WhitenedInducing(size), view
+        return Graph(tuple(variable for variable, _ in laid_out), (factor,))
 
     def __str__(self) -> str:
         return table(self)

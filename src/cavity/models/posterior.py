@@ -1,6 +1,7 @@
 """What inference gives: a Gaussian process again."""
 
 import abc
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,14 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean
-from cavity.inference.variables.inducing import InducingBelief
 from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.models.base import AbstractGP
+from cavity.models.process import AbstractProcess, MarginalProcess, variances, within_functions
 from cavity.numerics.chunking import cached_size, map_over_rows, padded_size
 from cavity.numerics.jit import compiled
-from cavity.numerics.linalg import jittered, product_lower
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.numerics.validation import (
     as_floats,
@@ -51,15 +49,22 @@ class AbstractPosterior(eqx.Module):
     Marginals are computed in chunks, so their memory does not grow with the square of the rows.
 
     To implement:
-        fields `model`, `n_inputs`, `outputs`, `single`, `side`; `size`, `moments(X)` and
-        `covariance(X)`.
+        the fields, `size`, `moments(X)`, `covariance(X)` and `latent(i)`; `_about_mean` for
+        samples and `_predicted` for predictions.
+
+    Attributes:
+        model: the model.
+        n_inputs: columns of the inputs.
+        outputs: functions, of several outputs or of one output.
+        single: whether y was given as a vector.
+        side: names of the side data that came with the data.
     """
 
     model: eqx.AbstractVar[AbstractGP]
     n_inputs: eqx.AbstractVar[int]
     outputs: eqx.AbstractVar[int]
-    single: eqx.AbstractVar[bool]  # y was given as a vector
-    side: eqx.AbstractVar[tuple[str, ...]]  # names of the side data that came with the data
+    single: eqx.AbstractVar[bool]
+    side: eqx.AbstractVar[tuple[str, ...]]
 
     @property
     def known_noise(self) -> bool:
@@ -67,17 +72,34 @@ class AbstractPosterior(eqx.Module):
         return "noise_variance" in self.side
 
     @property
+    def vector(self) -> bool:
+        """Whether moments are vectors: of one function, with outputs given as a vector."""
+        return self.single and self.outputs == 1
+
+    @property
     @abc.abstractmethod
     def size(self) -> int:
         """Values that each row is compared with."""
 
     @abc.abstractmethod
-    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
-        """Means and variances of f at the rows of X."""
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Array]:
+        """Means of f at the rows of X; variances, or covariances between dependent functions."""
 
     @abc.abstractmethod
-    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
-        """Covariances of f between the rows of X, per output."""
+    def covariance(self, X: Float[Array, "n D"]) -> Array:
+        """Covariances of f between the rows of X, (P, n, n), or (P, n, P, n) where dependent."""
+
+    @abc.abstractmethod
+    def latent(self, i: int) -> "AbstractPosterior":
+        """The posterior of one of several latent functions of one output."""
+
+    @abc.abstractmethod
+    def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
+        """Joint samples about the mean, (n, rows, P)."""
+
+    @abc.abstractmethod
+    def _predicted(self, X: Array, side: Mapping[str, Array]) -> AbstractPredictive:
+        """The predictive distribution at inputs and with side data that were checked."""
 
     def marginals(self, X: Any) -> Marginals:
         """Means and variances of the latent function f.
@@ -92,8 +114,8 @@ class AbstractPosterior(eqx.Module):
         Raises:
             ValueError: if X has the wrong number of columns or is not finite.
         """
-        mean, var = self._in_chunks(_moments, self._inputs(X))
-        return Marginals(self._shape(mean), self._shape(var))
+        mean, spread = self._in_chunks(_moments, self._inputs(X))
+        return Marginals(self._shape(mean), self._shape(variances(spread)))
 
     def joint(self, X: Any) -> Joint:
         """Mean and covariance of f over the rows of X, n x n.
@@ -106,8 +128,8 @@ class AbstractPosterior(eqx.Module):
         """
         X = self._inputs(X)
         mean, _ = self._in_chunks(_moments, X)
-        cov = _covariance(self, X)
-        return Joint(self._shape(mean), cov[0] if self.single else cov)
+        cov = within_functions(_covariance(self, X))
+        return Joint(self._shape(mean), cov[0] if self.vector else cov)
 
     def sample(self, X: Any, n: int = 1, *, key: PRNGKeyArray) -> Array:
         """Joint samples of f at the rows of X.
@@ -126,13 +148,7 @@ class AbstractPosterior(eqx.Module):
         X = self._inputs(X)
         mean, _ = self._in_chunks(_moments, X)
         draws = mean + self._about_mean(X, (n, *mean.shape), key)
-        return draws[..., 0] if self.single else draws
-
-    def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
-        """Joint samples about the mean, (n, rows, P); outputs are independent."""
-        roots = _root(_covariance(self, X))
-        noise = jax.random.normal(key, (shape[0], roots.shape[0], shape[1]), roots.dtype)
-        return jnp.einsum("pij,spj->sip", roots, noise)
+        return draws[..., 0] if self.vector else draws
 
     def predict(self, X: Any, *, rows: Mapping[str, Any] | None = None) -> AbstractPredictive:
         """The predictive distribution of outputs y at new inputs, noise included.
@@ -160,19 +176,6 @@ class AbstractPosterior(eqx.Module):
             )
         return self._predicted(X, side)
 
-    def _predicted(self, X: Array, side: Any) -> AbstractPredictive:
-        """The predictive distribution at inputs and with side data that were checked."""
-        mean, var = self._for_likelihood(X)
-        if self.model.likelihood.latents > 1:
-            mean, var = mean.T, jnp.moveaxis(var, 0, -1)
-        elif not self.single:
-            side = {name: values[:, None] for name, values in side.items()}
-        return _predictive(self.model.likelihood, mean, var, side)
-
-    def _for_likelihood(self, X: Any) -> Marginals:
-        """Means, and variances or the covariances between the latent functions of a row."""
-        return self.marginals(X)
-
     def _inputs(self, X: Any) -> Float[Array, "n D"]:
         X = as_floats("X", X)
         check_columns("X", X, self.n_inputs)
@@ -181,7 +184,7 @@ class AbstractPosterior(eqx.Module):
 
     def _shape(self, x: Float[Array, "n P"]) -> Any:
         # not jnp.asarray, which compiles for every shape
-        return jax.device_put(x[:, 0] if self.single else x)
+        return jax.device_put(x[:, 0] if self.vector else x)
 
     def _in_chunks(self, fn: Callable, X: Float[Array, "n D"]) -> Any:
         if isinstance(X, Tracer):
@@ -214,107 +217,35 @@ def _moments(posterior: AbstractPosterior, X: Array) -> tuple[Array, Array]:
 
 @compiled
 def _covariance(posterior: AbstractPosterior, X: Array) -> Array:
-    _, var = posterior.moments(X)
-    index = jnp.arange(X.shape[0])
+    _, spread = posterior.moments(X)
+    cov = posterior.covariance(X)
+    function, row = jnp.arange(cov.shape[0])[:, None], jnp.arange(X.shape[0])
+    diagonal = (function, row, row) if cov.ndim == 3 else (function, row, function, row)
     # a difference of two matrices may leave a negative variance; the marginals' never are
-    return posterior.covariance(X).at[:, index, index].set(var.T)
+    return cov.at[diagonal].set(variances(spread).T)
 
 
 @compiled
-def _root(cov: Float[Array, "P n n"]) -> Float[Array, "P n n"]:
+def _root(cov: Array) -> Float[Array, "B F F"]:
+    """Roots of covariances: one for each function, or one for all dependent ones."""
+    if cov.ndim == 4:
+        size = cov.shape[0] * cov.shape[1]
+        cov = cov.reshape(1, size, size)
     # an eigendecomposition, because covariances of near points are singular to rounding
     values, vectors = jnp.linalg.eigh(cov)
     return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
 
 
-class SparsePosterior(AbstractPosterior):
-    r"""Posterior of a sparse GP, through its M inducing variables.
-
-    $f(\mathbf x)$ has mean $\mathbf a^\top \mathbf m$ and variance $d + \mathbf a^\top \mathbf
-    B^{-1} \mathbf a$: a sum of terms that are never negative.
-    """
-
-    model: AbstractGP
-    view: InducingView
-    belief: InducingBelief
-    n_inputs: int = eqx.field(static=True)
-    outputs: int = eqx.field(static=True)
-    single: bool = eqx.field(static=True)
-    side: tuple[str, ...] = eqx.field(static=True, default=())
-
-    @property
-    def size(self) -> int:
-        return self.view.inducing.size
-
-    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
-        projection = self.view.project(_rows(X, self.outputs))
-        mean, var = self.belief.marginal(projection)
-        return mean + projection.offset, var + projection.residual[:, None]
-
-    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
-        block = self.view.project(_rows(X[None], self.outputs))
-        _, cov = self.belief.marginal(block)
-        return cov[0] + block.residual
-
-
-class FullPosterior(AbstractPosterior):
-    r"""Posterior of a full GP, through its values at the N training inputs.
-
-    Mean $\mathbf k^\top \mathbf w$, variance $k - |\mathbf R \mathbf k|^2$, plus
-    $|\mathbf S \mathbf k|^2$ where the data raise it (sites of negative precision).
-    """
-
-    model: AbstractGP
-    inputs: Float[Array, "N D"]
-    weights: Float[Array, "N P"]
-    root: Float[Array, "G N N"]
-    n_inputs: int = eqx.field(static=True)
-    outputs: int = eqx.field(static=True)
-    single: bool = eqx.field(static=True)
-    side: tuple[str, ...] = eqx.field(static=True, default=())
-    raised: Float[Array, "G N N"] | None = None
-
-    @property
-    def size(self) -> int:
-        return self.inputs.shape[0]
-
-    @property
-    def _parts(self) -> tuple[Any, Any]:
-        """The kernel and the mean of the one latent function."""
-        return self.model.kernel, self.model.mean
-
-    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
-        kernel, mean_function = self._parts
-        cross = kernel.cross(self.inputs, X)
-        mean = cross.T @ self.weights + OutputMean(mean_function, self.outputs)(X)
-        half = jax.vmap(product_lower, (0, None))(self.root, cross)
-        var = kernel.diag(X)[:, None] - jnp.sum(half**2, axis=1).T
-        if self.raised is not None:
-            var = var + jnp.sum((self.raised @ cross) ** 2, axis=1).T
-        var = jnp.maximum(var, 0.0)
-        return mean, jnp.broadcast_to(var, mean.shape)
-
-    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
-        kernel, _ = self._parts
-        cross = kernel.cross(self.inputs, X)
-        half = self.root @ cross
-        prior = jittered(kernel.cross(X, X), 0.0, kernel.diag(X))
-        cov = prior - jnp.swapaxes(half, -1, -2) @ half
-        if self.raised is not None:
-            half = self.raised @ cross
-            cov = cov + jnp.swapaxes(half, -1, -2) @ half
-        return jnp.broadcast_to(cov, (self.outputs, *cov.shape[1:]))
-
-
-class LatentsPosterior(AbstractPosterior):
-    """Posterior of several latent functions of one output, which are columns of its moments.
+class Posterior(AbstractPosterior):
+    """The posterior of a model at fixed parameters.
 
     Attributes:
-        parts: the posterior of each.
+        process: moments of its latent functions. They are columns of `marginals`, be they
+            several outputs or several functions of one output.
     """
 
     model: AbstractGP
-    parts: tuple[AbstractPosterior, ...]
+    process: AbstractProcess
     n_inputs: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)
     single: bool = eqx.field(static=True)
@@ -322,14 +253,34 @@ class LatentsPosterior(AbstractPosterior):
 
     @property
     def size(self) -> int:
-        return sum(part.size for part in self.parts)
+        return self.process.size
 
-    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
-        means, variances = zip(*(part.moments(X) for part in self.parts), strict=True)
-        return jnp.concatenate(means, axis=1), jnp.concatenate(variances, axis=1)
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Array]:
+        return self.process.moments(X)
 
-    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
-        return jnp.concatenate([part.covariance(X) for part in self.parts])
+    def covariance(self, X: Float[Array, "n D"]) -> Array:
+        return self.process.covariance(X)
+
+    def latent(self, i: int) -> "Posterior":
+        if self.model.likelihood.latents == 1:
+            return self
+        return dataclasses.replace(self, process=MarginalProcess(self.process, i), outputs=1)
+
+    def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
+        roots = _root(_covariance(self, X))
+        noise = jax.random.normal(key, (shape[0], *roots.shape[:2]), roots.dtype)
+        draws = jnp.einsum("bij,sbj->sbi", roots, noise).reshape(shape[0], -1, shape[1])
+        return jnp.swapaxes(draws, 1, 2)
+
+    def _predicted(self, X: Array, side: Mapping[str, Array]) -> AbstractPredictive:
+        mean, spread = self._in_chunks(_moments, X)
+        if self.model.likelihood.latents > 1:
+            mean, spread = mean.T, jnp.moveaxis(spread, 0, -1)
+        else:
+            mean, spread = self._shape(mean), self._shape(spread)
+        if not self.single and self.model.likelihood.latents == 1:
+            side = {name: values[:, None] for name, values in side.items()}
+        return _predictive(self.model.likelihood, mean, spread, side)
 
 
 def _predictive(likelihood: Any, mean: Array, var: Array, side: Any) -> AbstractPredictive:
@@ -341,8 +292,3 @@ def _predictive(likelihood: Any, mean: Array, var: Array, side: Any) -> Abstract
 @compiled
 def _compiled_predictive(likelihood: Any, mean: Array, var: Array, side: Any) -> Any:
     return likelihood.predictive(mean, var, side)
-
-
-def _rows(X: Array, outputs: int) -> Rows:
-    y = jnp.zeros((*X.shape[:-1], outputs), X.dtype)
-    return Rows(X, y, y)

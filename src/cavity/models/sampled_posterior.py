@@ -1,5 +1,6 @@
 """The posterior process as an equal mixture over draws of parameters and functions."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -57,20 +58,14 @@ class SampledPosterior(AbstractPosterior):
 
     def latent(self, i: int) -> "SampledPosterior":
         """The posterior of one of several latent functions."""
-        return SampledPosterior(
-            model=self.model.latents[i],
-            draws=self.draws.latents[i],
-            inputs=self.inputs,
-            weights=self.weights[:, i : i + 1],
-            noise=self.noise,
-            jitter=self.jitter,
-            n_inputs=self.n_inputs,
-            outputs=1,
-            single=True,
-            side=self.side,
-        )
+        if self.model.likelihood.latents == 1:
+            return self
+        function, weights = self.draws.latents[i], self.weights[:, i : i + 1]
+        prior = (function.kernel, function.mean)
+        draws = eqx.tree_at(lambda model: (model.kernel, model.mean), self.draws, prior)
+        return dataclasses.replace(self, draws=draws, weights=weights, outputs=1, single=True)
 
-    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Array]:
         mean, var = self.each(X)
         average = jnp.mean(mean, axis=1)
         return average, jnp.mean(var, axis=1) + jnp.var(mean, axis=1)
@@ -98,18 +93,18 @@ class SampledPosterior(AbstractPosterior):
     def _one(self, draw: Any, X: Array, *, whole: bool) -> tuple[Array, Array]:
         """Means (L, n) of a draw, and variances (L, n) or covariances (L, n, n)."""
         model, weights, noise = draw
-        alike = not isinstance(model.kernel, tuple)
         means, spreads = [], []
-        for i, (part, w) in enumerate(zip(model.latents, weights, strict=False)):
-            if i == 0 or not alike:
-                cross = part.kernel.cross(self.inputs, X)
-                half = self._root(part.kernel, noise, cross)
+        # `latent` leaves the weights of one function
+        for i, (function, w) in enumerate(zip(model.latents, weights, strict=False)):
+            if i < len(model.kernels):  # all share the first otherwise
+                kernel = function.kernel
+                cross = kernel.cross(self.inputs, X)
+                half = self._root(kernel, noise, cross)
                 if whole:
-                    prior = jittered(part.kernel.cross(X, X), 0.0, part.kernel.diag(X))
-                    spread = prior - half.T @ half
+                    spread = jittered(kernel.cross(X, X), 0.0, kernel.diag(X)) - half.T @ half
                 else:
-                    spread = jnp.maximum(part.kernel.diag(X) - jnp.sum(half**2, axis=0), 0.0)
-            means.append(cross.T @ w + jnp.reshape(part.mean(X), -1))
+                    spread = jnp.maximum(kernel.diag(X) - jnp.sum(half**2, axis=0), 0.0)
+            means.append(cross.T @ w + jnp.reshape(function.mean(X), -1))
             spreads.append(spread)
         return jnp.stack(means), jnp.stack(spreads)
 

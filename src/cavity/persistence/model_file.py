@@ -26,6 +26,7 @@ import numpy as np
 
 from cavity.persistence.atomic_file import reason, whole_file, why_not_writable
 from cavity.persistence.errors import StorageError
+from cavity.persistence.renamed_classes import CONVERTED, RENAMED
 
 FORMAT = "cavity/1"
 
@@ -43,15 +44,9 @@ _PARTS = {
     "models.ClassFunctions": "cavity.models.coupled_classes",
     "models.FullClasses": "cavity.models.coupled_classes",
     "models.SparseClasses": "cavity.models.coupled_classes",
-}
-
-
-# names in files of before -> names today
-_RENAMED = {
-    "models.DrawsPosterior": "models.SampledPosterior",
-    "inference.WhitenedBelief": "inference.InducingBelief",
-    "inference.WhitenedClassesBelief": "inference.CoupledClassInducingBelief",
-    "inference.ClassValuesBelief": "inference.CoupledClassValuesBelief",
+    "models.FullProcess": "cavity.models.process",
+    "models.SparseProcess": "cavity.models.process",
+    "models.IndependentProcess": "cavity.models.process",
 }
 
 
@@ -70,7 +65,7 @@ def known_classes() -> Classes:
     for name, home in _PARTS.items():
         found[name] = getattr(importlib.import_module(home), name.split(".")[1])
     # the old names first: a file is written with the last name of a class
-    return {old: found[new] for old, new in _RENAMED.items()} | found
+    return {old: found[new] for old, new in RENAMED.items()} | found
 
 
 def _with_known(classes: Classes | None) -> Classes:
@@ -306,6 +301,10 @@ def _build(node: Any, classes: Classes, arrays: Mapping[str, np.ndarray], unused
 
 def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
     """An object of a known class with the given fields; absent ones take their defaults."""
+    if "known_noise" in fields:  # its name before other side data
+        fields["side"] = ("noise_variance",) if fields.pop("known_noise") else ()
+    if name in CONVERTED:
+        return CONVERTED[name](fields)
     if name not in classes:
         raise StorageError(
             f"the model file needs the class '{name}', which this version of cavity does not "
@@ -313,8 +312,6 @@ def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
         )
     cls = classes[name]
     declared = {f.name: f for f in dataclasses.fields(cls)}
-    if "known_noise" in fields and "side" in declared:  # its name before other side data
-        fields["side"] = ("noise_variance",) if fields.pop("known_noise") else ()
     strange = sorted(set(fields) - set(declared))
     if strange:
         raise StorageError(

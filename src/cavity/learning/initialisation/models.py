@@ -84,7 +84,7 @@ def _gaussian(
         model = eqx.tree_at(lambda m: m.likelihood, model, likelihood)
     if given.kernel:
         return [model]
-    model = _with_kernel(model, starting_kernel(model.kernel, scales))
+    model = _with_kernel(model, starting_kernel(model.kernels[0], scales))
     variance = model.likelihood.variance  # type: ignore[attr-defined]
     known = variance if noise is None and given.likelihood else noise
     level = None if known is None else float(np.mean(known))
@@ -105,7 +105,7 @@ def _others(
     model = _centred(model, given, scales)
     noise = NOISE * scales.y_spread**2
     if not given.kernel:
-        kernel = starting_kernel(model.kernel, scales)
+        kernel = starting_kernel(model.kernels[0], scales)
         stand_in = GP(kernel, Gaussian(noise), None, model.mean)
         found: Any = screen(stand_in, X, guesses, points=points, seed=seed)
         model, noise = _with_kernel(model, found.kernel), float(found.likelihood.variance)

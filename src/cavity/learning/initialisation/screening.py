@@ -112,8 +112,8 @@ def screen(
     inputs = _padded(np.concatenate([X[kept], others]))
     best, chosen = -np.inf, model
     for factor in FACTORS:
-        kernel = _stretched(model.kernel, factor)
-        prior = _prior(kernel, OutputMean(model.mean, y.shape[1]), inputs)
+        kernel = _stretched(model.kernels[0], factor)
+        prior = _prior(kernel, OutputMean(model.means[0], y.shape[1]), inputs)
         K, mean = (np.asarray(a)[: len(kept) + len(others)] for a in prior)
         residual = y[kept] - mean[: len(kept)]
         if _largest(residual) <= ROUNDING * _largest(y[kept]):

@@ -63,12 +63,9 @@ class Problem(eqx.Module):
 
     def priors(self, model: AbstractGP) -> tuple[Float[Array, "K N N"], Float[Array, "L N"]]:
         """Covariances and means of the latent functions at the data, a priori."""
-        parts = model.latents
-        if isinstance(model.kernel, tuple):
-            K = jnp.stack([self._covariance(part.kernel) for part in parts])
-        else:
-            K = self._covariance(parts[0].kernel)[None]
-        return K, jnp.stack([jnp.reshape(p.mean(self.inputs), -1) for p in parts])
+        K = jnp.stack([self._covariance(kernel) for kernel in model.kernels])
+        means = [jnp.reshape(latent.mean(self.inputs), -1) for latent in model.latents]
+        return K, jnp.stack(means)
 
     def _covariance(self, kernel: Any) -> Float[Array, "N N"]:
         K = kernel.cross(self.inputs, self.inputs)

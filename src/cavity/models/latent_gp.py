@@ -1,0 +1,62 @@
+"""One latent function: its prior, and how it is laid out for inference."""
+
+from typing import cast
+
+import equinox as eqx
+
+from cavity.inducing.base import AbstractInducing
+from cavity.inference.graph.base import AbstractBelief, AbstractVariable, AbstractView
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
+from cavity.inference.variables.function_values import (
+    FunctionValues,
+    FunctionValuesBelief,
+    Identity,
+)
+from cavity.inference.variables.inducing import InducingBelief, TiedInducing, WhitenedInducing
+from cavity.kernels.base import AbstractKernel
+from cavity.means import AbstractMean
+from cavity.models.process import AbstractProcess, FullProcess, SparseProcess
+from cavity.numerics.linalg import jittered
+from cavity.numerics.types import Scalar
+
+
+class LatentGP(eqx.Module):
+    r"""A latent function with a Gaussian process prior, $f \sim \mathcal{GP}(m, k)$.
+
+    Attributes:
+        kernel: covariance function.
+        mean: prior mean function.
+        inducing: inducing variables; None where rows see the function's own values.
+    """
+
+    kernel: AbstractKernel
+    mean: AbstractMean
+    inducing: AbstractInducing | None
+
+    def lay_out(
+        self, rows: Rows, jitter: float | Scalar, *, tied: bool, mixed: bool
+    ) -> tuple[AbstractVariable, AbstractView]:
+        """The Gaussian variable that stands for the function, and how rows see it.
+
+        Args:
+            rows: padded data.
+            jitter: share of the mean prior variance added to the diagonal of a covariance.
+            tied: whether all rows share one site.
+            mixed: whether sites may have negative precisions.
+        """
+        mean = OutputMean(self.mean, rows.y.shape[-1])
+        if self.inducing is None:
+            prior = self.kernel.cross(rows.x, rows.x)
+            prior = jittered(prior, jitter, self.kernel.diag(rows.x))
+            return FunctionValues(prior, mixed), Identity(mean)
+        view = inducing_view(self.kernel, self.inducing, mean, jitter)
+        return TiedInducing() if tied else WhitenedInducing(self.inducing.size), view
+
+    def process(self, view: AbstractView, belief: AbstractBelief, rows: Rows) -> AbstractProcess:
+        """The posterior process, from the view that `lay_out` gave and the variable's belief."""
+        if self.inducing is not None:
+            return SparseProcess(cast(InducingView, view), cast(InducingBelief, belief))
+        values = cast(FunctionValuesBelief, belief)
+        mean = OutputMean(self.mean, rows.y.shape[-1])
+        return FullProcess(self.kernel, mean, rows.x, values.weights, values.root, values.raised)

@@ -1,0 +1,161 @@
+"""Posterior processes: moments of latent functions at any inputs."""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import InducingView, OutputMean
+from cavity.inference.variables.inducing import InducingBelief
+from cavity.kernels.base import AbstractKernel
+from cavity.numerics.linalg import jittered, product_lower
+from cavity.numerics.types import Array, Float
+
+
+class AbstractProcess(eqx.Module):
+    """Posterior moments of P functions, independent of each other or jointly Gaussian.
+
+    To implement:
+        `size`, `moments(X)` and `covariance(X)`.
+    """
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Values that each row is compared with."""
+
+    @abc.abstractmethod
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Array]:
+        """Means at the rows of X; variances, or covariances between dependent functions."""
+
+    @abc.abstractmethod
+    def covariance(self, X: Float[Array, "n D"]) -> Array:
+        """Covariances between the rows of X: (P, n, n), of dependent functions (P, n, P, n)."""
+
+
+class SparseProcess(AbstractProcess):
+    r"""The posterior of a sparse GP, through its M inducing variables.
+
+    $f(\mathbf x)$ has mean $\mathbf a^\top \mathbf m$ and variance $d + \mathbf a^\top \mathbf
+    B^{-1} \mathbf a$: a sum of terms that are never negative.
+    """
+
+    view: InducingView
+    belief: InducingBelief
+
+    @property
+    def size(self) -> int:
+        return self.view.inducing.size
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
+        projection = self.view.project(self._rows(X))
+        mean, var = self.belief.marginal(projection)
+        return mean + projection.offset, var + projection.residual[:, None]
+
+    def covariance(self, X: Float[Array, "n D"]) -> Array:
+        block = self.view.project(self._rows(X[None]))
+        _, cov = self.belief.marginal(block)
+        return cov[0] + block.residual
+
+    def _rows(self, X: Array) -> Rows:
+        y = jnp.zeros((*X.shape[:-1], self.view.mean.outputs), X.dtype)
+        return Rows(X, y, y)
+
+
+class FullProcess(AbstractProcess):
+    r"""The posterior of a full GP, through its values at the N training inputs.
+
+    Mean $\mathbf k^\top \mathbf w$, variance $k - |\mathbf R \mathbf k|^2$, plus
+    $|\mathbf S \mathbf k|^2$ where the data raise it (sites of negative precision).
+    """
+
+    kernel: AbstractKernel
+    mean: OutputMean
+    inputs: Float[Array, "N D"]
+    weights: Float[Array, "N P"]
+    root: Float[Array, "G N N"]
+    raised: Float[Array, "G N N"] | None = None
+
+    @property
+    def size(self) -> int:
+        return self.inputs.shape[0]
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
+        cross = self.kernel.cross(self.inputs, X)
+        mean = cross.T @ self.weights + self.mean(X)
+        half = jax.vmap(product_lower, (0, None))(self.root, cross)
+        var = self.kernel.diag(X)[:, None] - jnp.sum(half**2, axis=1).T
+        if self.raised is not None:
+            var = var + jnp.sum((self.raised @ cross) ** 2, axis=1).T
+        var = jnp.maximum(var, 0.0)
+        return mean, jnp.broadcast_to(var, mean.shape)
+
+    def covariance(self, X: Float[Array, "n D"]) -> Array:
+        cross = self.kernel.cross(self.inputs, X)
+        half = self.root @ cross
+        prior = jittered(self.kernel.cross(X, X), 0.0, self.kernel.diag(X))
+        cov = prior - jnp.swapaxes(half, -1, -2) @ half
+        if self.raised is not None:
+            half = self.raised @ cross
+            cov = cov + jnp.swapaxes(half, -1, -2) @ half
+        return jnp.broadcast_to(cov, (self.mean.outputs, *cov.shape[1:]))
+
+
+class IndependentProcess(AbstractProcess):
+    """Several latent functions that are independent of each other, one after the other.
+
+    Attributes:
+        functions: the posterior process of each.
+    """
+
+    functions: tuple[AbstractProcess, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(function.size for function in self.functions)
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
+        means, variances = zip(*(f.moments(X) for f in self.functions), strict=True)
+        return jnp.concatenate(means, axis=1), jnp.concatenate(variances, axis=1)
+
+    def covariance(self, X: Float[Array, "n D"]) -> Array:
+        return jnp.concatenate([function.covariance(X) for function in self.functions])
+
+
+class MarginalProcess(AbstractProcess):
+    """One of the functions of a process.
+
+    Attributes:
+        process: the process of all functions.
+        index: which of them.
+    """
+
+    process: AbstractProcess
+    index: int = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        return self.process.size
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
+        mean, spread = self.process.moments(X)
+        column = slice(self.index, self.index + 1)
+        return mean[:, column], variances(spread)[:, column]
+
+    def covariance(self, X: Float[Array, "n D"]) -> Array:
+        return within_functions(self.process.covariance(X))[self.index][None]
+
+
+def variances(spread: Array) -> Float[Array, "n P"]:
+    """Variances of each function, from variances or covariances between functions."""
+    index = np.arange(spread.shape[1])
+    return spread if spread.ndim == 2 else spread[:, index, index]
+
+
+def within_functions(cov: Float[Array, "P n ..."]) -> Float[Array, "P n n"]:
+    """Covariances between rows of each function, where those between functions may be known."""
+    index = np.arange(cov.shape[0])
+    return cov if cov.ndim == 3 else cov[index, :, index]
