@@ -1,4 +1,4 @@
-"""Fit, predict with uncertainty, and read what was learned: the estimator in a few lines."""
+"""The estimator: fit, predictions with uncertainty, and learned parameters."""
 
 import numpy as np
 from sklearn.datasets import load_diabetes

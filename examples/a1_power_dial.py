@@ -1,7 +1,7 @@
-"""One number from variational inference to EP: what the power does to evidence and predictions.
+"""The power, from variational inference to EP: its effect on the evidence and on predictions.
 
-With everything else fixed the log evidence never decreases with the power, and the exact GP lies
-at or above power 0.
+At fixed parameters the log evidence never decreases with the power, and that of the exact GP is
+at least that of power 0.
 """
 
 import jax

@@ -1,4 +1,4 @@
-"""Freeze a parameter, bound another, put a prior on a third, and learn in two stages."""
+"""A fixed parameter, a bounded one, a prior on a third, and learning in two stages."""
 
 import equinox as eqx
 import jax

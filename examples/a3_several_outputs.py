@@ -1,4 +1,4 @@
-"""Several outputs that share a kernel, some of them missing, with blocks of rows (PITC)."""
+"""Several outputs with a shared kernel and missing values, and blocks of rows (PITC)."""
 
 import numpy as np
 

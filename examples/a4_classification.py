@@ -1,4 +1,4 @@
-"""Two classes with probabilities: labels as they are, and how much the probabilities are worth."""
+"""Two-class classification with text labels, and the evaluation of class probabilities."""
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer

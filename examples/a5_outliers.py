@@ -1,4 +1,4 @@
-"""Regression that bears outliers: the same function with Gaussian and with Student-t noise."""
+"""Robust regression: one function with outliers, under Gaussian, Laplace and Student-t noise."""
 
 import numpy as np
 

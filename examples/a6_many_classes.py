@@ -1,4 +1,4 @@
-"""Three classes: two powers, decisions by costs, and rows whose class is uncertain."""
+"""Three classes: two powers, decisions of least expected cost, and rows of uncertain class."""
 
 import numpy as np
 from sklearn.datasets import load_iris

@@ -1,4 +1,4 @@
-"""A kernel of your own: two methods, and learning, sparse inference and predictions follow."""
+"""A user-defined kernel by two methods; learning, sparse inference and predictions follow."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""An inducing variable of your own: local averages of the function instead of values at points."""
+"""A user-defined inducing variable: local averages of the function instead of its values."""
 
 import jax
 import jax.numpy as jnp
