@@ -9,7 +9,7 @@ $\log s_n = \log M_a(f_n; \text{cavity}) + \sum_e D_a(q_e, t_{ne})$, where appro
 in what stands for the log power mean and where it is evaluated (`approximations/local_terms.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import equinox as eqx
@@ -198,7 +198,7 @@ def respond(
     return tuple(factor.moment_changes(responses, changes) for factor in graph.row_factors)
 
 
-def _product(graph: Graph, pairs: Any) -> list[Any]:
+def _product(graph: Graph, pairs: Iterable[tuple[AbstractFactor, Stores]]) -> list[Any]:
     """The product of the messages of some factors, for every variable."""
     received: list[Any] = [None] * len(graph.variables)
     for factor, store in pairs:

@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import typing
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 
@@ -104,7 +104,7 @@ class AbstractLikelihood(eqx.Module):
 
     @abc.abstractmethod
     def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Any
+        self, f: Float[Array, "..."], y: Float[Array, "..."], **side: Array
     ) -> Float[Array, "..."]:
         """Log density of y given the latent value, in nats.
 

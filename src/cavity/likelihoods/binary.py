@@ -1,6 +1,6 @@
 """Binary classification: the Bernoulli likelihood."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -43,16 +43,16 @@ class Bernoulli(AbstractLikelihood):
             raise ValueError(f'link must be "probit" or "logit", given {link!r}')
         self.link = link
 
-    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+    def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
         signed = (2.0 * y - 1.0) * f
         return log_ndtr(signed) if self.link == "probit" else jax.nn.log_sigmoid(signed)
 
     def features(
-        self, mean: Array, var: Array, y: Array, power: Power, **side: Any
+        self, mean: Array, var: Array, y: Array, power: Power, **side: Array
     ) -> tuple[Feature, ...]:
         return ((jnp.zeros_like(mean), jnp.ones_like(mean)),)
 
-    def analytic_strip(self, y: Array, **side: Any) -> Feature:
+    def analytic_strip(self, y: Array, **side: Array) -> Feature:
         # zeros of Φ at 1.9 ± 2.8i, poles of the logistic function at ± πi
         return jnp.zeros_like(y), jnp.full_like(y, 2.5 if self.link == "probit" else 2.8)
 
@@ -61,7 +61,7 @@ class Bernoulli(AbstractLikelihood):
         """Whether there is a Gaussian lower bound: for the logit."""
         return self.link == "logit"
 
-    def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
+    def bound(self, mean: Array, var: Array, y: Array, **side: Array) -> Bound:
         if not self.bounded:
             raise NotImplementedError("the probit link has no Gaussian lower bound")
         # σ(±f) ≥ σ(ξ) exp((±f - ξ)/2 - λ (f² - ξ²)),  λ = tanh(ξ/2)/4ξ,  ξ² = E f²
@@ -94,6 +94,6 @@ class Bernoulli(AbstractLikelihood):
         p = jax.nn.sigmoid(log_odds)
         return BernoulliPredictive(p, p * jax.nn.sigmoid(-log_odds), log_odds)
 
-    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         p = jnp.exp(self.log_prob(f, jnp.ones_like(f)))
         return jax.random.bernoulli(key, p).astype(f.dtype)

@@ -3,7 +3,7 @@
 import functools
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import equinox as eqx
 import jax
@@ -24,6 +24,8 @@ from cavity.numerics.chunking import map_over_entries
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Measure, Tilted
 from cavity.numerics.types import Array, Float
+
+Result = TypeVar("Result")
 
 
 class AbstractQuadratureLikelihood(AbstractLikelihood):
@@ -93,15 +95,17 @@ def quadrature_tilted(
             likelihood, from_nodes, mean, var, y, exponent, side, counts=quadrature.EVEN
         )
 
-    rows = jnp.broadcast_arrays(mean, var, y)
     powers = {"power": power} if jnp.ndim(power) else {}
-    columns = jax.tree.map(lambda x: jnp.broadcast_to(x, rows[0].shape), (dict(side), powers))
-    return map_over_entries(chunk_moments, (*rows, *columns))
+    rows = (mean, var, y, dict(side), powers)
+    shape = jnp.broadcast_shapes(jnp.shape(mean), jnp.shape(var), jnp.shape(y))
+    return map_over_entries(
+        chunk_moments, jax.tree.map(lambda x: jnp.broadcast_to(x, shape), rows)
+    )
 
 
 def _on_nodes(
     likelihood: AbstractLikelihood,
-    from_nodes: Callable[[Measure], Any],
+    from_nodes: Callable[[Measure], Result],
     mean: Array,
     var: Array,
     y: Array,
@@ -109,11 +113,11 @@ def _on_nodes(
     side: Side,
     *,
     counts: Sequence[int],
-) -> Any:
+) -> Result:
     """The value of `from_nodes` on the smallest set of nodes that is accurate for all entries."""
     mean, var, y = jnp.broadcast_arrays(mean, var, y)
 
-    def graded() -> Any:
+    def graded() -> Result:
         return from_nodes(quadrature_measure(likelihood, mean, var, y, power, side))
 
     with_strip = capability(likelihood, HasAnalyticStrip)
@@ -121,7 +125,7 @@ def _on_nodes(
         return graded()
     strip = with_strip.analytic_strip(y, **side)
 
-    def even(counts: Sequence[int]) -> Any:
+    def even(counts: Sequence[int]) -> Result:
         if not counts:
             return graded()
         stretched = likelihood.analytic_in_cone and counts[0] > quadrature.EVEN[0]

@@ -1,7 +1,7 @@
 """Protocols: what a likelihood may offer beside its density, and the one test for them."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class HasFeatures(Protocol):
     """A density whose features in f are known, so that quadrature need not search for them."""
 
     def features(
-        self, mean: Array, var: Array, y: Array, power: Power, **side: Any
+        self, mean: Array, var: Array, y: Array, power: Power, **side: Array
     ) -> tuple[Feature, ...]:
         """Centres and widths of the features of the density in f.
 
@@ -51,7 +51,7 @@ class HasFeatures(Protocol):
 class HasAnalyticStrip(Protocol):
     """A density that is analytic in f near the real line, where few even nodes suffice."""
 
-    def analytic_strip(self, y: Array, **side: Any) -> Feature:
+    def analytic_strip(self, y: Array, **side: Array) -> Feature:
         """Centre of the density in f, and half-width of the strip where it is analytic.
 
         In the strip around the real line the density is not much larger than on the line.
@@ -74,7 +74,7 @@ class HasGaussianBound(Protocol):
     @property
     def bounded(self) -> bool: ...
 
-    def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
+    def bound(self, mean: Array, var: Array, y: Array, **side: Array) -> Bound:
         """The Gaussian lower bound with the largest expected logarithm under N(f; mean, var)."""
         ...
 
@@ -83,7 +83,7 @@ class HasGaussianBound(Protocol):
 class GaussianInLatent(Protocol):
     """Noise that is Gaussian about f: sites and the evidence have closed forms."""
 
-    def noise_variance(self, **side: Any) -> Float[Array, "..."]:
+    def noise_variance(self, **side: Array) -> Float[Array, "..."]:
         """The noise variance of each row and output, given the side data of the rows."""
         ...
 
@@ -92,7 +92,7 @@ class GaussianInLatent(Protocol):
 class HasBlockPowerMean(Protocol):
     """Noise whose power mean over a block of dependent rows has a closed form."""
 
-    def noise_variance(self, **side: Any) -> Float[Array, "..."]:
+    def noise_variance(self, **side: Array) -> Float[Array, "..."]:
         """The noise variance of each row and output, given the side data of the rows."""
         ...
 
@@ -113,11 +113,11 @@ class HasBlockPowerMean(Protocol):
 class HasDistributionFunction(Protocol):
     """Outputs whose distribution function given f has a closed form."""
 
-    def cdf(self, y: Array, f: Array, **side: Any) -> Array:
+    def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given f."""
         ...
 
-    def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
+    def predictive_moments(self, mean: Array, var: Array, **side: Array) -> tuple[Array, Array]:
         """Mean and variance of y where f has this mean and this variance."""
         ...
 
@@ -126,7 +126,7 @@ class HasDistributionFunction(Protocol):
 class HasSampler(Protocol):
     """Outputs that can be drawn given f."""
 
-    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         """One output for every latent value, drawn independently."""
         ...
 
@@ -135,7 +135,7 @@ class HasSampler(Protocol):
 class HasInitialLatents(Protocol):
     """A likelihood with its own rule for latent values to start from."""
 
-    def initial_latents(self, y: np.ndarray, **side: Any) -> np.ndarray:
+    def initial_latents(self, y: np.ndarray, **side: np.ndarray) -> np.ndarray:
         """Rough latent values that would give these outputs, (N,), or (N, L) for L functions.
 
         Args:

@@ -51,32 +51,38 @@ class Poisson(AbstractLogLinear):
     sign: ClassVar[float] = 1.0
 
     def terms(
-        self, y: Float[Array, "..."], *, exposure: Any = 1.0, **side: Any
+        self, y: Float[Array, "..."], *, exposure: Array | float = 1.0, **side: Array
     ) -> tuple[Array, Array, Array]:
         log_exposure = jnp.log(jnp.asarray(exposure, y.dtype))
         return y * log_exposure - gammaln(y + 1.0), y, log_exposure
 
-    def initial_latents(self, y: np.ndarray, *, exposure: Any = 1.0, **side: Any) -> np.ndarray:
+    def initial_latents(
+        self, y: np.ndarray, *, exposure: np.ndarray | float = 1.0, **side: np.ndarray
+    ) -> np.ndarray:
         """Logarithms of the rates."""
         return np.log((y + 0.5) / exposure)
 
-    def moments(self, f: Array, *, exposure: Any = 1.0, **side: Any) -> tuple[Array, Array]:
+    def moments(
+        self, f: Array, *, exposure: Array | float = 1.0, **side: Array
+    ) -> tuple[Array, Array]:
         """Mean and variance of y given f."""
         mean = exposure * jnp.exp(f)
         return mean, mean
 
-    def cdf(self, y: Array, f: Array, *, exposure: Any = 1.0, **side: Any) -> Array:
+    def cdf(self, y: Array, f: Array, *, exposure: Array | float = 1.0, **side: Array) -> Array:
         """Probability that the output is at most y given f."""
         rate = exposure * capped_exp(f)
         exact = gammaincc(jnp.clip(jnp.floor(y) + 1.0, 1.0, SETTINGS.uniform), rate)
         return _cdf(y, rate, 0.0, exact, y)
 
     def predictive_moments(
-        self, mean: Array, var: Array, *, exposure: Any = 1.0, **side: Any
+        self, mean: Array, var: Array, *, exposure: Array | float = 1.0, **side: Array
     ) -> tuple[Array, Array]:
         return log_link_moments(mean, var, linear=1.0, square=0.0, scale=exposure)
 
-    def sample(self, key: PRNGKeyArray, f: Array, *, exposure: Any = 1.0, **side: Any) -> Array:
+    def sample(
+        self, key: PRNGKeyArray, f: Array, *, exposure: Array | float = 1.0, **side: Array
+    ) -> Array:
         return sample_counts(key, exposure * capped_exp(f))
 
 
@@ -106,7 +112,12 @@ class NegativeBinomial(AbstractQuadratureLikelihood):
         self.dispersion = dispersion
 
     def log_prob(
-        self, f: Float[Array, "..."], y: Float[Array, "..."], *, exposure: Any = 1.0, **side: Any
+        self,
+        f: Float[Array, "..."],
+        y: Float[Array, "..."],
+        *,
+        exposure: Array | float = 1.0,
+        **side: Array,
     ) -> Float[Array, "..."]:
         d = self.dispersion
         t = f + jnp.log(jnp.asarray(exposure, f.dtype))
@@ -115,7 +126,14 @@ class NegativeBinomial(AbstractQuadratureLikelihood):
         return _rising(y, d) - gammaln(y + 1.0) + y * (t - growth) - growth / d
 
     def features(
-        self, mean: Array, var: Array, y: Array, power: Power, *, exposure: Any = 1.0, **side: Any
+        self,
+        mean: Array,
+        var: Array,
+        y: Array,
+        power: Power,
+        *,
+        exposure: Array | float = 1.0,
+        **side: Array,
     ) -> tuple[Feature, ...]:
         d, ones = self.dispersion, jnp.ones_like(mean)
         log_exposure = jnp.log(jnp.asarray(exposure, mean.dtype))
@@ -132,22 +150,26 @@ class NegativeBinomial(AbstractQuadratureLikelihood):
         curvature = -(jnp.log(d) + log_exposure) * ones
         return ((jnp.log(count) - log_exposure) * ones, width * ones), (curvature, ones), peak
 
-    def analytic_strip(self, y: Array, *, exposure: Any = 1.0, **side: Any) -> Feature:
+    def analytic_strip(self, y: Array, *, exposure: Array | float = 1.0, **side: Array) -> Feature:
         # off the real line it grows like a Gaussian about its peak
         centre = jnp.log(jnp.maximum(y, 0.5)) - jnp.log(jnp.asarray(exposure, y.dtype))
         width = jnp.sqrt(4.0 * (1.0 + self.dispersion * y) / jnp.maximum(y, 1.0))
         return centre, jnp.minimum(0.8, width)
 
-    def initial_latents(self, y: np.ndarray, *, exposure: Any = 1.0, **side: Any) -> np.ndarray:
+    def initial_latents(
+        self, y: np.ndarray, *, exposure: np.ndarray | float = 1.0, **side: np.ndarray
+    ) -> np.ndarray:
         """Logarithms of the rates."""
         return np.log((y + 0.5) / exposure)
 
-    def moments(self, f: Array, *, exposure: Any = 1.0, **side: Any) -> tuple[Array, Array]:
+    def moments(
+        self, f: Array, *, exposure: Array | float = 1.0, **side: Array
+    ) -> tuple[Array, Array]:
         """Mean and variance of y given f."""
         mean = exposure * jnp.exp(f)
         return mean, mean + self.dispersion * mean**2
 
-    def cdf(self, y: Array, f: Array, *, exposure: Any = 1.0, **side: Any) -> Array:
+    def cdf(self, y: Array, f: Array, *, exposure: Array | float = 1.0, **side: Array) -> Array:
         """Probability that the output is at most y given f."""
         d, mean = self.dispersion, exposure * capped_exp(f)
         size = jnp.minimum(1.0 / d, jnp.floor(y))
@@ -155,11 +177,13 @@ class NegativeBinomial(AbstractQuadratureLikelihood):
         return _cdf(y, mean, d, betainc(1.0 / d, small, 1.0 / (1.0 + d * mean)), size)
 
     def predictive_moments(
-        self, mean: Array, var: Array, *, exposure: Any = 1.0, **side: Any
+        self, mean: Array, var: Array, *, exposure: Array | float = 1.0, **side: Array
     ) -> tuple[Array, Array]:
         return log_link_moments(mean, var, linear=1.0, square=self.dispersion, scale=exposure)
 
-    def sample(self, key: PRNGKeyArray, f: Array, *, exposure: Any = 1.0, **side: Any) -> Array:
+    def sample(
+        self, key: PRNGKeyArray, f: Array, *, exposure: Array | float = 1.0, **side: Array
+    ) -> Array:
         rates, counts = jax.random.split(key)
         d = self.dispersion
         gamma = d * jax.random.gamma(rates, 1.0 / d, f.shape, f.dtype)

@@ -73,7 +73,7 @@ class Gaussian(AbstractLikelihood):
         """The noise variance of each row and output: the known one, or the parameter."""
         return self.variance if noise_variance is None else noise_variance
 
-    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+    def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
         s = self.noise_variance(**side)
         return -0.5 * (LOG_2PI + jnp.log(s) + (y - f) ** 2 / s)
 
@@ -82,7 +82,7 @@ class Gaussian(AbstractLikelihood):
         mean: Float[Array, "..."],
         var: Float[Array, "..."],
         y: Float[Array, "..."],
-        **side: Any,
+        **side: Array,
     ) -> Bound:
         # a Gaussian is its own bound, wherever they touch
         s = jnp.broadcast_to(self.noise_variance(**side), mean.shape)
@@ -122,6 +122,6 @@ class Gaussian(AbstractLikelihood):
     def predictive(self, mean: Array, var: Array, side: Side = NONE) -> NormalPredictive:
         return NormalPredictive(mean, var + self.noise_variance(**side))
 
-    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         deviation = jnp.sqrt(self.noise_variance(**side))
         return f + deviation * jax.random.normal(key, f.shape, f.dtype)

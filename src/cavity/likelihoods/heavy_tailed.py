@@ -58,22 +58,22 @@ class StudentT(AbstractQuadratureLikelihood):
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):
         self.scale, self.df = scale, df
 
-    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+    def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
         nu, z = self.df, (y - f) / self.scale
         height = _log_height(nu)
         return height - jnp.log(self.scale) - 0.5 * (nu + 1.0) * jnp.log1p(z**2 / nu)
 
     def features(
-        self, mean: Array, var: Array, y: Array, power: Power, **side: Any
+        self, mean: Array, var: Array, y: Array, power: Power, **side: Array
     ) -> tuple[Feature, ...]:
         return ((y, jnp.broadcast_to(self.scale, y.shape)),)
 
-    def analytic_strip(self, y: Array, **side: Any) -> Feature:
+    def analytic_strip(self, y: Array, **side: Array) -> Feature:
         # poles at y ± iσ√ν; for large ν it grows as a Gaussian does
         strip = self.scale * jnp.minimum(0.75 * jnp.sqrt(self.df), 2.0)
         return y, jnp.broadcast_to(strip, y.shape)
 
-    def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
+    def bound(self, mean: Array, var: Array, y: Array, **side: Array) -> Bound:
         # γ = (νσ² + E r²)/(ν + 1) touches at r² = E r²
         nu, square = self.df, (y - mean) ** 2 + var
         total = nu * self.scale**2 + square
@@ -81,22 +81,22 @@ class StudentT(AbstractQuadratureLikelihood):
         constant = self.log_prob(jnp.sqrt(square), jnp.zeros_like(y)) + 0.5 * precision * square
         return Bound(y, jnp.zeros_like(mean), precision, constant)
 
-    def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
+    def moments(self, f: Array, **side: Array) -> tuple[Array, Array]:
         """Mean and variance of y given f; the variance is infinite where df is at most 2."""
         finite = self.df > 2.0
         ratio = self.df / jnp.where(finite, self.df - 2.0, 1.0)
         return f, jnp.broadcast_to(jnp.where(finite, self.scale**2 * ratio, jnp.inf), f.shape)
 
-    def cdf(self, y: Array, f: Array, **side: Any) -> Array:
+    def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given f."""
         z = (y - f) / self.scale
         tail = 0.5 * betainc(0.5 * self.df, 0.5, self.df / (self.df + z**2))
         return jnp.where(z > 0.0, 1.0 - tail, tail)
 
-    def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
+    def predictive_moments(self, mean: Array, var: Array, **side: Array) -> tuple[Array, Array]:
         return mean, var + self.moments(mean)[1]
 
-    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         return f + self.scale * jax.random.t(key, self.df, f.shape, f.dtype)
 
 
@@ -120,11 +120,11 @@ class Laplace(AbstractQuadratureLikelihood):
     def __init__(self, scale: Any = 0.3):
         self.scale = scale
 
-    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+    def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
         return -jnp.abs(y - f) / self.scale - jnp.log(2.0 * self.scale)
 
     def features(
-        self, mean: Array, var: Array, y: Array, power: Power, **side: Any
+        self, mean: Array, var: Array, y: Array, power: Power, **side: Array
     ) -> tuple[Feature, ...]:
         # the second is the mode: the Gaussian's mean shifted by the slope, or the kink at y
         shift = power * var / self.scale
@@ -132,25 +132,25 @@ class Laplace(AbstractQuadratureLikelihood):
         width = jnp.broadcast_to(self.scale, y.shape)
         return (y, width), (middle, jnp.sqrt(var))
 
-    def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
+    def bound(self, mean: Array, var: Array, y: Array, **side: Array) -> Bound:
         # |r| ≤ (r²/ξ + ξ)/2, equal at r² = ξ² = E r²
         reach = jnp.sqrt((y - mean) ** 2 + var)
         precision = 1.0 / (self.scale * reach)
         constant = -0.5 * reach / self.scale - jnp.log(2.0 * self.scale)
         return Bound(y, jnp.zeros_like(mean), precision, constant)
 
-    def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
+    def moments(self, f: Array, **side: Array) -> tuple[Array, Array]:
         """Mean and variance of y given f."""
         return f, jnp.broadcast_to(2.0 * self.scale**2, f.shape)
 
-    def cdf(self, y: Array, f: Array, **side: Any) -> Array:
+    def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given f."""
         z = (y - f) / self.scale
         tail = 0.5 * jnp.exp(-jnp.abs(z))
         return jnp.where(z > 0.0, 1.0 - tail, tail)
 
-    def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
+    def predictive_moments(self, mean: Array, var: Array, **side: Array) -> tuple[Array, Array]:
         return mean, var + self.moments(mean)[1]
 
-    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         return f + self.scale * jax.random.laplace(key, f.shape, f.dtype)

@@ -1,6 +1,6 @@
 """Heteroscedastic Gaussian noise: its variance is a function of the inputs."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -31,14 +31,14 @@ class NoiseLevel(AbstractQuadratureLikelihood):
     support: ClassVar[Support] = Support.REAL
     side: ClassVar[tuple[str, ...]] = ("f_mean", "f_var", "f_power")
 
-    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+    def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
         m, v, a = side["f_mean"], side["f_var"], side["f_power"]
         # log(1 + a v/s)/a without overflow of the variance s
         spread = jax.nn.softplus(jnp.log(a * v) - f) / a
         return -0.5 * (LOG_2PI + f + (y - m) ** 2 / (jnp.exp(f) + a * v) + spread)
 
     def features(
-        self, mean: Array, var: Array, y: Array, power: Power, **side: Any
+        self, mean: Array, var: Array, y: Array, power: Power, **side: Array
     ) -> tuple[Feature, ...]:
         ones = jnp.ones_like(mean)
         square = (y - side["f_mean"]) ** 2
@@ -50,7 +50,7 @@ class NoiseLevel(AbstractQuadratureLikelihood):
 
         return (*centres, quadrature.mode(slope, mean, var, power))
 
-    def cdf(self, y: Array, f: Array, **side: Any) -> Array:
+    def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given the log noise variance."""
         return ndtr((y - side["f_mean"]) / jnp.sqrt(side["f_var"] + jnp.exp(f)))
 
@@ -73,7 +73,7 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         LatentFunction("log noise variance", Units(), log_output=2, start=np.log),
     )
 
-    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+    def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
         f, g = f
         return -0.5 * (LOG_2PI + g + (y - f) ** 2 * jnp.exp(-g))
 
@@ -113,7 +113,7 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         slopes = jnp.stack([slope, of_g.slope])
         return Tilted(of_g.log_mean, slopes, jnp.stack([curvature, of_g.curvature]))
 
-    def sample(self, key: PRNGKeyArray, f: Float[Array, "2 ..."], **side: Any) -> Array:
+    def sample(self, key: PRNGKeyArray, f: Float[Array, "2 ..."], **side: Array) -> Array:
         f, g = f
         return f + jnp.exp(0.5 * g) * jax.random.normal(key, f.shape, f.dtype)
 

@@ -1,7 +1,5 @@
 """Latent values and outputs of any likelihood: initial guesses, and samples."""
 
-from typing import Any
-
 import numpy as np
 
 from cavity.likelihoods.base import AbstractLikelihood
@@ -12,7 +10,9 @@ from cavity.likelihoods.support import Support
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 
 
-def initial_latents(likelihood: AbstractLikelihood, y: np.ndarray, **side: Any) -> np.ndarray:
+def initial_latents(
+    likelihood: AbstractLikelihood, y: np.ndarray, **side: np.ndarray
+) -> np.ndarray:
     """Rough latent values that would give these outputs, to start learning from.
 
     Args:

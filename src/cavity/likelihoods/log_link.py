@@ -2,7 +2,7 @@
 
 import abc
 import typing
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -43,17 +43,17 @@ class AbstractLogLinear(AbstractLikelihood):
     log_concave: ClassVar[bool] = True
 
     @abc.abstractmethod
-    def terms(self, y: Float[Array, "..."], **side: Any) -> tuple[Array, Array, Array]:
+    def terms(self, y: Float[Array, "..."], **side: Array) -> tuple[Array, Array, Array]:
         """The constant, the slope and the logarithm of the rate."""
 
     @typing.final
-    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+    def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
         constant, slope, log_rate = self.terms(y, **side)
         return constant + slope * f - capped_exp(log_rate + self.sign * f)
 
     @typing.final
     def features(
-        self, mean: Array, var: Array, y: Array, power: Power, **side: Any
+        self, mean: Array, var: Array, y: Array, power: Power, **side: Array
     ) -> tuple[Feature, ...]:
         _, slope, log_rate = self.terms(y, **side)
         a = jnp.maximum(power, _SMALLEST_POWER)
@@ -65,7 +65,7 @@ class AbstractLogLinear(AbstractLikelihood):
         return (centre, 1.0 / jnp.sqrt(count)), peak
 
     @typing.final
-    def analytic_strip(self, y: Array, **side: Any) -> Feature:
+    def analytic_strip(self, y: Array, **side: Array) -> Feature:
         # off the real line it grows like a Gaussian about its peak
         _, slope, log_rate = self.terms(y, **side)
         count = jnp.broadcast_to(jnp.abs(slope), y.shape)

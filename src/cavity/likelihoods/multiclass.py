@@ -86,12 +86,12 @@ class AbstractClasses(AbstractLikelihood):
         return tuple(LatentFunction(f"class {j}") for j in range(self.n_classes))
 
     @typing.final
-    def initial_latents(self, y: np.ndarray, **side: Any) -> np.ndarray:
+    def initial_latents(self, y: np.ndarray, **side: np.ndarray) -> np.ndarray:
         """1 for the function of the observed class, -1 for the others, (N, C)."""
         return 2.0 * (np.asarray(y)[:, None] == np.arange(self.n_classes)) - 1.0
 
     @typing.final
-    def sample(self, key: PRNGKeyArray, f: Float[Array, "C ..."], **side: Any) -> Array:
+    def sample(self, key: PRNGKeyArray, f: Float[Array, "C ..."], **side: Array) -> Array:
         ones = jnp.ones_like(f[0])
         log_p = jnp.stack([self.log_prob(f, j * ones) for j in range(self.n_classes)])
         return jax.random.categorical(key, log_p, axis=0).astype(f.dtype)
@@ -189,7 +189,7 @@ class MultinomialProbit(AbstractClasses):
     def __init__(self, n_classes: Any):
         self.n_classes = checked_classes(n_classes)
 
-    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+    def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
         return log_probability_of_first(f, y)
 
     def derivatives(self, f: Array, y: Array) -> Tilted:
@@ -218,7 +218,7 @@ class MultinomialProbit(AbstractClasses):
 
         return _normalised(jax.lax.map(of_class, jnp.arange(self.n_classes)).T)
 
-    def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
+    def bound(self, mean: Array, var: Array, y: Array, **side: Array) -> Bound:
         # with unit noise about f integrated out, the curvature is above -1 everywhere
         local = self.derivatives(mean, y)
         return Bound(mean, local.slope, jnp.ones_like(mean), local.log_mean)
@@ -248,7 +248,7 @@ class Softmax(AbstractClasses):
     def __init__(self, n_classes: Any):
         self.n_classes = checked_classes(n_classes)
 
-    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+    def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
         return _of_class(f, y) - logsumexp(f, axis=0)
 
     def log_power_mean(
@@ -271,7 +271,7 @@ class Softmax(AbstractClasses):
         slope = one_hot(y, f) - shares
         return Tilted(self.log_prob(f, y), slope, -shares * (1.0 - shares))
 
-    def bound(self, mean: Array, var: Array, y: Array, **side: Any) -> Bound:
+    def bound(self, mean: Array, var: Array, y: Array, **side: Array) -> Bound:
         # Böhning: minus the Hessian is at most a half of the identity
         local = self.derivatives(mean, y)
         return Bound(mean, local.slope, jnp.full_like(mean, 0.5), local.log_mean)
@@ -306,7 +306,7 @@ class RobustMax(AbstractClasses):
             )
         self.epsilon = float(epsilon)
 
-    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+    def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
         is_largest = _of_class(f, y) >= jnp.max(f, axis=0)
         return jnp.where(is_largest, *self._levels)
 

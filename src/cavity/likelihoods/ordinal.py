@@ -69,12 +69,12 @@ class OrdinalProbit(AbstractLikelihood):
         steps = jnp.concatenate([jnp.zeros_like(self.gaps, shape=(1,)), jnp.cumsum(self.gaps)])
         return self.first + steps
 
-    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+    def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
         low, high = self._ends(y)
         return _log_between(low - f, high - f)
 
     def features(
-        self, mean: Array, var: Array, y: Array, power: Power, **side: Any
+        self, mean: Array, var: Array, y: Array, power: Power, **side: Array
     ) -> tuple[Feature, ...]:
         low, high = self._ends(y)
         first, last = (
@@ -84,7 +84,7 @@ class OrdinalProbit(AbstractLikelihood):
         ones = jnp.ones_like(mean)
         return (first * ones, ones), (last * ones, ones)
 
-    def initial_latents(self, y: np.ndarray, **side: Any) -> np.ndarray:
+    def initial_latents(self, y: np.ndarray, **side: np.ndarray) -> np.ndarray:
         """The midpoints of the classes; for the outermost, one unit beyond their edge."""
         edges = np.asarray(self.edges, np.float64)
         middles = [edges[0] - 1.0, *(0.5 * (edges[1:] + edges[:-1])), edges[-1] + 1.0]
@@ -115,7 +115,7 @@ class OrdinalProbit(AbstractLikelihood):
         numbers = jnp.arange(self.classes, dtype=mean.dtype)
         return class_predictive(self.log_power_mean(mean[..., None], var[..., None], numbers, 1.0))
 
-    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         noisy = f + jax.random.normal(key, f.shape, f.dtype)
         return jnp.sum(noisy[..., None] > self.edges, axis=-1).astype(f.dtype)
 

@@ -35,24 +35,24 @@ class Gamma(AbstractLogLinear):
     def __init__(self, shape: Any = 2.0):
         self.shape = shape
 
-    def terms(self, y: Float[Array, "..."], **side: Any) -> tuple[Array, Array, Array]:
+    def terms(self, y: Float[Array, "..."], **side: Array) -> tuple[Array, Array, Array]:
         k, log_y = self.shape, jnp.log(y)
         constant = k * jnp.log(k) - gammaln(k) + (k - 1.0) * log_y
         return constant, -k * jnp.ones_like(y), jnp.log(k) + log_y
 
-    def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
+    def moments(self, f: Array, **side: Array) -> tuple[Array, Array]:
         """Mean and variance of y given f."""
         mean = jnp.exp(f)
         return mean, mean**2 / self.shape
 
-    def cdf(self, y: Array, f: Array, **side: Any) -> Array:
+    def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given f."""
         return gammainc(self.shape, self.shape * capped_exp(jnp.log(y) - f))
 
-    def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
+    def predictive_moments(self, mean: Array, var: Array, **side: Array) -> tuple[Array, Array]:
         return log_link_moments(mean, var, linear=0.0, square=1.0 / self.shape)
 
-    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         log_gamma = jax.random.loggamma(key, self.shape, f.shape, f.dtype)
         return jnp.exp(f + log_gamma) / self.shape
 
@@ -67,20 +67,20 @@ class Exponential(AbstractLogLinear):
     support: ClassVar[Support] = Support.POSITIVE
     sign: ClassVar[float] = -1.0
 
-    def terms(self, y: Float[Array, "..."], **side: Any) -> tuple[Array, Array, Array]:
+    def terms(self, y: Float[Array, "..."], **side: Array) -> tuple[Array, Array, Array]:
         return jnp.zeros_like(y), -jnp.ones_like(y), jnp.log(y)
 
-    def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
+    def moments(self, f: Array, **side: Array) -> tuple[Array, Array]:
         """Mean and variance of y given f."""
         mean = jnp.exp(f)
         return mean, mean**2
 
-    def cdf(self, y: Array, f: Array, **side: Any) -> Array:
+    def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given f."""
         return -jnp.expm1(-capped_exp(jnp.log(y) - f))
 
-    def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
+    def predictive_moments(self, mean: Array, var: Array, **side: Array) -> tuple[Array, Array]:
         return log_link_moments(mean, var, linear=0.0, square=1.0)
 
-    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         return jnp.exp(f) * jax.random.exponential(key, f.shape, f.dtype)

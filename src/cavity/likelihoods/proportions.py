@@ -38,7 +38,7 @@ class Beta(AbstractQuadratureLikelihood):
     def __init__(self, concentration: Any = 10.0):
         self.concentration = concentration
 
-    def log_prob(self, f: Array, y: Array, **side: Any) -> Array:
+    def log_prob(self, f: Array, y: Array, **side: Array) -> Array:
         c = self.concentration
         first = self._log_normaliser(f) + (c * jax.nn.sigmoid(f) - 1.0) * jnp.log(y)
         second = self._log_normaliser(-f) + (c * jax.nn.sigmoid(-f) - 1.0) * jnp.log1p(-y)
@@ -51,7 +51,7 @@ class Beta(AbstractQuadratureLikelihood):
         return jnp.log(c) + jax.nn.log_sigmoid(f) - gammaln(1.0 + c * jax.nn.sigmoid(f))
 
     def features(
-        self, mean: Array, var: Array, y: Array, power: Power, **side: Any
+        self, mean: Array, var: Array, y: Array, power: Power, **side: Array
     ) -> tuple[Feature, ...]:
         c, zero = self.concentration, jnp.zeros_like(mean)
         # the approximate peak, with the Fisher information of c Bernoulli outcomes
@@ -71,22 +71,22 @@ class Beta(AbstractQuadratureLikelihood):
         first = a * (odds - digamma(1.0 + a)) + 1.0
         return complement * first + share * (b * digamma(1.0 + b) - 1.0)
 
-    def moments(self, f: Array, **side: Any) -> tuple[Array, Array]:
+    def moments(self, f: Array, **side: Array) -> tuple[Array, Array]:
         """Mean and variance of y given f."""
         mean = jax.nn.sigmoid(f)
         return mean, mean * jax.nn.sigmoid(-f) / (1.0 + self.concentration)
 
-    def cdf(self, y: Array, f: Array, **side: Any) -> Array:
+    def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given f."""
         c, tiny = self.concentration, float(jnp.finfo(jnp.asarray(f).dtype).tiny)
         a, b = c * jax.nn.sigmoid(f), c * jax.nn.sigmoid(-f)
         return betainc(jnp.maximum(a, tiny), jnp.maximum(b, tiny), y)
 
-    def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
+    def predictive_moments(self, mean: Array, var: Array, **side: Array) -> tuple[Array, Array]:
         m, v = _sigmoid_moments(mean, var)
         return m, v + (m * (1.0 - m) - v) / (1.0 + self.concentration)
 
-    def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
+    def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         c, limits = self.concentration, jnp.finfo(f.dtype)
         share = jax.random.beta(key, c * jax.nn.sigmoid(f), c * jax.nn.sigmoid(-f), f.shape)
         return jnp.clip(share, float(limits.tiny), 1.0 - 0.5 * float(limits.eps))

@@ -1,6 +1,6 @@
 """Several classes whose functions stay dependent in the posterior: their graph and posterior."""
 
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,7 +12,9 @@ from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.base import (
     AbstractBelief,
+    AbstractResponse,
     AbstractView,
+    Change,
     Latent,
     Marginal,
     Messages,
@@ -73,7 +75,7 @@ class ClassFunctions(eqx.Module):
         return Projection(loadings, jnp.broadcast_to(residual, shape), offset)
 
 
-class ContrastView(AbstractView):
+class ContrastView(AbstractView[AbstractClassBelief, AbstractClassVariable]):
     r"""Rows see the contrasts $f^j - f^y + u$ of their class with the others.
 
     What inducing variables leave unexplained of the observed class is common to the contrasts of
@@ -114,7 +116,7 @@ class ContrastView(AbstractView):
         sent = contrasts.sent(sites.shift, sites.precision)
         return variable.messages_from_classes(*sent, projection)
 
-    def moment_change(self, response: Any, change: Any, rows: Rows) -> Moments:
+    def moment_change(self, response: AbstractResponse, change: Change, rows: Rows) -> Moments:
         raise NotImplementedError("the response of coupled classes is not linear in their sites")
 
     def without_site(
@@ -139,7 +141,7 @@ class ContrastView(AbstractView):
         return Contrasts(observed, 1.0 + a * common), offset, own.residual + left
 
 
-class ClassView(AbstractView):
+class ClassView(AbstractView[AbstractClassBelief, AbstractClassVariable]):
     """Rows see the functions of all classes, without residual, with one site on all of them."""
 
     functions: ClassFunctions
@@ -175,7 +177,7 @@ class ClassView(AbstractView):
         weights = jnp.where(empty, first, weights)
         return variable.messages_from_classes(shift, weights, zero, self.functions(rows.x))
 
-    def moment_change(self, response: Any, change: Any, rows: Rows) -> Moments:
+    def moment_change(self, response: AbstractResponse, change: Change, rows: Rows) -> Moments:
         raise NotImplementedError("the response of coupled classes is not linear in their sites")
 
     def without_site(

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from cavity.likelihoods.predictive.base import AbstractPredictive
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.models.base import AbstractGP
 from cavity.models.process import AbstractProcess, MarginalProcess, variances, within_functions
 from cavity.numerics.chunking import cached_size, map_over_rows, padded_size
@@ -98,7 +99,7 @@ class AbstractPosterior(eqx.Module):
         """Joint samples about the mean, (n, rows, P)."""
 
     @abc.abstractmethod
-    def _predicted(self, X: Array, side: Mapping[str, Array]) -> AbstractPredictive:
+    def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
         """The predictive distribution at inputs and with side data that were checked."""
 
     def marginals(self, X: Any) -> Marginals:
@@ -182,14 +183,14 @@ class AbstractPosterior(eqx.Module):
         check_finite("X", X)
         return X
 
-    def _shape(self, x: Float[Array, "n P"]) -> Any:
+    def _shape(self, x: Array) -> Float[Array, "n *P"]:
         # not jnp.asarray, which compiles for every shape
         return jax.device_put(x[:, 0] if self.vector else x)
 
-    def _in_chunks(self, fn: Callable, X: Float[Array, "n D"]) -> Any:
+    def _in_chunks(self, fn: Callable[..., tuple[Array, Array]], X: Array) -> tuple[Array, Array]:
         if isinstance(X, Tracer):
             return fn(self, X)
-        inputs = np.asarray(X)
+        inputs: Any = np.asarray(X)
         n = inputs.shape[0]
         chunk = max(1 << max((BUDGET // max(self.size, 1)).bit_length() - 1, 0), 64)
         size = min(chunk, padded_size(n))
@@ -205,7 +206,7 @@ class AbstractPosterior(eqx.Module):
         return jax.tree.map(lambda *x: (np if known else jnp).concatenate(x), *parts)
 
 
-def _first(x: Any, rows: int) -> Any:
+def _first(x: Array, rows: int) -> Any:
     """The first rows; of known values in numpy, because JAX compiles a slice of every length."""
     return x[:rows] if isinstance(x, Tracer) else np.asarray(x)[:rows]
 
@@ -272,7 +273,7 @@ class Posterior(AbstractPosterior):
         draws = jnp.einsum("bij,sbj->sbi", roots, noise).reshape(shape[0], -1, shape[1])
         return jnp.swapaxes(draws, 1, 2)
 
-    def _predicted(self, X: Array, side: Mapping[str, Array]) -> AbstractPredictive:
+    def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
         mean, spread = self._in_chunks(_moments, X)
         if self.model.likelihood.latents > 1:
             mean, spread = mean.T, jnp.moveaxis(spread, 0, -1)
@@ -283,12 +284,16 @@ class Posterior(AbstractPosterior):
         return _predictive(self.model.likelihood, mean, spread, side)
 
 
-def _predictive(likelihood: Any, mean: Array, var: Array, side: Any) -> AbstractPredictive:
+def _predictive(
+    likelihood: AbstractLikelihood, mean: Array, var: Array, side: Side
+) -> AbstractPredictive:
     if isinstance(mean, Tracer):
         return likelihood.predictive(mean, var, side)
     return _compiled_predictive(likelihood, mean, var, side)
 
 
 @compiled
-def _compiled_predictive(likelihood: Any, mean: Array, var: Array, side: Any) -> Any:
+def _compiled_predictive(
+    likelihood: AbstractLikelihood, mean: Array, var: Array, side: Side
+) -> AbstractPredictive:
     return likelihood.predictive(mean, var, side)

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,13 +9,18 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.scipy.linalg import solve_triangular
 
-from cavity.likelihoods.predictive.base import AbstractPredictive
+from cavity.kernels.base import AbstractKernel
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.likelihoods.predictive.mixture import draws_predictive
 from cavity.models.base import AbstractGP
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, jittered
 from cavity.numerics.types import Array, Float, PRNGKeyArray
+
+# The model, the weights and the noise variances of a draw, or of all of them.
+Draw = tuple[AbstractGP, Array, Array | None]
 
 
 class SampledPosterior(AbstractPosterior):
@@ -73,7 +77,7 @@ class SampledPosterior(AbstractPosterior):
     def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
         average, _ = self.moments(X)
 
-        def one(total: Array, draw: Any) -> tuple[Array, None]:
+        def one(total: Array, draw: Draw) -> tuple[Array, None]:
             mean, cov = self._one(draw, X, whole=True)
             away = mean - average.T
             return total + cov + away[:, :, None] * away[:, None, :], None
@@ -87,10 +91,10 @@ class SampledPosterior(AbstractPosterior):
         return jax.tree.map(lambda a: jnp.moveaxis(a, 2, 0), found)
 
     @property
-    def _stack(self) -> tuple[Any, Any, Any]:
+    def _stack(self) -> Draw:
         return self.draws, self.weights, self.noise
 
-    def _one(self, draw: Any, X: Array, *, whole: bool) -> tuple[Array, Array]:
+    def _one(self, draw: Draw, X: Array, *, whole: bool) -> tuple[Array, Array]:
         """Means (L, n) of a draw, and variances (L, n) or covariances (L, n, n)."""
         model, weights, noise = draw
         means, spreads = [], []
@@ -108,7 +112,7 @@ class SampledPosterior(AbstractPosterior):
             spreads.append(spread)
         return jnp.stack(means), jnp.stack(spreads)
 
-    def _root(self, kernel: Any, noise: Array | None, cross: Array) -> Array:
+    def _root(self, kernel: AbstractKernel, noise: Array | None, cross: Array) -> Array:
         """R k: what the data take off the variance is its square."""
         K = jittered(kernel.cross(self.inputs, self.inputs), self.jitter, kernel.diag(self.inputs))
         if noise is None:
@@ -128,7 +132,7 @@ class SampledPosterior(AbstractPosterior):
     def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
         return _samples_about_mean(self, X, self.chosen(shape[0], key), key)
 
-    def _predicted(self, X: Any, side: Any) -> AbstractPredictive:
+    def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
         mean, var = self._in_chunks(_each, self._inputs(X))
         several = self.model.likelihood.latents > 1
         if not several and not self.single:
@@ -149,7 +153,9 @@ def _each(posterior: SampledPosterior, X: Array) -> tuple[Array, Array]:
 
 
 @compiled
-def _compiled(likelihoods: Any, mean: Array, var: Array, side: Any) -> AbstractPredictive:
+def _compiled(
+    likelihoods: AbstractLikelihood, mean: Array, var: Array, side: Side
+) -> AbstractPredictive:
     return draws_predictive(likelihoods, mean, var, side)
 
 

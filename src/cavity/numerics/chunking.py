@@ -1,10 +1,15 @@
 """Work over the rows of a table in chunks of bounded memory, and shapes that repeat."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+
+from cavity.numerics.types import Array, PyTree
+
+Tree = TypeVar("Tree")
+Result = TypeVar("Result")
 
 CHUNK = 2048
 WHOLE = 8192
@@ -49,16 +54,16 @@ def cached_size(n: int) -> int:
     return next((size for size in CACHED if n % size == 0), n)
 
 
-def split(rows: Any, chunk: int) -> Any:
+def split(rows: Tree, chunk: int) -> Tree:
     """Rows as chunks: one axis more in front. Their number is a multiple of `chunk`."""
     return jax.tree.map(lambda x: x.reshape(-1, chunk, *x.shape[1:]), rows)
 
 
-def _length(rows: Any) -> int:
+def _length(rows: PyTree) -> int:
     return jax.tree.leaves(rows)[0].shape[0]
 
 
-def sum_over_rows(fn: Callable[[Any], Any], rows: Any, chunk: int) -> Any:
+def sum_over_rows(fn: Callable[[Tree], Result], rows: Tree, chunk: int) -> Result:
     """The sum over chunks of `fn(chunk of rows)`, with the memory of one chunk.
 
     Args:
@@ -70,7 +75,7 @@ def sum_over_rows(fn: Callable[[Any], Any], rows: Any, chunk: int) -> Any:
         return fn(rows)
     parts = split(rows, chunk)
 
-    def step(total: Any, part: Any) -> tuple[Any, None]:
+    def step(total: Result, part: Tree) -> tuple[Result, None]:
         return jax.tree.map(jnp.add, total, fn(part)), None
 
     shape = jax.eval_shape(fn, jax.tree.map(lambda x: x[0], parts))
@@ -79,7 +84,7 @@ def sum_over_rows(fn: Callable[[Any], Any], rows: Any, chunk: int) -> Any:
     return total
 
 
-def map_over_rows(fn: Callable[[Any], Any], rows: Any, chunk: int) -> Any:
+def map_over_rows(fn: Callable[[Tree], Result], rows: Tree, chunk: int) -> Result:
     """`fn` of each chunk of rows, its results joined along the leading axis."""
     if _length(rows) <= chunk:
         return fn(rows)
@@ -87,7 +92,7 @@ def map_over_rows(fn: Callable[[Any], Any], rows: Any, chunk: int) -> Any:
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), out)
 
 
-def map_over_entries(fn: Callable[[Any], Any], rows: Any) -> Any:
+def map_over_entries(fn: Callable[[Tree], Result], rows: Tree) -> Result:
     """`fn` of about `ENTRIES` values at a time, results joined; of all at once off the CPU.
 
     Args:
@@ -101,7 +106,7 @@ def map_over_entries(fn: Callable[[Any], Any], rows: Any) -> Any:
     each = max(ENTRIES // (first.size // count), 1)
     missing = -count % each
 
-    def padded(x: Any) -> Any:
+    def padded(x: Array) -> Array:
         return jnp.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1), mode="edge")
 
     out = map_over_rows(fn, jax.tree.map(padded, rows), each)

@@ -1,13 +1,14 @@
 """Functions of the power that keep their limit at zero."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from cavity.numerics.types import Array, Float
 
+Tree = TypeVar("Tree")
 Power = float | Float[Array, ""] | Float[Array, "..."]
 
 
@@ -17,8 +18,8 @@ def is_exactly(power: Power, value: float) -> bool:
 
 
 def with_limit_at_zero(
-    power: Power, limit: Callable[[], Any], at_power: Callable[[Power], Any]
-) -> Any:
+    power: Power, limit: Callable[[], Tree], at_power: Callable[[Power], Tree]
+) -> Tree:
     """A pytree of functions of the power, entry by entry, with its limit where powers are zero.
 
     Args:
@@ -69,7 +70,7 @@ def log_determinant_ratio(power: Power, S: Float[Array, "B B"]) -> Float[Array, 
     return jnp.where(small, series, masked)
 
 
-def frozen(tree: Any) -> Any:
+def frozen(tree: Tree) -> Tree:
     """The same values, constant under differentiation; Python numbers stay what they are."""
     return jax.tree.map(
         lambda x: jax.lax.stop_gradient(x) if isinstance(x, jax.Array) else x, tree

@@ -5,13 +5,15 @@ from typing import Any
 import equinox as eqx
 import jax
 
+from cavity.numerics.types import PyTree
 
-def is_entry(x: Any) -> bool:
+
+def is_entry(x: object) -> bool:
     """Whether something counts as one entry of a module or of a shadow tree."""
     return not isinstance(x, eqx.Module | tuple | list | dict) and x is not None
 
 
-def named(tree: Any) -> dict[str, Any]:
+def named(tree: PyTree) -> dict[str, Any]:
     """The leaves of a module (or of a shadow tree) by dotted name, in order."""
     entries, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_entry)
     return {dotted(path): leaf for path, leaf in entries}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 if TYPE_CHECKING:
     Array = jax.Array
@@ -17,4 +17,4 @@ else:  # a parameter stays numpy float64 until it meets data, so no precision is
 
 Scalar = Float[Array, ""]
 
-__all__ = ["Array", "Bool", "Float", "Int", "Key", "PRNGKeyArray", "Scalar"]
+__all__ = ["Array", "Bool", "Float", "Int", "Key", "PRNGKeyArray", "PyTree", "Scalar"]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 
-from cavity.numerics.types import Array, Scalar
+from cavity.numerics.types import Array, PyTree, Scalar
 from cavity.parameters.trees import Model, describe, entries
 
 # One number for all entries of a parameter, or nested tuples of its shape with one for each.
@@ -149,7 +149,7 @@ def flat(model: Model) -> Model:
     return describe(model, lambda field, value: Flat())
 
 
-def log_prior(model: Any, prior_tree: Any) -> Scalar:
+def log_prior(model: PyTree, prior_tree: PyTree) -> Scalar:
     """The sum of the log prior densities of the model's parameters, in nats.
 
     Args:

@@ -1,16 +1,15 @@
 """The table that printing a model shows."""
 
-from typing import Any
-
 import numpy as np
 from jax.core import Tracer
 
 from cavity.numerics.tree import named
+from cavity.numerics.types import Array, PyTree
 from cavity.parameters import bijections
 from cavity.parameters.priors import flat
 
 
-def table(model: Any, bijection_tree: Any = None, prior_tree: Any = None) -> str:
+def table(model: PyTree, bijection_tree: PyTree = None, prior_tree: PyTree = None) -> str:
     """A plain-text table of a model's parameters: name, value, domain and prior.
 
     Args:
@@ -29,7 +28,7 @@ def table(model: Any, bijection_tree: Any = None, prior_tree: Any = None) -> str
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _show(value: Any) -> str:
+def _show(value: Array) -> str:
     if isinstance(value, Tracer):
         return f"traced {value.shape}"
     array = np.asarray(value)

@@ -10,7 +10,8 @@ second shadow tree, of log densities of the real value (no Jacobian).
 import contextlib
 import dataclasses
 import reprlib
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
@@ -20,7 +21,7 @@ import numpy as np
 
 from cavity.numerics.text import plural
 from cavity.numerics.tree import dotted, is_entry
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array, Float, PyTree
 
 Model = TypeVar("Model")
 
@@ -197,7 +198,7 @@ def describe(model: Model, leaf: Callable[[dataclasses.Field | None, Array], Any
     return _shadow(model, None, leaf)
 
 
-def _shadow(node: Any, field: dataclasses.Field | None, leaf: Callable) -> Any:
+def _shadow(node: PyTree, field: dataclasses.Field | None, leaf: Callable) -> PyTree:
     if isinstance(node, eqx.Module):
         children = [f for f in dataclasses.fields(node) if not f.metadata.get("static", False)]
         names = [f.name for f in children]
@@ -216,7 +217,7 @@ def _shadow(node: Any, field: dataclasses.Field | None, leaf: Callable) -> Any:
     return leaf(field, node) if _is_float(node) else node
 
 
-def _is_float(node: Any) -> bool:
+def _is_float(node: object) -> bool:
     return isinstance(node, float) or eqx.is_inexact_array(node)
 
 
@@ -241,7 +242,7 @@ def units(model: Model) -> Model:
     return _without_output(tree, dimensionless=False)
 
 
-def _without_output(node: Any, *, dimensionless: bool) -> Any:
+def _without_output(node: PyTree, *, dimensionless: bool) -> PyTree:
     if isinstance(node, Units):
         return dataclasses.replace(node, output=0) if dimensionless else node
     if isinstance(node, tuple | list):
@@ -263,14 +264,14 @@ def _without_output(node: Any, *, dimensionless: bool) -> Any:
     return node
 
 
-def _metadata(field: dataclasses.Field | None) -> Any:
+def _metadata(field: dataclasses.Field | None) -> Mapping[str, Any]:
     return {} if field is None else field.metadata
 
 
 def entries(
-    model: Any,
-    shadow: Any,
-    kinds: Any = Bijection,
+    model: PyTree,
+    shadow: PyTree,
+    kinds: type | types.UnionType = Bijection,
     wanted: str = "of a tree of bijections must be a Real, Positive, Interval or FIXED (the "
     "classes, not the declarations of fields)",
 ) -> list[tuple[str, Any, Any]]:
@@ -304,7 +305,7 @@ def entries(
     return found
 
 
-def to_real(model: Any, bijection_tree: Any) -> Float[Array, " parameters"]:
+def to_real(model: PyTree, bijection_tree: PyTree) -> Float[Array, " parameters"]:
     """The unconstrained vector of the model's free parameters.
 
     Args:
@@ -315,7 +316,7 @@ def to_real(model: Any, bijection_tree: Any) -> Float[Array, " parameters"]:
     return jnp.concatenate(parts) if parts else jnp.zeros((0,))
 
 
-def from_real(vector: Float[Array, " parameters"], model: Model, bijection_tree: Any) -> Model:
+def from_real(vector: Float[Array, " parameters"], model: Model, bijection_tree: PyTree) -> Model:
     """The model with its free parameters set from an unconstrained vector.
 
     Inverse of `to_real`; fixed parameters keep the values they have in `model`.
@@ -333,7 +334,7 @@ def from_real(vector: Float[Array, " parameters"], model: Model, bijection_tree:
 
 
 def log_jacobian(
-    vector: Float[Array, " parameters"], model: Any, bijection_tree: Any
+    vector: Float[Array, " parameters"], model: PyTree, bijection_tree: PyTree
 ) -> Float[Array, ""]:
     """The log determinant of the derivative of `from_real` at an unconstrained vector.
 
@@ -354,7 +355,7 @@ def log_jacobian(
     return total
 
 
-def free_parts(model: Any, bijection_tree: Any, *shadows: Any) -> list[tuple[Any, ...]]:
+def free_parts(model: PyTree, bijection_tree: PyTree, *shadows: PyTree) -> list[tuple[Any, ...]]:
     """The free arrays in the order of `to_real`, each with its bijection and shadow entries.
 
     Args:

@@ -31,7 +31,7 @@ from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.numerics.chunking import cached_size, split
 from cavity.numerics.linalg import gram_weighted, product_lower
 from cavity.numerics.power_limits import Power, is_exactly
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Float, PyTree, Scalar
 
 # Values of the loadings that are kept for the backward pass: a gigabyte. Those of further rows are
 # computed anew.
@@ -63,8 +63,8 @@ def _fused(own: tuple[Any, Any], rows: Rows, power: Power) -> Messages:
 
 @_fused.def_fwd
 def _fused_forward(
-    perturbed: Any, own: tuple[Any, Any], rows: Rows, power: Power
-) -> tuple[Messages, Any]:
+    perturbed: PyTree, own: tuple[Any, Any], rows: Rows, power: Power
+) -> tuple[Messages, tuple[Messages, Array | None]]:
     total, loadings = _forward(own, rows, power, kept=KEPT)
     return total, (total, loadings)
 
@@ -100,7 +100,7 @@ def _forward(
     return total, loadings
 
 
-def _cut(parts: Any, count: int) -> tuple[Any, Any]:
+def _cut(parts: PyTree, count: int) -> tuple[PyTree, PyTree]:
     """The first so many chunks and the others; None for those that there are none of."""
     length = jax.tree.leaves(parts)[0].shape[0]
     if count >= length:
@@ -111,7 +111,12 @@ def _cut(parts: Any, count: int) -> tuple[Any, Any]:
 
 @_fused.def_bwd
 def _fused_backward(
-    residuals: Any, slope: Messages, perturbed: Any, own: tuple[Any, Any], rows: Rows, power: Power
+    residuals: tuple[Messages, Array | None],
+    slope: Messages,
+    perturbed: PyTree,
+    own: tuple[Any, Any],
+    rows: Rows,
+    power: Power,
 ) -> tuple[Any, Any]:
     total, loadings = residuals
     slope = jax.tree.map(
@@ -140,7 +145,7 @@ def _fused_backward(
     return view_slope, noise_slope
 
 
-def _is_none(x: Any) -> bool:
+def _is_none(x: object) -> bool:
     return x is None
 
 
@@ -177,7 +182,7 @@ class _Pull(eqx.Module):
         eye = jnp.eye(root.shape[0], dtype=root.dtype)
         sides = root.T @ (self.twice + self.scale * self.copies * eye) if self.constant else None
 
-        def step(sums: Any, part: tuple[Rows, Array | None]) -> tuple[Any, None]:
+        def step(sums: PyTree, part: tuple[Rows, Array | None]) -> tuple[PyTree, None]:
             chunk, A = part
             (K, prior, offset), back = jax.vjp(lambda v: self._seen(v, chunk), self.view[0])
             A = product_lower(root, K) if A is None else A
@@ -205,26 +210,26 @@ class _Pull(eqx.Module):
         none = jnp.zeros(() if self.constant else root.shape, root.dtype)
         count = 0 if loadings is None else loadings.shape[0]
         first, rest = _cut(split(rows, cached_size(rows.y.shape[0])), count)
-        sums: Any = (zero, none)
+        sums: PyTree = (zero, none)
         for parts in ((first, loadings), (rest, None)):
             sums = sums if parts[0] is None else jax.lax.scan(step, sums, parts)[0]
         return sums
 
-    def through_noise(self, rows: Rows, precision: Float[Array, "G M M"]) -> Any:
+    def through_noise(self, rows: Rows, precision: Float[Array, "G M M"]) -> PyTree:
         """The derivative in the noise variance by way of the precisions, at power 0."""
         share = 0.5 * jnp.sum(self.twice * precision, axis=(1, 2))
 
-        def weighed(noise: Any) -> Scalar:
+        def weighed(noise: PyTree) -> Scalar:
             variance = eqx.combine(noise, self.noise[1])(**rows.columns)
             return -jnp.sum(share * jnp.log(jnp.broadcast_to(variance, share.shape)))
 
         return jax.grad(weighed)(self.noise[0])
 
-    def _seen(self, view: Any, rows: Rows) -> tuple[Array, Array, Array]:
+    def _seen(self, view: PyTree, rows: Rows) -> tuple[Array, Array, Array]:
         return eqx.combine(view, self.view[1]).covariances(rows)
 
     def _sites(
-        self, rows: Rows, q: Array, prior: Array, offset: Array, noise: Any
+        self, rows: Rows, q: Array, prior: Array, offset: Array, noise: PyTree
     ) -> tuple[Array, Array, Scalar]:
         projection = Projection(None, _left(prior, q, rows, self.power), offset)
         noise = eqx.combine(noise, self.noise[1])

@@ -7,20 +7,26 @@ where what they remove from the log-partition is counted.
 """
 
 import abc
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from cavity.inference.factors.tied import TiedCavity, TiedSite, tied_cavity
-from cavity.inference.graph.base import AbstractView, Moments
+from cavity.inference.graph.base import AbstractBelief, AbstractView, Moments
 from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.variables.inducing import DirectMessages
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
 
+# A store of sites, the site of every row, and what rows see marginals of.
+Store = TypeVar("Store")
+RowSite = TypeVar("RowSite")
+Source = TypeVar("Source")
 
-class AbstractSlots(eqx.Module):
+
+class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
     """A map from rows to stored sites.
 
     To implement:
@@ -35,62 +41,64 @@ class AbstractSlots(eqx.Module):
     private: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
-    def empty(self, view: AbstractView, rows: Rows) -> Any:
+    def empty(self, view: AbstractView, rows: Rows) -> Store:
         """The store of sites of precision zero."""
 
     @abc.abstractmethod
-    def per_row(self, store: Any) -> Any:
+    def per_row(self, store: Store) -> RowSite:
         """The site of every row; None where rows share one."""
 
     @abc.abstractmethod
-    def message(self, store: Any) -> Any:
+    def message(self, store: Store) -> DirectMessages | None:
         """The message of a shared site; None where rows send their own."""
 
     @abc.abstractmethod
-    def source(self, store: Any, belief: Any, power: Power) -> Any:
+    def source(self, store: Store, belief: AbstractBelief, power: Power) -> Source:
         """The belief or cavity whose marginals rows see."""
 
     @abc.abstractmethod
-    def log_scale(self, source: Any) -> Scalar | float:
+    def log_scale(self, source: Source) -> Scalar | float:
         """Terms of the energy that belong to a shared site as a whole, in nats."""
 
     @abc.abstractmethod
-    def cavity(self, site: Any, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
+    def cavity(self, site: RowSite, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
         """Cavity mean and variance of rows, and whether the cavity is proper."""
 
     @abc.abstractmethod
-    def log_normaliser_ratio(self, site: Any, moments: Moments, power: Power) -> Array:
+    def log_normaliser_ratio(self, site: RowSite, moments: Moments, power: Power) -> Array:
         r"""$D_a = [\Phi(q / t^a) - \Phi(q)] / a$ per row, where messages do not carry it."""
 
 
-class Private(AbstractSlots):
+class Private(AbstractSlots[AbstractSites, AbstractSites, AbstractBelief]):
     """A site of its own for every row."""
 
     private: ClassVar[bool] = True
 
-    def empty(self, view: AbstractView, rows: Rows) -> Any:
+    def empty(self, view: AbstractView, rows: Rows) -> AbstractSites:
         return view.empty_sites(rows)
 
-    def per_row(self, store: Any) -> Any:
+    def per_row(self, store: AbstractSites) -> AbstractSites:
         return store
 
-    def message(self, store: Any) -> None:
+    def message(self, store: AbstractSites) -> None:
         return None
 
-    def source(self, store: Any, belief: Any, power: Power) -> Any:
+    def source(self, store: AbstractSites, belief: AbstractBelief, power: Power) -> AbstractBelief:
         return belief
 
-    def log_scale(self, source: Any) -> float:
+    def log_scale(self, source: AbstractBelief) -> float:
         return 0.0
 
-    def cavity(self, site: Any, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
+    def cavity(
+        self, site: AbstractSites, moments: Moments, power: Power
+    ) -> tuple[Array, Array, Array]:
         return site.cavity(*moments, power)
 
-    def log_normaliser_ratio(self, site: Any, moments: Moments, power: Power) -> Array:
+    def log_normaliser_ratio(self, site: AbstractSites, moments: Moments, power: Power) -> Array:
         return site.log_normaliser_ratio(*moments, power)
 
 
-class Tied(AbstractSlots):
+class Tied(AbstractSlots[TiedSite, None, TiedCavity]):
     """One site for all rows of a variable with a standard normal prior.
 
     Attributes:
@@ -113,7 +121,7 @@ class Tied(AbstractSlots):
     def message(self, store: TiedSite) -> DirectMessages:
         return store.messages()
 
-    def source(self, store: TiedSite, belief: Any, power: Power) -> TiedCavity:
+    def source(self, store: TiedSite, belief: AbstractBelief, power: Power) -> TiedCavity:
         return tied_cavity(store, power, self.total)
 
     def log_scale(self, source: TiedCavity) -> Scalar:

@@ -8,7 +8,7 @@ both directions: the marginal that rows see, and the messages that their sites s
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -20,6 +20,8 @@ from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 Moments = tuple[Array, Array]
+# The change of a belief: of its mean, and of its covariance or variances.
+Change = tuple[Array, Array]
 
 
 class Projection(eqx.Module):
@@ -98,12 +100,12 @@ class AbstractResponse(eqx.Module):
     """
 
     @abc.abstractmethod
-    def change(self, messages: Messages) -> Any:
+    def change(self, messages: Messages) -> Change:
         """The change of the belief, before it is projected."""
 
     @abc.abstractmethod
     def marginal(
-        self, change: Any, projection: Projection
+        self, change: Change, projection: Projection
     ) -> tuple[Float[Array, "*rows P"], Float[Array, "*rows P"]]:
         """Changes of the mean and variance of the projected variable."""
 
@@ -177,7 +179,23 @@ class AbstractProjectedVariable(AbstractVariable):
         """The messages after the sites of some rows have changed."""
 
 
-class AbstractView(eqx.Module):
+# The belief (or cavity) and the variable that a view is of.
+Source = TypeVar("Source", contravariant=True)
+Variable = TypeVar("Variable", contravariant=True)
+
+
+@runtime_checkable
+class HasMarginals(Protocol):
+    """A belief or cavity that rows see through linear projections."""
+
+    def marginal(
+        self, projection: Projection
+    ) -> tuple[Float[Array, "*rows P"], Float[Array, "..."]]:
+        """Mean and (co)variance of the projected variable, residual and offset left out."""
+        ...
+
+
+class AbstractView(eqx.Module, Generic[Source, Variable]):
     """How the rows of a factor see a variable, and how their sites become messages to it.
 
     To implement:
@@ -203,7 +221,7 @@ class AbstractView(eqx.Module):
         """1 where a site belongs to data, 0 where it belongs to padding or a missing output."""
 
     @abc.abstractmethod
-    def marginal(self, belief: Any, rows: Rows, sites: AbstractSites | None = None) -> Marginal:
+    def marginal(self, belief: Source, rows: Rows, sites: AbstractSites | None = None) -> Marginal:
         """The marginal that these rows see.
 
         Args:
@@ -217,19 +235,21 @@ class AbstractView(eqx.Module):
         """The marginal that these rows see where mean and variance are given."""
 
     @abc.abstractmethod
-    def messages(self, variable: Any, rows: Rows, sites: AbstractSites) -> Any:
+    def messages(self, variable: Variable, rows: Rows, sites: AbstractSites) -> Messages:
         """The messages of the sites of these rows."""
 
     @abc.abstractmethod
-    def moment_change(self, response: Any, change: Any, rows: Rows) -> Moments:
+    def moment_change(self, response: AbstractResponse, change: Change, rows: Rows) -> Moments:
         """Changes of the moments that these rows see, where `linear` is true."""
 
     @abc.abstractmethod
-    def without_site(self, belief: Any, rows: Rows, sites: AbstractSites) -> tuple[Latent, Array]:
+    def without_site(
+        self, belief: Source, rows: Rows, sites: AbstractSites
+    ) -> tuple[Latent, Array]:
         """The distribution of f with each row's whole site taken out, and whether it is proper."""
 
 
-class AbstractProjectedView(AbstractView):
+class AbstractProjectedView(AbstractView[HasMarginals, AbstractProjectedVariable]):
     """A view of linear projections of a variable, with a scalar or block site per row.
 
     To implement:
@@ -246,7 +266,9 @@ class AbstractProjectedView(AbstractView):
     def presence(self, rows: Rows) -> Array:
         return rows.site_presence
 
-    def marginal(self, belief: Any, rows: Rows, sites: AbstractSites | None = None) -> Marginal:
+    def marginal(
+        self, belief: HasMarginals, rows: Rows, sites: AbstractSites | None = None
+    ) -> Marginal:
         projection = self.project(rows)
         mean, var = belief.marginal(projection)
         if projection.loadings is None and rows.index is not None:
@@ -264,10 +286,12 @@ class AbstractProjectedView(AbstractView):
         projection = self.project(rows)
         return variable.messages_from_sites(sites.shift, sites.precision, zero, projection)
 
-    def moment_change(self, response: AbstractResponse, change: Any, rows: Rows) -> Moments:
+    def moment_change(self, response: AbstractResponse, change: Change, rows: Rows) -> Moments:
         return response.marginal(change, self.project(rows))
 
-    def without_site(self, belief: Any, rows: Rows, sites: AbstractSites) -> tuple[Latent, Array]:
+    def without_site(
+        self, belief: HasMarginals, rows: Rows, sites: AbstractSites
+    ) -> tuple[Latent, Array]:
         marginal = self.marginal(belief, rows, sites)
         mean, var, proper = sites.cavity(*marginal.moments, 1.0)
         return marginal.latent(mean, var), proper

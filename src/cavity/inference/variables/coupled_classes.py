@@ -19,7 +19,8 @@ References:
 """
 
 import abc
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -39,6 +40,8 @@ from cavity.numerics.linalg import (
     safe_sqrt,
 )
 from cavity.numerics.types import Array, Float, Scalar
+
+Result = TypeVar("Result")
 
 # The least weight of a row on a class, as a share of the prior precision: nothing, but no zero.
 LEAST = 1e-12
@@ -121,13 +124,15 @@ class CoupledClassValuesBelief(AbstractClassBelief):
         K = _each(self.covariance, len(self.weights))
         return jnp.einsum("kij,kj->ik", K, self.weights)
 
-    def _over_classes(self, fn: Any) -> Any:
+    def _over_classes(
+        self, fn: Callable[[Array, Array], tuple[Array, Array]]
+    ) -> tuple[Array, Array]:
         """Maps over the classes a function of own variances and of P^-1/2 B D⁻¹.
 
         Own variances are those of one class heard alone, the diagonal of K - KBK.
         """
 
-        def one(parts: tuple[Array, Array, Array]) -> Any:
+        def one(parts: tuple[Array, Array, Array]) -> tuple[Array, Array]:
             K, B, pi = parts
             left = jnp.diagonal(B) / pi  # of I - KB: small where the data say much
             own = jnp.where(left < 0.5, 1.0 - left, jnp.sum(K * B, axis=0)) / pi
@@ -271,7 +276,9 @@ def _each(x: Float[Array, "G ..."], classes: int) -> Array:
     return jnp.broadcast_to(x, (classes, *x.shape[1:]))
 
 
-def _over_classes(fn: Any, covariance: Float[Array, "G N N"], *parts: Array) -> Any:
+def _over_classes(
+    fn: Callable[..., Result], covariance: Float[Array, "G N N"], *parts: Array
+) -> Result:
     """Maps over the classes, one at a time, a function of a covariance and parts of its own."""
     if covariance.shape[0] == 1:
         return jax.lax.map(lambda x: fn((covariance[0], *x)), parts)

@@ -108,7 +108,8 @@ class ImprovedMarginals:
         likelihood, dtype = self.model.likelihood, self.grid.dtype
         outputs = np.asarray(y, dtype)
         check_outputs(jnp.asarray(outputs), jnp.asarray(self.gaussian_mean))
-        side = {name: v[:, None] for name, v in check_side(rows, len(outputs)).items()}
+        columns = check_side(rows, len(outputs))
+        side = {name: jnp.asarray(v)[:, None] for name, v in columns.items()}
         check_side_names(side, likelihood.side, "this likelihood")
         inside, safe = possible(likelihood, jnp.asarray(outputs))
         log = np.asarray(likelihood.log_prob(jnp.asarray(self.grid), safe[:, None], **side))
