@@ -262,14 +262,14 @@ SMOOTH = [
 
 @pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("power", POWERS)
-@pytest.mark.parametrize("count", quadrature.EVEN)
+@pytest.mark.parametrize("count", quadrature.EVEN_RULE.counts)
 def test_few_nodes_where_they_do(name, power, count):
     """The even rules by themselves, out to where they are left for the graded one."""
     likelihood, outputs = CASES[name]
     for y, (log_prob, features, *_) in outputs.items():
         centre, strip = (float(x) for x in likelihood.analytic_strip(jnp.asarray(y)))
-        stretched = likelihood.analytic_in_cone and count > quadrature.EVEN[0]
-        reach = 20.0 if stretched else 1.4 * count / quadrature.EVEN[0]
+        stretched = likelihood.analytic_in_cone and count > quadrature.EVEN_RULE.counts[0]
+        reach = 20.0 if stretched else 1.4 * count / quadrature.EVEN_RULE.counts[0]
         widths = strip * np.array([1e-3, 0.1 * reach, 0.4 * reach, 0.7 * reach, reach])
         cases = [(centre + z * sd, sd) for sd in widths for z in (-6.0, -1.0, 0.0, 2.0, 6.0)]
         mean, sd = (jnp.asarray(x) for x in zip(*cases, strict=True))

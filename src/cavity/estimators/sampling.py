@@ -61,7 +61,7 @@ def sample_outputs_of_draws(
         keys = jax.random.split(_key(random), len(f))
         chosen = jax.tree.map(lambda a: np.asarray(a)[index], likelihoods)
         wide = _columns(side, f.ndim - 1 if likelihoods.latents == 1 else 1)
-        return np.asarray(_sample_each(chosen, keys, f, wide))
+        return np.asarray(_sample_each(chosen, keys, jnp.asarray(f), wide))
 
 
 def _key(random: np.random.RandomState) -> PRNGKeyArray:

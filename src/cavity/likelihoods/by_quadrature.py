@@ -91,9 +91,8 @@ def quadrature_tilted(
             value = likelihood.log_prob(measure.nodes, y, **side)
             return quadrature.tilted_moments(value, measure, mean, var, exponent)
 
-        return _on_nodes(
-            likelihood, from_nodes, mean, var, y, exponent, side, counts=quadrature.EVEN
-        )
+        counts = quadrature.EVEN_RULE.counts
+        return _on_nodes(likelihood, from_nodes, mean, var, y, exponent, side, counts=counts)
 
     powers = {"power": power} if jnp.ndim(power) else {}
     rows = (mean, var, y, dict(side), powers)
@@ -128,7 +127,7 @@ def _on_nodes(
     def even(counts: Sequence[int]) -> Result:
         if not counts:
             return graded()
-        stretched = likelihood.analytic_in_cone and counts[0] > quadrature.EVEN[0]
+        stretched = likelihood.analytic_in_cone and counts[0] > quadrature.EVEN_RULE.counts[0]
         rule = functools.partial(quadrature.even_measure, stretched=stretched)
         measure, fine = rule(mean, var, *strip, counts[0])
         return jax.lax.cond(fine, lambda: from_nodes(measure), lambda: even(counts[1:]))
@@ -163,7 +162,7 @@ def _plain_log_power_mean(
         value = likelihood.log_prob(measure.nodes, y, **side)
         return quadrature.log_power_mean(value, measure.log_weight, power)
 
-    counts = quadrature.EVEN[:1]
+    counts = quadrature.EVEN_RULE.counts[:1]
     return _on_nodes(likelihood, from_nodes, mean, var, y, power, side, counts=counts)
 
 

@@ -5,16 +5,15 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import betainc, gammaincc, gammaln, ndtr
 
 from cavity.likelihoods.by_quadrature import AbstractQuadratureLikelihood
 from cavity.likelihoods.log_link import AbstractLogLinear, capped_exp, log_link_moments
 from cavity.likelihoods.support import Support
-from cavity.numerics import quadrature
 from cavity.numerics.power_limits import Power, log1p_ratio
 from cavity.numerics.quadrature import Feature
 from cavity.numerics.special import LOG_2PI
+from cavity.numerics.tilted_mode import tilted_mode
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive
 
@@ -55,19 +54,6 @@ class Poisson(AbstractLogLinear):
     ) -> tuple[Array, Array, Array]:
         log_exposure = jnp.log(jnp.asarray(exposure, y.dtype))
         return y * log_exposure - gammaln(y + 1.0), y, log_exposure
-
-    def initial_latents(
-        self, y: np.ndarray, *, exposure: np.ndarray | float = 1.0, **side: np.ndarray
-    ) -> np.ndarray:
-        """Logarithms of the rates."""
-        return np.log((y + 0.5) / exposure)
-
-    def moments(
-        self, f: Array, *, exposure: Array | float = 1.0, **side: Array
-    ) -> tuple[Array, Array]:
-        """Mean and variance of y given f."""
-        mean = exposure * jnp.exp(f)
-        return mean, mean
 
     def cdf(self, y: Array, f: Array, *, exposure: Array | float = 1.0, **side: Array) -> Array:
         """Probability that the output is at most y given f."""
@@ -146,7 +132,7 @@ class NegativeBinomial(AbstractQuadratureLikelihood):
             z = f + log_exposure + jnp.log(d)
             return y * jax.nn.sigmoid(-z) - jax.nn.sigmoid(z) / d
 
-        peak = quadrature.mode(change, mean, var, power)
+        peak = tilted_mode(change, mean, var, power)
         curvature = -(jnp.log(d) + log_exposure) * ones
         return ((jnp.log(count) - log_exposure) * ones, width * ones), (curvature, ones), peak
 
@@ -155,19 +141,6 @@ class NegativeBinomial(AbstractQuadratureLikelihood):
         centre = jnp.log(jnp.maximum(y, 0.5)) - jnp.log(jnp.asarray(exposure, y.dtype))
         width = jnp.sqrt(4.0 * (1.0 + self.dispersion * y) / jnp.maximum(y, 1.0))
         return centre, jnp.minimum(0.8, width)
-
-    def initial_latents(
-        self, y: np.ndarray, *, exposure: np.ndarray | float = 1.0, **side: np.ndarray
-    ) -> np.ndarray:
-        """Logarithms of the rates."""
-        return np.log((y + 0.5) / exposure)
-
-    def moments(
-        self, f: Array, *, exposure: Array | float = 1.0, **side: Array
-    ) -> tuple[Array, Array]:
-        """Mean and variance of y given f."""
-        mean = exposure * jnp.exp(f)
-        return mean, mean + self.dispersion * mean**2
 
     def cdf(self, y: Array, f: Array, *, exposure: Array | float = 1.0, **side: Array) -> Array:
         """Probability that the output is at most y given f."""

@@ -81,12 +81,6 @@ class StudentT(AbstractQuadratureLikelihood):
         constant = self.log_prob(jnp.sqrt(square), jnp.zeros_like(y)) + 0.5 * precision * square
         return Bound(y, jnp.zeros_like(mean), precision, constant)
 
-    def moments(self, f: Array, **side: Array) -> tuple[Array, Array]:
-        """Mean and variance of y given f; the variance is infinite where df is at most 2."""
-        finite = self.df > 2.0
-        ratio = self.df / jnp.where(finite, self.df - 2.0, 1.0)
-        return f, jnp.broadcast_to(jnp.where(finite, self.scale**2 * ratio, jnp.inf), f.shape)
-
     def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given f."""
         z = (y - f) / self.scale
@@ -94,7 +88,10 @@ class StudentT(AbstractQuadratureLikelihood):
         return jnp.where(z > 0.0, 1.0 - tail, tail)
 
     def predictive_moments(self, mean: Array, var: Array, **side: Array) -> tuple[Array, Array]:
-        return mean, var + self.moments(mean)[1]
+        # infinite where df is at most 2
+        finite = self.df > 2.0
+        ratio = self.df / jnp.where(finite, self.df - 2.0, 1.0)
+        return mean, var + jnp.where(finite, self.scale**2 * ratio, jnp.inf)
 
     def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         return f + self.scale * jax.random.t(key, self.df, f.shape, f.dtype)
@@ -139,10 +136,6 @@ class Laplace(AbstractQuadratureLikelihood):
         constant = -0.5 * reach / self.scale - jnp.log(2.0 * self.scale)
         return Bound(y, jnp.zeros_like(mean), precision, constant)
 
-    def moments(self, f: Array, **side: Array) -> tuple[Array, Array]:
-        """Mean and variance of y given f."""
-        return f, jnp.broadcast_to(2.0 * self.scale**2, f.shape)
-
     def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given f."""
         z = (y - f) / self.scale
@@ -150,7 +143,7 @@ class Laplace(AbstractQuadratureLikelihood):
         return jnp.where(z > 0.0, 1.0 - tail, tail)
 
     def predictive_moments(self, mean: Array, var: Array, **side: Array) -> tuple[Array, Array]:
-        return mean, var + self.moments(mean)[1]
+        return mean, var + 2.0 * self.scale**2
 
     def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         return f + self.scale * jax.random.laplace(key, f.shape, f.dtype)

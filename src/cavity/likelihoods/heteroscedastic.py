@@ -16,6 +16,7 @@ from cavity.numerics import quadrature
 from cavity.numerics.power_limits import Power, with_limit_at_zero
 from cavity.numerics.quadrature import Feature, Tilted
 from cavity.numerics.special import LOG_2PI
+from cavity.numerics.tilted_mode import tilted_mode
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import Units
 
@@ -48,7 +49,7 @@ class NoiseLevel(AbstractQuadratureLikelihood):
         def slope(g: Array) -> Array:
             return jax.jvp(lambda at: self.log_prob(at, y, **side), (g,), (jnp.ones_like(g),))[1]
 
-        return (*centres, quadrature.mode(slope, mean, var, power))
+        return (*centres, tilted_mode(slope, mean, var, power))
 
     def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given the log noise variance."""

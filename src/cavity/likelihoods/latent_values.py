@@ -31,7 +31,7 @@ def initial_latents(
     if likelihood.support is Support.UNIT:
         return np.log(y) - np.log1p(-y)
     if likelihood.support is Support.COUNTS:
-        return np.log(y + 0.5)
+        return np.log((y + 0.5) / side.get("exposure", 1.0))
     if likelihood.support is Support.LABELS:
         # the log odds of the classes, and a unit to either side
         share = np.clip(np.mean(y), 0.5 / len(y), 1.0 - 0.5 / len(y))

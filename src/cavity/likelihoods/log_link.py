@@ -15,9 +15,9 @@ from cavity.likelihoods.by_quadrature import (
     quadrature_tilted,
 )
 from cavity.likelihoods.predictive.base import NONE, AbstractPredictive, Side
-from cavity.numerics import quadrature
 from cavity.numerics.power_limits import Power, with_limit_at_zero
 from cavity.numerics.quadrature import Feature, Tilted
+from cavity.numerics.tilted_mode import tilted_mode
 from cavity.numerics.types import Array, Float
 
 # Features of the tilted density are those of at least this power.
@@ -61,7 +61,7 @@ class AbstractLogLinear(AbstractLikelihood):
         count = jnp.broadcast_to(jnp.maximum(a * jnp.abs(slope), 1.0), mean.shape)
         centre = self.sign * (jnp.log(count / a) - log_rate)
         change = lambda f: slope - self.sign * capped_exp(log_rate + self.sign * f)  # noqa: E731
-        peak = quadrature.mode(change, mean, var, power)
+        peak = tilted_mode(change, mean, var, power)
         return (centre, 1.0 / jnp.sqrt(count)), peak
 
     @typing.final

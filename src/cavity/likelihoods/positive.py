@@ -40,11 +40,6 @@ class Gamma(AbstractLogLinear):
         constant = k * jnp.log(k) - gammaln(k) + (k - 1.0) * log_y
         return constant, -k * jnp.ones_like(y), jnp.log(k) + log_y
 
-    def moments(self, f: Array, **side: Array) -> tuple[Array, Array]:
-        """Mean and variance of y given f."""
-        mean = jnp.exp(f)
-        return mean, mean**2 / self.shape
-
     def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given f."""
         return gammainc(self.shape, self.shape * capped_exp(jnp.log(y) - f))
@@ -69,11 +64,6 @@ class Exponential(AbstractLogLinear):
 
     def terms(self, y: Float[Array, "..."], **side: Array) -> tuple[Array, Array, Array]:
         return jnp.zeros_like(y), -jnp.ones_like(y), jnp.log(y)
-
-    def moments(self, f: Array, **side: Array) -> tuple[Array, Array]:
-        """Mean and variance of y given f."""
-        mean = jnp.exp(f)
-        return mean, mean**2
 
     def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given f."""

@@ -11,6 +11,7 @@ from cavity.likelihoods.support import Support
 from cavity.numerics import quadrature
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Feature
+from cavity.numerics.tilted_mode import tilted_mode
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import positive
 
@@ -59,7 +60,7 @@ class Beta(AbstractQuadratureLikelihood):
         share = jax.nn.sigmoid(centre)
         information = jnp.maximum(power, 1e-6) * c * share * (1.0 - share)
         width = 1.0 / jnp.sqrt(1.0 + information)
-        peak = quadrature.mode(lambda f: self._slope(f, y), mean, var, power)
+        peak = tilted_mode(lambda f: self._slope(f, y), mean, var, power)
         return (centre + zero, width + zero), (zero, zero + 1.0), peak
 
     def _slope(self, f: Array, y: Array) -> Array:
@@ -70,11 +71,6 @@ class Beta(AbstractQuadratureLikelihood):
         odds = jnp.log(y) - jnp.log1p(-y)
         first = a * (odds - digamma(1.0 + a)) + 1.0
         return complement * first + share * (b * digamma(1.0 + b) - 1.0)
-
-    def moments(self, f: Array, **side: Array) -> tuple[Array, Array]:
-        """Mean and variance of y given f."""
-        mean = jax.nn.sigmoid(f)
-        return mean, mean * jax.nn.sigmoid(-f) / (1.0 + self.concentration)
 
     def cdf(self, y: Array, f: Array, **side: Array) -> Array:
         """Probability that the output is at most y given f."""

@@ -1,5 +1,6 @@
 """Which of several independent Gaussians is the largest."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -11,17 +12,35 @@ from cavity.numerics.quadrature import Tilted
 from cavity.numerics.special import LOG_2PI, log_ndtr_derivatives
 from cavity.numerics.types import Array, Float, Scalar
 
-# How far nodes of the integral over one of the values reach, in its deviations.
-REACH = 9.0
-# Nodes at least and at most, and how many are worked on at a time.
-FEWEST, MOST, TOGETHER = 48, 8192, 16
-# The largest (spacing of nodes / width of the narrowest integrand)^2: errors of the trapezoidal
-# rule are next to exp(-2 pi^2 / FINE).
-FINE = 0.64
-# The sum of squared ratios of deviations that so many nodes suffice for.
-SHARPEST = FINE * (MOST / (2.0 * REACH)) ** 2 - 1.0
-# Newton steps to where they are centred.
-STEPS = 15
+
+@dataclasses.dataclass(frozen=True)
+class TrapezoidalSettings:
+    """Settings of the integral over one of the values.
+
+    Attributes:
+        reach: how far nodes reach, in deviations.
+        fewest: nodes at least.
+        most: nodes at most.
+        block: nodes that are worked on at a time.
+        fine: largest (spacing of nodes / width of the narrowest integrand)^2: errors of the
+            trapezoidal rule are next to exp(-2 pi^2 / fine).
+        newton_steps: Newton steps to the mode, on which nodes are centred.
+    """
+
+    reach: float = 9.0
+    fewest: int = 48
+    most: int = 8192
+    block: int = 16
+    fine: float = 0.64
+    newton_steps: int = 15
+
+    @property
+    def sharpest(self) -> float:
+        """The sum of squared ratios of deviations that `most` nodes suffice for."""
+        return self.fine * (self.most / (2.0 * self.reach)) ** 2 - 1.0
+
+
+RULE = TrapezoidalSettings()
 
 
 def log_largest(
@@ -63,23 +82,23 @@ def largest(
     """
     race = _race(mean, jnp.ones_like(mean) if var is None else var, y)
     count = _nodes(len(mean) - 1.0 if var is None else _sharpness(race))
-    step = 2.0 * REACH / (count - 1)
+    step = 2.0 * RULE.reach / (count - 1)
 
     def add(block: Array | int, total: tuple[Array, ...]) -> tuple[Array, ...]:
-        numbers = jnp.asarray(block * TOGETHER + jnp.arange(TOGETHER), mean.dtype)
-        value, first, second = jax.vmap(race.at)(step * numbers - REACH)
+        numbers = jnp.asarray(block * RULE.block + jnp.arange(RULE.block), mean.dtype)
+        value, first, second = jax.vmap(race.at)(step * numbers - RULE.reach)
         # weights are relative to the largest so far
         top = jnp.maximum(total[0], jnp.max(value, axis=0))
-        weight, kept = jnp.exp(value - top), jnp.exp(total[0] - top)
-        each = weight[:, None]
-        found = (weight, each * first, each * (second + first**2))
-        sums = (kept * t + jnp.sum(x, axis=0) for t, x in zip(total[1:], found, strict=True))
+        weight, scale = jnp.exp(value - top), jnp.exp(total[0] - top)
+        by_mean = weight[:, None]
+        terms = (weight, by_mean * first, by_mean * (second + first**2))
+        sums = (scale * t + jnp.sum(x, axis=0) for t, x in zip(total[1:], terms, strict=True))
         return top, *sums
 
     none = jnp.zeros(race.mode.shape, mean.dtype)
     zero = jnp.zeros(race.gap.shape, mean.dtype)
     start = (none + jnp.finfo(mean.dtype).min, none, zero, zero)
-    top, mass, slope, square = jax.lax.fori_loop(0, count // TOGETHER, add, start)
+    top, mass, slope, square = jax.lax.fori_loop(0, count // RULE.block, add, start)
     slope, square = slope / mass, square / mass
     # it is log-concave in every mean, and rounding in far tails must not say otherwise
     curvature = jnp.minimum(square - slope**2, 0.0)
@@ -94,19 +113,20 @@ def _log_mean(mean: Array, var: Array | None, y: Array) -> Array:
 @_log_mean.defjvp
 def _log_mean_jvp(at: tuple, by: tuple) -> tuple[Array, Array]:
     d_mean, d_var, _ = by
-    found = largest(*at)
-    change = found.slope * d_mean
+    value = largest(*at)
+    change = value.slope * d_mean
     if d_var is not None:
         # the heat equation: what a variance does is half of what two derivatives in the mean do
-        change = change + 0.5 * (found.curvature + found.slope**2) * d_var
-    return found.log_mean, jnp.sum(change, axis=0)
+        change = change + 0.5 * (value.curvature + value.slope**2) * d_var
+    return value.log_mean, jnp.sum(change, axis=0)
 
 
 def _nodes(sharpness: Any) -> Any:
     """How many nodes an integrand with this sum of squared ratios of deviations needs."""
     xp = np if isinstance(sharpness, float) else jnp  # known when tracing, or not
-    blocks = xp.ceil(2.0 * REACH / TOGETHER * xp.sqrt((1.0 + sharpness) / FINE))
-    return TOGETHER * xp.clip(blocks, FEWEST // TOGETHER, MOST // TOGETHER).astype(int)
+    blocks = xp.ceil(2.0 * RULE.reach / RULE.block * xp.sqrt((1.0 + sharpness) / RULE.fine))
+    limits = RULE.fewest // RULE.block, RULE.most // RULE.block
+    return RULE.block * xp.clip(blocks, *limits).astype(int)
 
 
 class _Race(eqx.Module):
@@ -130,16 +150,16 @@ class _Race(eqx.Module):
 
     def factors(self, t: Array) -> tuple[Array, Array, Array]:
         """Each log factor of the others, with its derivatives in its argument."""
-        found = log_ndtr_derivatives(self.gap + self.ratio * t)
+        derivatives = log_ndtr_derivatives(self.gap + self.ratio * t)
         own = self.own > 0.0
-        value, first, second = (jnp.where(own, 0.0, each) for each in found)
+        value, first, second = (jnp.where(own, 0.0, x) for x in derivatives)
         return value, first, second
 
 
 def _race(mean: Array, var: Array, y: Array) -> _Race:
     own = one_hot(y, mean)
     m, v = (jnp.sum(jnp.where(own > 0.0, x, 0.0), axis=0) for x in (mean, var))
-    blunt = v * (len(mean) - 1.0) / SHARPEST
+    blunt = v * (len(mean) - 1.0) / RULE.sharpest
     # what is no variance stays so, and marks the row as one without moments
     scale = jnp.sqrt(jnp.where(var < 0.0, var, jnp.maximum(var, blunt)))
     race = _Race(own, (m - mean) / scale, jnp.sqrt(v) / scale, scale, jnp.zeros_like(m))
@@ -150,7 +170,7 @@ def _race(mean: Array, var: Array, y: Array) -> _Race:
         slope = jnp.sum(fixed.ratio * r, axis=0) - t
         return t - slope / (jnp.sum(fixed.ratio**2 * curvature, axis=0) - 1.0)
 
-    mode = jax.lax.fori_loop(0, STEPS, step, jnp.zeros_like(m))
+    mode = jax.lax.fori_loop(0, RULE.newton_steps, step, jnp.zeros_like(m))
     return eqx.tree_at(lambda x: x.mode, race, mode)
 
 

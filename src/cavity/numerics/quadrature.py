@@ -7,6 +7,7 @@ is there: a narrow peak, a step, a kink, the Gaussian itself. A rule about the G
 misses a peak that is narrower than its spacing. Nodes are constant under differentiation.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -27,14 +28,46 @@ POINTS, WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
 AROUND_GAUSSIAN = np.linspace(-9.0, 9.0, 17)
 # Edges in widths of a feature, each panel twice as long as the one before.
 AROUND_FEATURE = np.concatenate([-(2.0 ** np.arange(14, -1, -1)), [0.0], 2.0 ** np.arange(15)])
-# Nodes of the even rule, few or more; how far it reaches beyond mean and centre in deviations, and
-# its largest spacing: in deviations, and in half-widths of the strip where the integrand is
-# analytic; stretched, at the mean and at the centre.
-EVEN, BEYOND = (72, 144), 7.5
-IN_DEVIATIONS, IN_STRIPS = 0.6, 0.3
-STRETCHED_IN_DEVIATIONS, STRETCHED_IN_STRIPS = 0.4, 0.13
-# Search: edges at first, in deviations, and how often they are moved.
-FARTHEST, PANELS, ROUNDS = 40.0, 48, 5
+
+
+@dataclasses.dataclass(frozen=True)
+class EvenRuleSettings:
+    """Settings of the rule with evenly spaced nodes.
+
+    Attributes:
+        counts: numbers of nodes, few and more.
+        reach: how far nodes reach beyond mean and centre, in deviations.
+        deviations: largest spacing, in deviations.
+        strips: largest spacing, in half-widths of the strip where the integrand is analytic.
+        stretched_deviations: `deviations` of stretched nodes, at the mean.
+        stretched_strips: `strips` of stretched nodes, at the centre.
+    """
+
+    counts: tuple[int, ...] = (72, 144)
+    reach: float = 7.5
+    deviations: float = 0.6
+    strips: float = 0.3
+    stretched_deviations: float = 0.4
+    stretched_strips: float = 0.13
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchSettings:
+    """Settings of the search for panels of a function whose features nobody knows.
+
+    Attributes:
+        farthest: the first and last edge, in deviations.
+        panels: the number of panels.
+        rounds: how often edges are moved.
+    """
+
+    farthest: float = 40.0
+    panels: int = 48
+    rounds: int = 5
+
+
+EVEN_RULE = EvenRuleSettings()
+SEARCH = SearchSettings()
 
 
 class Tilted(NamedTuple):
@@ -102,8 +135,8 @@ def even_measure(
         stretched: whether nodes are farther apart away from the centre.
     """
     m, v, c, w = jax.lax.stop_gradient((mean, var, centre, strip))
-    sd = jnp.sqrt(v)
-    low, high = jnp.minimum(m, c) - BEYOND * sd, jnp.maximum(m, c) + BEYOND * sd
+    rule, sd = EVEN_RULE, jnp.sqrt(v)
+    low, high = jnp.minimum(m, c) - rule.reach * sd, jnp.maximum(m, c) + rule.reach * sd
     if stretched:
         low, high = jnp.arcsinh((low - c) / w), jnp.arcsinh((high - c) / w)
     spacing = (high - low) / (count - 1)
@@ -111,12 +144,12 @@ def even_measure(
     nodes, length = low + spacing * steps, spacing
     if stretched:
         at_mean = spacing * jnp.hypot(w, m - c) / sd
-        fine = (at_mean <= STRETCHED_IN_DEVIATIONS) & (spacing <= STRETCHED_IN_STRIPS)
+        fine = (at_mean <= rule.stretched_deviations) & (spacing <= rule.stretched_strips)
         up = 0.5 * w * jnp.exp(nodes)
         down = 0.25 * w**2 / up
         nodes, length = c + up - down, spacing * (up + down)
     else:
-        fine = spacing <= jnp.minimum(IN_DEVIATIONS * sd, IN_STRIPS * w)
+        fine = spacing <= jnp.minimum(rule.deviations * sd, rule.strips * w)
     density = -0.5 * ((nodes - mean) ** 2 / var + jnp.log(var) + LOG_2PI)
     return Measure(nodes, jnp.log(length) + density), jnp.all(fine)
 
@@ -147,13 +180,12 @@ def searched_edges(
     tilted density or the Gaussian times the function varies.
     """
     sd = jnp.sqrt(var)
-    spread = np.arcsinh(FARTHEST)
-    first = np.sinh(np.linspace(-spread, spread, PANELS + 1))
-    t = jnp.broadcast_to(
-        jnp.asarray(first, mean.dtype).reshape(-1, *(1,) * mean.ndim), (PANELS + 1, *mean.shape)
-    )
+    spread, edges = np.arcsinh(SEARCH.farthest), SEARCH.panels + 1
+    first = np.sinh(np.linspace(-spread, spread, edges))
+    t = jnp.asarray(first, mean.dtype).reshape(-1, *(1,) * mean.ndim)
+    t = jnp.broadcast_to(t, (edges, *mean.shape))
     return mean + sd * repeat(
-        lambda t: _refined_edges(t, bounded(log_prob(mean + sd * t)), power), t, ROUNDS
+        lambda t: _refined_edges(t, bounded(log_prob(mean + sd * t)), power), t, SEARCH.rounds
     )
 
 
@@ -327,45 +359,3 @@ def _log1p_over(power: Power, x: Array) -> Array:
     a = jnp.asarray(power)
     none = a <= 0.0
     return jnp.where(none, x, jnp.log1p(a * x) / jnp.where(none, 1.0, a))
-
-
-def mode(
-    slope: Callable[[Array], Array],
-    mean: Float[Array, "..."],
-    var: Float[Array, "..."],
-    power: Power,
-    steps: int = 40,
-) -> Feature:
-    r"""Mode and width of $\mathcal N(f; m, v)\, p(f)^a$ for a log-concave p, elementwise.
-
-    Newton's method on the derivative, bisecting where it leaves the bracket or gets slow.
-
-    Args:
-        slope: the derivative of log p in f.
-        mean: m.
-        var: v.
-        power: a.
-        steps: Newton steps.
-    """
-    sd = jnp.sqrt(var)
-
-    def both(f: Array) -> tuple[Array, Array]:
-        value, curvature = jax.jvp(slope, (f,), (jnp.ones_like(f),))
-        return (mean - f) / var + power * value, 1.0 / var - power * curvature
-
-    def step(_: Array | int, state: tuple[Array, ...]) -> tuple[Array, ...]:
-        f, low, high, last = state
-        g, h = both(f)
-        low, high = jnp.where(g > 0.0, f, low), jnp.where(g < 0.0, f, high)
-        move, half = g / h, 0.5 * (high - low)
-        # an exponential takes Newton's method down by one at a time
-        quick = (jnp.abs(move) < 0.5 * last) | (move * g < 1e-6)
-        good = quick & (f + move > low) & (f + move < high)
-        new = jnp.where(good, f + move, low + half)
-        return new, low, high, jnp.where(good, jnp.abs(move), half)
-
-    far = 1e4 * sd + jnp.abs(mean) + 1e3
-    start = (mean, mean - far, mean + far, jnp.full_like(mean, jnp.inf))
-    f = jax.lax.fori_loop(0, steps, step, start)[0]
-    _, h = both(f)
-    return f, 1.0 / jnp.sqrt(jnp.where((h > 0.0) & jnp.isfinite(h), h, 1.0 / var))

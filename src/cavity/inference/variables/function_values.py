@@ -1,5 +1,6 @@
 """The values of a function at the data, in covariance form: the full GP."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
 
@@ -28,13 +29,25 @@ from cavity.numerics.linalg import (
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Bool, Float, Int, Scalar
 
-# A site is certain of the scale of a value if its precision is above this over the prior's.
-CERTAIN = 1e-6
-# The same, where a variance follows from the site's precision; one row in so many need not do so,
-# at first, and if they are more.
-TELLING, LEAST_KNOWN = 1e-5, (32, 6)
-# Rows up to which all are computed whole: less to compile, and the product costs next to nothing.
-FEW = 128
+
+@dataclasses.dataclass(frozen=True)
+class FunctionValuesSettings:
+    """Where the covariance form changes from one expression to another.
+
+    Attributes:
+        certain: precision, over the prior's, above which a site sets the scale of its value.
+        telling: the same, above which a variance follows from the site's precision.
+        shares: one row in so many is below `telling`, at first, and where there are more.
+        small: rows up to which all variances are computed whole: that is less to compile.
+    """
+
+    certain: float = 1e-6
+    telling: float = 1e-5
+    shares: tuple[int, ...] = (32, 6)
+    small: int = 128
+
+
+SETTINGS = FunctionValuesSettings()
 
 
 class FunctionValuesBelief(AbstractProjectedBelief):
@@ -86,15 +99,15 @@ def _variances(
     """
     prior = jnp.diagonal(K)
     known = tau * prior
-    safe = jnp.where(known > TELLING, tau, 1.0)
+    safe = jnp.where(known > SETTINGS.telling, tau, 1.0)
     told = (1.0 - jnp.sum(root**2, axis=1) / safe) / safe
 
     def whole() -> Array:
         return jnp.where(known > 1.0, told, prior - jnp.sum((root @ K) ** 2, axis=1))
 
-    if K.shape[0] <= FEW:
+    if K.shape[0] <= SETTINGS.small:
         return whole()
-    counts = [max(K.shape[0] // share, 1) for share in LEAST_KNOWN]
+    counts = [max(K.shape[0] // share, 1) for share in SETTINGS.shares]
     least, index = jax.lax.top_k(-known, max(counts))
 
     def but(count: int) -> Array:
@@ -105,7 +118,7 @@ def _variances(
         return jax.vmap(lambda t, k, i, r: t.at[i].set(jnp.where(k[i] > 1.0, t[i], r)))(*both)
 
     # how many of the counts are too few: all rows beyond them must be told by their sites
-    short = sum(jnp.any(least[:, c - 1] >= -TELLING).astype(int) for c in counts)
+    short = sum(jnp.any(least[:, c - 1] >= -SETTINGS.telling).astype(int) for c in counts)
     branches = [functools.partial(but, count) for count in counts]
     return jax.lax.switch(jnp.asarray(short), [*branches, whole])
 
@@ -160,7 +173,7 @@ class FunctionValues(AbstractProjectedVariable):
         groups = tau.shape[1]
         replicas = messages.shift.shape[1] // groups
         # shifts of sites that say next to nothing of the scale of z are kept for later
-        certain = tau * jnp.diagonal(K)[:, None] > CERTAIN
+        certain = tau * jnp.diagonal(K)[:, None] > SETTINGS.certain
         s = safe_sqrt(tau).T  # G N
         u = jnp.where(certain, messages.shift / jnp.sqrt(jnp.where(certain, tau, 1.0)), 0.0)
         eye = jnp.eye(K.shape[0], dtype=K.dtype)

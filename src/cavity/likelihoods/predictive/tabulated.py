@@ -229,7 +229,7 @@ _SLOPES: dict[Support, Map] = {
 def _edges_of_mass(log_density: Map, like: Array) -> Array:
     """Edges of panels on the real line, moved to where a density has its mass."""
     spread = np.arcsinh(TABLE.farthest)
-    first = np.sinh(np.linspace(-spread, spread, 2 * quadrature.PANELS + 1))
+    first = np.sinh(np.linspace(-spread, spread, 2 * quadrature.SEARCH.panels + 1))
     edges = jnp.asarray(first, like.dtype).reshape(-1, *(1,) * like.ndim)
     edges = jnp.broadcast_to(edges, (edges.shape[0], *like.shape))
 
