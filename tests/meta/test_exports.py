@@ -6,6 +6,8 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
+
 from tests.meta.source import modules
 
 
@@ -63,3 +65,19 @@ def test_version_is_that_of_the_project(root):
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     cavity = importlib.import_module("cavity")
     assert cavity.__version__ == project["version"]
+
+
+@pytest.mark.parametrize(
+    ("package", "old", "new"),
+    [
+        ("models", "FullPosterior", "Posterior"),
+        ("models", "DrawsPosterior", "SampledPosterior"),
+        ("likelihoods", "DrawsPredictive", "MixturePredictive"),
+    ],
+)
+def test_old_names_say_the_new_ones(package, old, new):
+    module = importlib.import_module(f"cavity.{package}")
+    with pytest.raises(AttributeError, match=rf"cavity\.{package}\.{old} is now .*\.{new}$"):
+        getattr(module, old)
+    with pytest.raises(AttributeError, match="no attribute 'Posteriour'"):
+        module.Posteriour

@@ -25,6 +25,7 @@ from cavity.likelihoods.predictive.tabulated import GridPredictive
 from cavity.likelihoods.proportions import Beta
 from cavity.likelihoods.several_latents import AbstractCubatureLikelihood
 from cavity.likelihoods.support import Support
+from cavity.numerics.renamed import refuse_old_names as _refuse_old_names
 
 __all__ = [
     "AbstractClasses",
@@ -57,3 +58,5 @@ __all__ = [
     "StudentT",
     "Support",
 ]
+
+__getattr__ = _refuse_old_names(__name__, {"DrawsPredictive": "MixturePredictive"})

@@ -5,6 +5,7 @@ from cavity.models.gp import GP
 from cavity.models.latent_gp import LatentGP
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.sampled_posterior import SampledPosterior
+from cavity.numerics.renamed import refuse_old_names as _refuse_old_names
 
 __all__ = [
     "GP",
@@ -14,3 +15,8 @@ __all__ = [
     "Posterior",
     "SampledPosterior",
 ]
+
+_OLD_NAMES = dict.fromkeys(
+    ("ClassesPosterior", "FullPosterior", "LatentsPosterior", "SparsePosterior"), "Posterior"
+)
+__getattr__ = _refuse_old_names(__name__, {**_OLD_NAMES, "DrawsPosterior": "SampledPosterior"})
