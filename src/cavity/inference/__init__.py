@@ -1,1 +1,1 @@
-"""Floor 2: the engine. One energy, one site update, and the schedules that use them."""
+"""Floor 2, inference: the energy, the site update, and the solvers that find fixed points."""

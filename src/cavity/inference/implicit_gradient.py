@@ -1,15 +1,16 @@
-r"""What a change of the model does to the energy by way of its sites.
+r"""The gradient of the energy through sites at a fixed point, by the implicit function theorem.
 
-Sites at a fixed point $\mathbf s = F(\mathbf s, \theta)$ of the sweeps change with the model.
-Where the energy is stationary in them that changes nothing. Where it is not, as of terms whose
-moments are averages over points,
+Sites at a fixed point $\mathbf s = F(\mathbf s, \theta)$ of the sweeps change with the model. If
+the energy is stationary in the sites, that change has no effect. Otherwise, as with moments that
+are averages over points,
 
 $$\frac{d E}{d \theta} = \frac{\partial E}{\partial \theta} + \boldsymbol\lambda^\top
 \frac{\partial F}{\partial \theta}, \qquad
 \Big(\mathbf I - \frac{\partial F}{\partial \mathbf s}\Big)^\top \boldsymbol\lambda =
-\frac{\partial E}{\partial \mathbf s},$$
+\frac{\partial E}{\partial \mathbf s}.$$
 
-and the linear system is solved by GMRES, whose products are backward passes through one sweep.
+The linear system is solved by GMRES, whose products are backward passes through one sweep. If
+sweeps are Newton's steps to a mode, one product solves it.
 """
 
 from typing import Any

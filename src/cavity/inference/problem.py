@@ -1,7 +1,7 @@
-"""A problem: a model laid out on data, as solvers see it.
+"""A problem: a model laid out on data, as solvers use it.
 
-Solvers know graphs and sites, not models or tables. Where they need a variation of the model, at
-a share of its powers or with wider noise, they ask the problem for it.
+Solvers know graphs and sites, not models or tables. A solver that needs a variation of the model,
+with a share of its powers or with wider noise, asks the problem for it.
 """
 
 import abc

@@ -1,1 +1,1 @@
-"""Floor 4: starting values, optimisation, and what it gives."""
+"""Floor 4, learning: starting values, optimisation, inference at the optimum and its results."""

@@ -1,4 +1,4 @@
-"""One BLAS thread around what JAX computes."""
+"""A limit of one BLAS thread while JAX computes."""
 
 import contextlib
 import functools

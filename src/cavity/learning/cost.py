@@ -1,4 +1,4 @@
-"""What a fit will cost, before it starts."""
+"""An estimate of the time and memory of a fit, before it starts."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""What a method is made of, and the settings that no method can have."""
+"""The abstract method: approximation, solver and training, and checks of settings."""
 
 import abc
 import dataclasses

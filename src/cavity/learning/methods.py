@@ -1,8 +1,8 @@
 """Inference methods: an approximation, a solver of its fixed points, and a way of learning.
 
 The approximation decides what is compiled (`inference/approximations/approximations.py`), the
-solver's settings are numbers (`inference/solvers/settings.py`), and training says how parameters
-are learned. A method also says what models and data it can work with.
+solver's settings are numbers (`inference/solvers/settings.py`), and training defines how
+parameters are learned. A method also checks the models and data that it supports.
 """
 
 import dataclasses

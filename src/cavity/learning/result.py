@@ -1,4 +1,4 @@
-"""What inference gives."""
+"""Results of inference and of fits."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any

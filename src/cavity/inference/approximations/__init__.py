@@ -1,1 +1,1 @@
-"""Approximations: what stands in the place of a likelihood term."""
+"""Approximations: local terms that replace the likelihood, and where they are evaluated."""

@@ -1,1 +1,1 @@
-"""Factors: alike likelihood terms, one per row, and the messages that they send."""
+"""Factors: likelihood terms of the same form, one per row, and their messages."""

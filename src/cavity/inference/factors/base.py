@@ -1,4 +1,4 @@
-"""The contract of factors: alike terms of a model, and the Gaussian messages that they send.
+"""The abstract factor: terms of the same form, and their Gaussian messages to variables.
 
 A factor touches variables through its edges. Its four methods are all that the energy and the
 sweeps need; exact factors, factors with sites, priors on coefficients and layers between

@@ -1,4 +1,4 @@
-"""Factors that are Gaussian in the function: their sites need no sweeps."""
+"""Exact factors: Gaussian in the latent function, with closed-form sites that need no sweeps."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast

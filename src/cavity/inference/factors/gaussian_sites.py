@@ -1,6 +1,6 @@
-r"""Sites of rows with Gaussian noise: closed-form functions of the parameters.
+"""Sites of rows with Gaussian noise: closed-form functions of the parameters.
 
-$f_n = s_n t_n$ exactly, so that no belief is needed.
+Site and factor are equal, $f_n = s_n t_n$, so that sites do not depend on a belief.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Factors with any likelihood: each row has a site on each of its edges.
+"""Site factors: factors with any likelihood, whose rows have a site on each of their edges.
 
-With Gaussian noise they agree with exact factors, and are their oracle.
+With Gaussian noise site factors give the same results as exact factors, and are their test oracle.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""What a model is laid out as: rows, views of variables, sites and their slots."""
+"""The graph of a model: rows, views of variables, sites and messages."""

@@ -1,9 +1,9 @@
-"""Gaussian variables, and how the rows of factors see them.
+"""Gaussian variables, their beliefs, and views: marginals of rows and messages of sites.
 
 A model is Gaussian variables with priors, and factors that each touch a few variables. A row of
-a factor sees a marginal of a variable, often of a low-dimensional linear projection; the
+a factor depends on a marginal of a variable, often of a low-dimensional linear projection; the
 variable receives Gaussian messages. A variable with all its messages makes a belief. A view owns
-both directions: the marginal that rows see, and the messages that their sites send.
+both directions: the marginal that rows depend on, and the messages of their sites.
 """
 
 import abc

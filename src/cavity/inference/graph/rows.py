@@ -1,4 +1,4 @@
-"""The rows that factors work on."""
+"""Rows: the arrays of the data that factors use."""
 
 import dataclasses
 

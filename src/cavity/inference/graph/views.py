@@ -1,4 +1,4 @@
-"""How data rows see a Gaussian process through its inducing variables."""
+"""Views of a Gaussian process: projections of rows on function values or inducing variables."""
 
 from collections.abc import Callable
 

@@ -1,1 +1,1 @@
-"""Solvers: how sites are brought to a fixed point."""
+"""Solvers: algorithms that find the fixed point of the sites."""

@@ -1,1 +1,1 @@
-"""Gaussian variables and their posteriors."""
+"""Gaussian variables and their posteriors, the beliefs."""

@@ -1,4 +1,4 @@
-"""The values of a function at the data, in covariance form: the full GP."""
+"""The full Gaussian process: function values at the data, in covariance form."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Variables with a standard normal prior, in precision form: inducing variables."""
+"""Inducing variables: whitened, with a standard normal prior, in precision form."""
 
 import equinox as eqx
 import jax

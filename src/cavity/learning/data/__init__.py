@@ -1,1 +1,1 @@
-"""Data as learning takes them: checked, padded, in memory or in batches."""
+"""Training data: checked, padded, in memory or in batches."""

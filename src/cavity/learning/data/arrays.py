@@ -1,4 +1,4 @@
-"""From arrays as users have them to padded rows."""
+"""Conversion of the user's arrays to padded rows."""
 
 import dataclasses
 import reprlib

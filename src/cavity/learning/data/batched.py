@@ -1,4 +1,4 @@
-"""What a first pass over batches finds out, and the blocks that later passes work on."""
+"""Batched data: the first pass, which checks and measures them, and the blocks of later passes."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Rows that come in batches, for tables larger than memory."""
+"""Batches of rows, for tables larger than memory."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple

@@ -1,9 +1,9 @@
-"""Scales of the data, and what they say about parameters.
+"""Scales of the data, and starting values and step sizes of parameters that follow from them.
 
 Parameters declare the units they are measured in; with the scales of the columns this gives
 starting values in the units of the data, and step sizes for an optimiser. Positive parameters
-move on the logarithmic scale, where units are only an offset, so learning does not depend on
-the units of the data although nothing is ever transformed.
+are optimised on the logarithmic scale, where units are an additive constant, so learning does not
+depend on the units of the data although the data are not transformed.
 """
 
 import dataclasses

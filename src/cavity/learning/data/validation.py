@@ -1,4 +1,4 @@
-"""Whether a model can be worked with at all, and whether it suits the data."""
+"""Validation: checks of a model by itself, and of a model against the data."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""What is asked of a fitted model beyond its posterior."""
+"""Diagnostics of a fitted model: leave-one-out densities and corrections of the posterior."""

@@ -1,12 +1,12 @@
-r"""Marginals beyond the Gaussian: the factorised correction of a posterior by its own sites.
+r"""Corrected marginals: the factorised correction of a Gaussian posterior by its own sites.
 
-The posterior puts a site t in the place of each likelihood term. Given a value of the function at
-one place, the others are Gaussian still, and what each site gets wrong there can be averaged:
+The posterior has a site t in place of each likelihood term. Given a value of the function at
+one input, the other values are still Gaussian, and the error of each site can be averaged:
 
 $$\tilde p(f_*) \propto q(f_*) \prod_n
 \Big( \mathbb E_{q(f_n \mid f_*)}\Big[\frac{p(y_n \mid f_n)^a}{t_n(f_n)^a}\Big] \Big)^{1/a}$$
 
-These are the scales of the sites at the conditional marginals, which the energy consists of.
+The factors are the scales of the sites at the conditional marginals, as in the energy.
 """
 
 import dataclasses

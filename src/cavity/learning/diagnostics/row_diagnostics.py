@@ -1,4 +1,4 @@
-"""What a result says of single rows, found when it is asked for."""
+"""Diagnostics of single rows, leave-one-out densities and site precisions, computed on request."""
 
 import dataclasses
 import functools

@@ -1,11 +1,11 @@
-r"""Predictive probabilities of Laplace's method as ratios of two approximations.
+r"""Tierney-Kadane probabilities: Laplace predictions as ratios of two evidences.
 
 $$p(y_* \mid \mathbf y) = \frac{p(y_*, \mathbf y)}{p(\mathbf y)} \approx
 \frac{Z_{LA}(\mathbf y, y_*)}{Z_{LA}(\mathbf y)}$$
 
-Each evidence is Laplace's about a mode of its own, that of the numerator with the new row as one
-more row of the data. Errors of the two largely cancel, and the Gaussian about the mode of the
-data alone, which the plain prediction averages over, is not needed.
+Each evidence is Laplace's approximation about its own mode; the mode of the numerator has the new
+row as one more row of the data. The errors of the two largely cancel. The Gaussian about the mode
+of the data alone, over which the plain prediction averages, is not needed.
 """
 
 from collections.abc import Mapping

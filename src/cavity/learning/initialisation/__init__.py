@@ -1,1 +1,1 @@
-"""Where learning starts: inducing points, parameters, and trials of several starts."""
+"""Initialisation: inducing points, starting values of parameters, and their comparison."""

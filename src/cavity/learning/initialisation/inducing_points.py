@@ -1,4 +1,4 @@
-"""Where inducing points start."""
+"""Initial inducing points: pivoted Cholesky, k-means or a random subset; blocks of rows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Starting values of a whole model: location, scale, lengthscales, and others to try."""
+"""Starting values of a whole model: mean, scale and lengthscales, and alternatives to try."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Starting values from the data."""
+"""Starting values of kernels, screened by the evidence of a few rows."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""Draws by Markov chain Monte Carlo: the reference for small tables."""
+"""Markov chain Monte Carlo: the reference for small tables."""

@@ -1,4 +1,4 @@
-"""Draws as a user sees them: by name, with how far they can be trusted."""
+"""Chains: draws by parameter name, with convergence diagnostics (R-hat, effective sample size)."""
 
 import dataclasses
 from collections.abc import Mapping

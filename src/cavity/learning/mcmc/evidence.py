@@ -1,4 +1,4 @@
-"""The log evidence from draws at temperatures between a Gaussian and the posterior."""
+"""The log evidence by stepping stones: draws at temperatures from a Gaussian to the posterior."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""Markov chains of several moves in turn, each chain adapting its own steps.
+"""Transition kernels of Markov chains: moves in turn, with step sizes adapted per chain.
 
-A state is a dictionary of arrays. A move leaves the distribution that is drawn from invariant:
-NUTS on a part of the state (`Block`), or any draw that does (`Draw`). NUTS, its adaptation and
-elliptical slices are those of blackjax; what is here puts them in turns.
+A state is a dictionary of arrays. A move leaves the target distribution invariant: NUTS on some
+entries of the state (`Block`), or any other transition (`Draw`). NUTS, its adaptation and
+elliptical slice sampling are those of blackjax; this module combines them.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Inference and learning by draws: from a model and data to a posterior over them."""
+"""Posterior draws for a model and data: chains for inference and for learning."""
 
 import dataclasses
 import time

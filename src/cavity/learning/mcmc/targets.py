@@ -1,4 +1,4 @@
-"""What chains draw from: parameters and latent functions given data, and moves among them."""
+"""Target densities of the chains: parameters and latent functions given data."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""Measures of predictions against outputs."""
+"""Metrics of predictions."""

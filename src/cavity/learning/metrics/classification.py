@@ -1,7 +1,7 @@
-r"""How good probabilities of classes are: errors, scores, calibration and ranking.
+"""Metrics of class probabilities: errors, scores, calibration and ranking.
 
-Labels are the places of the true classes, 0 to C-1, (N,); probabilities are (N, C) with rows
-that sum to one. Log scores are in nats per row. A measure that the data do not define is NaN.
+Labels are the indices of the true classes, 0 to C-1, (N,); probabilities are (N, C) with rows
+that sum to one. Log scores are in nats per row. A metric that the data do not define is NaN.
 """
 
 from typing import NamedTuple

@@ -1,1 +1,1 @@
-"""What learning minimises."""
+"""Objectives of learning."""

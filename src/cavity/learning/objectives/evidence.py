@@ -1,4 +1,4 @@
-"""The objective of learning, as an optimiser on the host sees it."""
+"""The objective of learning, as an optimiser on the host calls it."""
 
 import dataclasses
 from collections.abc import Mapping

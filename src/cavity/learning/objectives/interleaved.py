@@ -1,4 +1,4 @@
-"""Learning that does not wait for sites to converge: steps of sites and of parameters in turn."""
+"""Interleaved learning: alternating steps of the sites and of the parameters."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,13 +1,13 @@
-r"""Energies of exact factors in two passes over a stream.
+r"""Energies of exact factors in two passes over batches.
 
-The data enter through the messages $\mathbf m = \sum_b \mathbf m_b(\theta)$ alone, so that with
-$E(\theta, \mathbf m)$ the energy of given messages
+The data enter only through the sum of messages $\mathbf m = \sum_b \mathbf m_b(\theta)$, so that
+with $E(\theta, \mathbf m)$ the energy of given messages
 
 $$\frac{dE}{d\theta} = \frac{\partial E}{\partial \theta} +
 \sum_b \Big(\frac{\partial \mathbf m_b}{\partial \theta}\Big)^\top
 \frac{\partial E}{\partial \mathbf m}.$$
 
-A first pass sums the messages, a second the products with their common slope.
+A first pass sums the messages, a second their vector-Jacobian products with the common derivative.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tied sites at fixed parameters: the minimum of the energy over them."""
+"""Tied sites at fixed parameters: minimisation of the energy in the sites."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,1 +1,1 @@
-"""Searches for parameters: L-BFGS-B, Adam, restarts, and their checkpoints."""
+"""Optimisers of parameters: L-BFGS-B, Adam, restarts, and their checkpoints."""

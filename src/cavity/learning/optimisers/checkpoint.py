@@ -1,9 +1,9 @@
-"""What a fit keeps while it runs, so that it can go on where it was stopped.
+"""Checkpoints of a fit: recorded evaluations and states, from which it can be resumed.
 
-L-BFGS-B cannot be taken up in the middle, but it asks for the same points whenever it gets the
-same answers. So every answer is recorded, and a fit that goes on retraces its search, quickly, by
-answers from the record as far as that reaches. Loops of our own keep their state instead, and
-searches that have ended keep how they ended. Where all this is kept is a `Store`'s affair.
+The state of L-BFGS-B cannot be saved, but it evaluates the same points whenever it gets the same
+values. So every evaluation is recorded, and a resumed fit repeats its search with the recorded
+values as far as they reach. Iterations of this package save their state instead, and searches that
+have ended save their result. A `Store` decides where all this is stored.
 """
 
 import contextlib

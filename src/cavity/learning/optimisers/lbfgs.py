@@ -1,4 +1,4 @@
-"""Minimisation on the host: L-BFGS-B with the best point kept, whatever happens."""
+"""Minimisation on the host by L-BFGS-B, which always returns the best point evaluated."""
 
 import dataclasses
 import time

@@ -1,4 +1,4 @@
-"""Runs of the optimiser: stages of a schedule, restarts, raised jitter."""
+"""Runs of the optimiser: stages of a schedule, restarts, and retries with larger jitter."""
 
 import dataclasses
 from collections.abc import Callable
