@@ -124,7 +124,7 @@ def tied(batches_or_rows, method, power=0.5, likelihood=None):
     model = gp(likelihoods.Poisson() if likelihood is None else likelihood)
     if isinstance(batches_or_rows, cavity.Batches):
         data = survey(batches_or_rows, model.likelihood, power=power)
-        return Objective(as_dtype(model, data.head), data, method=method)
+        return Objective(as_dtype(model, data.first_block), data, method=method)
     data = prepare(*batches_or_rows, power=power)
     return Objective(as_dtype(model, data), data, method=method)
 
@@ -161,7 +161,7 @@ def test_every_pass_of_minibatches_has_every_row():
         cavity.Batches(pieces(numbered, Y), size=SIZE, buffer=70), likelihoods.Gaussian()
     )
     drawn = stream.minibatches(50, np.random.default_rng(0))
-    seen = [np.asarray(next(drawn).rows.x)[:, 0] for _ in range(12)]
+    seen = [np.asarray(next(drawn).data.rows.x)[:, 0] for _ in range(12)]
     for one in (seen[:6], seen[6:]):
         assert sorted(np.concatenate(one)) == list(range(N))
     assert not np.array_equal(seen[0], seen[6])
@@ -187,7 +187,7 @@ def test_what_a_survey_says():
     observed = ~np.isnan(HOLES)
     assert stream.length == observed.any(axis=1).sum()
     assert_close(stream.observed, observed.sum(axis=0))
-    assert stream.count == observed.sum()
+    assert stream.n_observed == observed.sum()
     assert not stream.single
 
 

@@ -345,4 +345,4 @@ def test_states_take_a_small_share_of_the_time(tmp_path, monkeypatch):
 
 def test_what_is_no_checkpoint_is_refused():
     with pytest.raises(TypeError, match=r"must be a cavity\.Checkpoint, .* given 'folder'"):
-        checkpoints.claim("folder", gaussian, prepare(X, Y), PowerEP(), {})
+        checkpoints.open_for("folder", gaussian, prepare(X, Y), PowerEP(), {})

@@ -6,6 +6,8 @@ import pytest
 
 import cavity
 from cavity.kernels import AbstractKernel
+from cavity.learning.data.arrays import check_power
+from cavity.learning.dispatch import dispatch
 from tests.equivalence.problem import ROWS, problem
 from tests.tolerances import assert_close, relative
 
@@ -118,7 +120,6 @@ def test_unusable_data_are_refused(run, change, message):
     [
         ("abc", "'abc'"),
         ("0.5", "'0.5'"),
-        (None, "None"),
         (1j, "1j"),
         (["a"] * 17, r"\['a', 'a'"),
         ([[0.1], [0.1, 0.2]], r"\[\[0\.1\], \[0\.1, 0\.2\]\]"),
@@ -128,6 +129,8 @@ def test_powers_that_are_no_numbers_are_refused(run, power, said):
     words = rf"power must be a number in \[0, 1\], or one per row; given {said}"
     with pytest.raises(ValueError, match=words):
         run(P.model, P.X, P.y, power=power)
+    with pytest.raises(ValueError, match="or one per row; given None"):
+        check_power(None, ROWS)
 
 
 def test_blocks_of_a_full_model_are_refused():
@@ -256,3 +259,36 @@ def test_float64_in_32_bit_mode_is_refused(run):
     posterior = cavity.infer(P.model, P.X.astype(np.float32), P.y.astype(np.float32)).posterior
     with pytest.raises(TypeError, match=r"jax\.enable_x64"):
         posterior.marginals(P.S)
+
+
+CHAINS = cavity.MCMC()
+OTHER_METHODS = {
+    "chains for single rows": (cavity.improve_marginals, CHAINS, ValueError, "has no sites"),
+    "tied sites for single rows": (
+        cavity.improve_marginals,
+        cavity.TiedPowerEP(),
+        ValueError,
+        "tied sites need|a site per row",
+    ),
+    "chains for two modes": (cavity.tierney_kadane, CHAINS, ValueError, r"is of Laplace\(\)"),
+    "EP for two modes": (
+        cavity.tierney_kadane,
+        cavity.PowerEP(),
+        ValueError,
+        r"is of Laplace\(\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_METHODS)
+def test_methods_of_another_kind_are_refused_in_words(case):
+    function, method, error, message = OTHER_METHODS[case]
+    X, y = np.linspace(0.0, 1.0, 5)[:, None], np.array([0.0, 1.0, 0.0, 1.0, 1.0])
+    model = cavity.GP(cavity.kernels.RBF(), cavity.likelihoods.Bernoulli())
+    with pytest.raises(error, match=message):
+        function(model, X, y, X, method=method)
+
+
+def test_what_is_no_method_is_refused_in_words():
+    with pytest.raises(TypeError, match=r"an object such as cavity.PowerEP\(\), given 'laplace'"):
+        dispatch("laplace", lambda method: method, lambda sampler: sampler)

@@ -2,48 +2,39 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from cavity.learning.data.batched import as_training_data
-from cavity.learning.data.validation import (
-    check_domains,
-    check_model,
-    check_shapes,
-    without_effect,
-)
-from cavity.learning.infer import (
-    as_dtype,
-    first_jitter,
-    infer_from,
-    one_blas_thread,
-)
+from numpy.typing import ArrayLike
+
+from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory
+from cavity.learning.data.validation import check_model
+from cavity.learning.dispatch import dispatch
+from cavity.learning.infer import checked_start, infer_from, one_blas_thread
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP
-from cavity.learning.optimisers.checkpoint import Searches, Store, claim
-from cavity.learning.optimisers.lbfgs import Minimum, Progress, completing
-from cavity.learning.optimisers.restarts import Run, verbs
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.optimisers.checkpoint import Searches, Store, open_for
+from cavity.learning.optimisers.lbfgs import Progress, completing
+from cavity.learning.optimisers.restarts import Run
+from cavity.learning.result import FitResult
 from cavity.learning.sample import sample
 from cavity.models.base import AbstractModel
-from cavity.parameters import bijections as default_bijections
 from cavity.parameters.priors import flat, log_prior
 
 
 def fit(
     model: AbstractModel,
-    X: Any,
-    y: Any = None,
+    X: TrainingRows,
+    y: ArrayLike | None = None,
     *,
-    power: Any = 0.5,
+    power: ArrayLike = 0.5,
     method: AbstractMethod | MCMC = PowerEP(),
     jitter: float = 1e-8,
-    blocks: Any = None,
-    rows: Mapping[str, Any] | None = None,
+    blocks: ArrayLike | None = None,
+    rows: Mapping[str, ArrayLike] | None = None,
     missing: str = "error",
-    bijections: Any = None,
-    priors: Any = None,
-    schedule: Sequence[Any] = (),
+    bijections: AbstractModel | None = None,
+    priors: AbstractModel | None = None,
+    schedule: Sequence[AbstractModel] = (),
     n_restarts: int = 0,
     max_iterations: int = 1000,
     tolerance: float = 1e-3,
@@ -101,51 +92,68 @@ def fit(
     References:
         Bui (2017), S23, S69; van der Wilk (2018), items 5 and 47.
     """
-    if isinstance(method, MCMC):
+
+    def sampled(sampler: MCMC) -> FitResult:
         if schedule:
             raise ValueError("MCMC() draws all parameters at once: leave schedule=()")
-        check_model(model, blocks, method)
-        shared: Any = {"bijections": bijections, "priors": priors, "callback": callback}
-        shared |= {"jitter": jitter, "rows": rows, "missing": missing, "checkpoint": checkpoint}
-        return sample(model, X, y, method, learn=max_iterations > 0, **shared)
-    given: Any = {"power": power, "blocks": blocks, "rows": rows, "missing": missing}
-    data = as_training_data(model, X, y, method=method, **given)
-    model = as_dtype(model, data.head)
-    check_shapes(model, data.head)
-    last = default_bijections(model) if bijections is None else bijections
-    stages = tuple(without_effect(model, maps, data.head) for maps in (*schedule, last))
-    for maps, verb in zip(stages, verbs(len(stages)), strict=True):
-        check_domains(model, maps, verb)
-    densities = flat(model) if priors is None else priors
-    level = first_jitter(model, jitter)
-    if checkpoint is not None:
-        limits = {"n_restarts": n_restarts, "max_iterations": max_iterations, "seed": seed}
-        limits |= {"jitter": jitter, "tolerance": tolerance}
-        settings = {"bijections or schedule": stages, "priors": densities, **limits}
-        claim(checkpoint, model, data, method, settings)
-    searches = Searches(checkpoint)
-    run = Run(data, method, densities, max_iterations, tolerance, callback, searches)
-    with one_blas_thread():
-        learned, minimum, level = run.all(model, stages, level, n_restarts, seed)
-        last = (learned, data, method, level, run.found)
-        result = completing(lambda: infer_from(*last, learned=True))
-    return _result(result, learned, minimum, stages[-1], densities)
+        check_model(model, blocks, sampler)
+        return sample(
+            *(model, *in_memory(X, y), sampler),
+            jitter=jitter,
+            rows=rows,
+            missing=missing,
+            bijections=bijections,
+            priors=priors,
+            learn=max_iterations > 0,
+            callback=callback,
+            checkpoint=checkpoint,
+        )
+
+    def approximated(method: AbstractMethod) -> FitResult:
+        data = as_training_data(
+            model, X, y, method=method, power=power, blocks=blocks, rows=rows, missing=missing
+        )
+        maps = (*schedule, bijections)
+        start, stages, first = checked_start(model, data.first_block, jitter, maps)
+        densities = flat(start) if priors is None else priors
+        if checkpoint is not None:
+            limits = {"n_restarts": n_restarts, "max_iterations": max_iterations, "seed": seed}
+            limits |= {"jitter": jitter, "tolerance": tolerance}
+            settings = {"bijections or schedule": stages, "priors": densities, **limits}
+            open_for(checkpoint, start, data, method, settings)
+        run = Run(
+            *(data, method, densities, max_iterations, tolerance, callback), Searches(checkpoint)
+        )
+        return _learned(run, start, stages, first, n_restarts, seed)
+
+    return dispatch(method, approximated, sampled)
 
 
-def _result(
-    inference: Inference, model: AbstractModel, minimum: Minimum, maps: Any, densities: Any
+def _learned(
+    run: Run,
+    start: AbstractModel,
+    stages: tuple[AbstractModel, ...],
+    jitter: float,
+    n_restarts: int,
+    seed: int,
 ) -> FitResult:
+    """The result of runs of the optimiser from the parameters of `start`."""
+    with one_blas_thread():
+        model, minimum, jitter = run.all(start, stages, jitter, n_restarts, seed)
+        inference = completing(
+            lambda: infer_from(model, run.data, run.method, jitter, run.sites, learned=True)
+        )
     shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
     message = minimum.message if inference.converged else inference.message
     shared |= {"converged": inference.converged and minimum.converged, "message": message}
     return FitResult(
         **shared,
         model=model,
-        objective=-inference.log_evidence - float(log_prior(model, densities)),
+        objective=-inference.log_evidence - float(log_prior(model, run.densities)),
         history=minimum.history,
         n_iterations=minimum.iterations,
         n_evaluations=minimum.evaluations,
         interrupted=minimum.interrupted,
-        bijections=maps,
-        priors=densities,
+        bijections=stages[-1],
+        priors=run.densities,
     )

@@ -1,37 +1,44 @@
 """Inference at fixed parameters."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites, beliefs, energy
 from cavity.inference.problem import Problem, has_sites
 from cavity.inference.solvers.fixed_point import EXACT, ConvergenceReport, find_fixed_point
 from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.data.arrays import Data, prepare
-from cavity.learning.data.batched import BatchedData, as_training_data
+from cavity.learning.data.arrays import prepare
+from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory
+from cavity.learning.data.training_data import AbstractTrainingData, Data
 from cavity.learning.data.validation import (
+    all_fixed,
     check_domains,
     check_draws,
     check_model,
     check_shapes,
+    fix_unused_noise,
+    verbs,
 )
 from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
-from cavity.learning.mcmc.run import Drawn, all_fixed, draw
+from cavity.learning.dispatch import dispatch
+from cavity.learning.mcmc.run import Drawn, draw
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP
-from cavity.learning.objectives.evidence import Objective, split_tied
+from cavity.learning.objectives.evidence import Objective
+from cavity.learning.objectives.learning_energy import fixed_objective, split_tied
 from cavity.learning.objectives.streamed import streamed_posterior
 from cavity.learning.objectives.tied import minimise_over_tied_sites
 from cavity.learning.optimisers.lbfgs import StartFailed
 from cavity.learning.result import Inference, Posterior
-from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import MOST_JITTER, with_escalating_jitter
@@ -53,14 +60,14 @@ class NumericalError(RuntimeError):
 
 def infer(
     model: AbstractModel,
-    X: Any,
-    y: Any = None,
+    X: TrainingRows,
+    y: ArrayLike | None = None,
     *,
-    power: Any = 0.5,
+    power: ArrayLike = 0.5,
     method: AbstractMethod | MCMC = PowerEP(),
     jitter: float = 1e-8,
-    blocks: Any = None,
-    rows: Mapping[str, Any] | None = None,
+    blocks: ArrayLike | None = None,
+    rows: Mapping[str, ArrayLike] | None = None,
     missing: str = "error",
 ) -> Inference:
     r"""Posterior and evidence of a model at its present parameters.
@@ -95,39 +102,31 @@ def infer(
     References:
         Bui (2017), S21 to S27; Turner's slides, S7 and S10.
     """
-    if isinstance(method, MCMC):
-        return _by_draws(model, X, y, method, jitter, blocks, rows, missing)
-    given: Any = {"power": power, "blocks": blocks, "rows": rows, "missing": missing}
-    data = as_training_data(model, X, y, method=method, **given)
-    model = as_dtype(model, data.head)
-    check_shapes(model, data.head)
-    check_domains(model)
-    return infer_from(model, data, method, first_jitter(model, jitter))
+
+    def approximated(method: AbstractMethod) -> Inference:
+        data = as_training_data(
+            model, X, y, method=method, power=power, blocks=blocks, rows=rows, missing=missing
+        )
+        start, _, first = checked_start(model, data.first_block, jitter)
+        return infer_from(start, data, method, first)
+
+    def sampled(sampler: MCMC) -> Inference:
+        check_model(model, blocks, sampler)
+        data = prepare(*in_memory(X, y), rows=rows, missing=missing)
+        start, _, first = checked_start(model, data, jitter)
+        return _by_draws(start, data, sampler, first)
+
+    return dispatch(method, approximated, sampled)
 
 
-def _by_draws(
-    model: AbstractModel,
-    X: Any,
-    y: Any,
-    sampler: MCMC,
-    jitter: float,
-    blocks: Any,
-    rows: Mapping[str, Any] | None,
-    missing: str,
-) -> Inference:
+def _by_draws(model: AbstractModel, data: Data, sampler: MCMC, jitter: float) -> Inference:
     """Draws of the function at fixed parameters; in closed form where noise is Gaussian."""
-    check_model(model, blocks, sampler)
-    data = prepare(X, y, rows=rows, missing=missing)
-    model = as_dtype(model, data)
-    check_shapes(model, data)
-    check_domains(model)
-    first = first_jitter(model, jitter)
     process = check_draws(model, data, sampler, learning=False)
-    if isinstance(model.likelihood, Gaussian):
-        return infer_from(model, data, PowerEP(), first)
-    fixed = {"maps": all_fixed(bijections(model)), "densities": flat(model)}
+    if capability(model.likelihood, GaussianInLatent) is not None:
+        return infer_from(model, data, PowerEP(), jitter)
+    maps, densities = all_fixed(bijections(model)), flat(model)
     with one_blas_thread():
-        drawn = draw(process, data, sampler, jitter=first, **fixed)
+        drawn = draw(process, data, sampler, jitter=jitter, maps=maps, densities=densities)
     if drawn is None:
         raise NumericalError(diagnose_failure(model, data))
     return from_draws(drawn)
@@ -136,9 +135,50 @@ def _by_draws(
 def from_draws(drawn: Drawn) -> Inference:
     """The result of inference by draws."""
     chains = drawn.chains
-    done, said = chains.converged and not drawn.interrupted, chains.message
-    found = (drawn.posterior, drawn.log_evidence, done, said, drawn.jitter, BY_DRAWS)
-    return Inference(*found, None, None, chains=chains)
+    return Inference(
+        posterior=drawn.posterior,
+        log_evidence=drawn.log_evidence,
+        converged=chains.converged and not drawn.interrupted,
+        message=chains.message,
+        jitter=drawn.jitter,
+        sites=BY_DRAWS,
+        found=None,
+        left_out=None,
+        chains=chains,
+    )
+
+
+def checked_start(
+    model: M, data: Data, jitter: float, schedule: Sequence[M | None] = ()
+) -> tuple[M, tuple[M, ...], float]:
+    """A model in the precision of the data, checked against them.
+
+    Args:
+        model: the model.
+        data: the data, or their first block.
+        jitter: the jitter that was asked for.
+        schedule: bijections of the stages in which the model is to be learned, if it is; None for
+            the default ones.
+
+    Returns:
+        The model, the bijections of the stages, and the jitter to begin with.
+
+    Raises:
+        ValueError: for a model that does not suit the data, parameters outside their domains, and
+            a jitter outside [0, 1e-3].
+    """
+    model = as_dtype(model, data)
+    check_shapes(model, data)
+    default = bijections(model)
+    stages = tuple(
+        fix_unused_noise(model, default if maps is None else maps, data) for maps in schedule
+    )
+    if stages:
+        for maps, verb in zip(stages, verbs(len(stages)), strict=True):
+            check_domains(model, maps, verb)
+    else:
+        check_domains(model)
+    return model, stages, first_jitter(model, jitter)
 
 
 def first_jitter(model: AbstractModel, jitter: float) -> float:
@@ -156,16 +196,15 @@ def as_dtype(model: M, data: Data) -> M:
     """The model with its parameters as JAX arrays of the data's precision."""
     dtype = data.rows.x.dtype
 
-    def cast(leaf: Any) -> Any:
-        floating = eqx.is_inexact_array(leaf) or isinstance(leaf, float | np.floating)
-        return jnp.asarray(leaf, dtype) if floating else leaf
+    def is_float(leaf: object) -> bool:
+        return eqx.is_inexact_array(leaf) or isinstance(leaf, float | np.floating)
 
-    return jax.tree.map(cast, model)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype) if is_float(x) else x, model)
 
 
 def infer_from(
     model: AbstractModel,
-    data: Data | BatchedData,
+    data: AbstractTrainingData,
     method: AbstractMethod,
     jitter: float,
     start: Sites | None = None,
@@ -182,29 +221,30 @@ def infer_from(
         start: sites to start from; None for sites of precision zero.
         learned: whether the tied sites among them were learned with the model.
     """
-    empty = data.head.problem(model, method.approximation, jitter).empty_sites()
+    block, whole = data.first_block, data.in_memory
+    empty = block.problem(model, method.approximation, jitter).empty_sites()
     with one_blas_thread():
         if has_sites(split_tied(empty)[0]):
-            found = _by_minimum(model, data, method, jitter, start if learned else None, start)
-        elif data.streamed:
-            found = _by_messages(model, data, method, jitter)
+            result = _by_minimum(model, data, method, jitter, start if learned else None, start)
+        elif whole is None:
+            result = _by_messages(model, data, method, jitter)
         else:
-            found = _by_fixed_point(model, data.head, method, jitter, start, empty)
-    if found is None:
-        raise NumericalError(diagnose_failure(model, data.head))
-    return dataclasses.replace(found, streamed=data.streamed)
+            result = _by_fixed_point(model, whole, method, jitter, start, empty)
+    if result is None:
+        raise NumericalError(diagnose_failure(model, block))
+    return dataclasses.replace(result, streamed=whole is None)
 
 
 def _by_messages(
-    model: AbstractModel, data: Data | BatchedData, method: AbstractMethod, jitter: float
+    model: AbstractModel, data: AbstractTrainingData, method: AbstractMethod, jitter: float
 ) -> Inference | None:
-    """The posterior of exact factors in batches."""
-    assert isinstance(data, BatchedData)
+    """The posterior of exact factors, from the messages of all blocks."""
+    objective = fixed_objective(model, method.approximation)
 
     def at(jitter: float) -> tuple[tuple[Posterior, Scalar], bool]:
-        used = jnp.asarray(jitter, data.rows.x.dtype)
-        found = streamed_posterior(model, data, method.approximation, used)
-        return found, bool(np.isfinite(found[1]))
+        used = jnp.asarray(jitter, data.first_block.rows.x.dtype)
+        posterior, value = streamed_posterior(objective, data, used)
+        return (posterior, value), bool(np.isfinite(value))
 
     (posterior, value), used = with_escalating_jitter(at, jitter)
     if used is None:
@@ -223,26 +263,33 @@ def _by_fixed_point(
 ) -> Inference | None:
     """The posterior at the fixed point of the sites, or in closed form where there are none."""
 
-    def at(jitter: float) -> tuple[Any, bool]:
+    def at(jitter: float) -> tuple[tuple[Inference, Sites], bool]:
         problem = data.problem(model, method.approximation, jitter)
-        found, report, done = zero, EXACT, True
+        fixed_point, report, converged = zero, EXACT, True
         if has_sites(zero):
-            found, report, done = find_fixed_point(problem, method.solver, sites, zero=zero)
-        posterior, value = _posterior(model, data, problem, found)
-        return (posterior, value, found, report, done), bool(np.isfinite(value))
+            fixed_point, report, converged = find_fixed_point(
+                problem, method.solver, sites, zero=zero
+            )
+        posterior, value = _posterior(model, data, problem, fixed_point)
+        stored = fixed_point if has_sites(zero) else None
+        message = _message(report, done=converged)
+        result = Inference(
+            posterior, -float(value), converged, message, jitter, report, stored, None
+        )
+        return (result, fixed_point), bool(np.isfinite(value))
 
-    (posterior, value, found, report, done), used = with_escalating_jitter(at, jitter)
+    (result, fixed_point), used = with_escalating_jitter(at, jitter)
     if used is None:
         return None
-    diagnostics = None if data.rows.blocked else _diagnostics(model, data, method, used, found)
-    kept = found if has_sites(zero) else None
-    message = _message(report, done=done)
-    return Inference(posterior, -float(value), done, message, used, report, kept, diagnostics)
+    if data.rows.blocked:
+        return result
+    diagnostics = _diagnostics(model, data, method, used, fixed_point)
+    return dataclasses.replace(result, left_out=diagnostics)
 
 
 def _by_minimum(
     model: AbstractModel,
-    data: Data | BatchedData,
+    data: AbstractTrainingData,
     method: AbstractMethod,
     jitter: float,
     learned: Sites | None,
@@ -258,19 +305,20 @@ def _by_minimum(
         except StartFailed:
             return None
         sites, jitter = objective.sites_at(minimum.x), objective.jitter
-        by = "L-BFGS-B" if method.training.steps is None else "Adam"
-        report = ConvergenceReport(minimum.iterations, 0.0, 0, by)
+        optimiser = "L-BFGS-B" if method.training.steps is None else "Adam"
+        report = ConvergenceReport(minimum.iterations, 0.0, 0, optimiser)
         done, message = minimum.converged, minimum.message
+    block = data.first_block
     posterior, value = _posterior(
-        model, data.head, data.head.problem(model, method.approximation, jitter), sites
+        model, block, block.problem(model, method.approximation, jitter), sites
     )
     diagnostics = None
-    if data.streamed:
+    if data.in_memory is None:
         maps = all_fixed(bijections(model))
         objective = Objective(model, data, maps=maps, method=method, jitter=jitter, sites=sites)
         value = objective(objective.first)[0]
     else:
-        diagnostics = _diagnostics(model, data.head, method, jitter, sites)
+        diagnostics = _diagnostics(model, block, method, jitter, sites)
     if not np.isfinite(value):
         return None
     return Inference(posterior, -float(value), done, message, jitter, report, sites, diagnostics)

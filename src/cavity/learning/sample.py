@@ -2,45 +2,33 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+
+from numpy.typing import ArrayLike
 
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
-from cavity.learning.data.validation import (
-    check_domains,
-    check_draws,
-    check_model,
-    check_shapes,
-    without_effect,
-)
-from cavity.learning.infer import (
-    NumericalError,
-    as_dtype,
-    diagnose_failure,
-    first_jitter,
-    from_draws,
-)
-from cavity.learning.mcmc.run import Drawn, all_fixed, draw, weak_priors
+from cavity.learning.data.validation import all_fixed, check_draws, check_model
+from cavity.learning.infer import NumericalError, checked_start, diagnose_failure, from_draws
+from cavity.learning.mcmc.run import Drawn, draw, weak_priors
 from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.optimisers.checkpoint import Searches, Store, claim
+from cavity.learning.optimisers.checkpoint import Searches, Store, open_for
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Progress
 from cavity.learning.result import FitResult
 from cavity.models.base import AbstractModel
-from cavity.parameters import bijections as default_bijections
 from cavity.parameters.priors import flat
 
 
 def sample(
     model: AbstractModel,
-    X: Any,
-    y: Any,
+    X: ArrayLike,
+    y: ArrayLike,
     sampler: MCMC = MCMC(),
     *,
     jitter: float = 1e-8,
-    rows: Mapping[str, Any] | None = None,
+    rows: Mapping[str, ArrayLike] | None = None,
     missing: str = "error",
-    bijections: Any = None,
-    priors: Any = None,
+    bijections: AbstractModel | None = None,
+    priors: AbstractModel | None = None,
     learn: bool = True,
     callback: Callable[[Progress], None] | None = None,
     checkpoint: Store | None = None,
@@ -77,20 +65,15 @@ def sample(
     """
     check_model(model, None, sampler)
     data = prepare(X, y, rows=rows, missing=missing)
-    model = as_dtype(model, data)
-    check_shapes(model, data)
-    asked = default_bijections(model) if bijections is None else bijections
-    maps = without_effect(model, asked, data)
-    check_domains(model, maps, "starts at")
+    model, (maps,), first = checked_start(model, data, jitter, (bijections,))
     densities = flat(model) if priors is None else priors
-    first = first_jitter(model, jitter)
     process = check_draws(model, data, sampler, learning=True)
     if checkpoint is not None:
         settings = {"bijections": maps, "priors": densities, "jitter": jitter, "learn": learn}
-        claim(checkpoint, model, data, sampler, settings)
-    maps = maps if learn else all_fixed(asked)
+        open_for(checkpoint, model, data, sampler, settings)
+    maps = maps if learn else all_fixed(maps)
     proper = weak_priors(process, maps, densities, data)
-    kept = Searches(checkpoint).next()
+    search = Searches(checkpoint).next()
     with one_blas_thread():
         drawn = draw(
             *(process, data, sampler),
@@ -98,14 +81,14 @@ def sample(
             densities=proper,
             jitter=first,
             callback=callback,
-            kept=kept,
+            search=search,
         )
     if drawn is None:
         raise NumericalError(diagnose_failure(model, data))
     return _result(drawn, maps, proper)
 
 
-def _result(drawn: Drawn, maps: Any, priors: Any) -> FitResult:
+def _result(drawn: Drawn, maps: AbstractModel, priors: AbstractModel) -> FitResult:
     inference = from_draws(drawn)
     shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
     if drawn.interrupted:

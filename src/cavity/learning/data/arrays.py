@@ -2,24 +2,19 @@
 
 import dataclasses
 import reprlib
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
-from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.graph.rows import Rows
-from cavity.inference.problem import Problem
-from cavity.learning.data.scales import Scales, row_tallies, scales_of
-from cavity.models.base import AbstractModel
-from cavity.models.problem import ModelOnRows
+from cavity.learning.data.training_data import Data
 from cavity.numerics.chunking import chunk_size, padded_size, repeating_size
-from cavity.numerics.jit import compiled
 from cavity.numerics.text import plural
-from cavity.numerics.types import Array, Scalar
+from cavity.numerics.types import Array
 from cavity.numerics.validation import (
     as_floats,
     check_columns,
@@ -29,90 +24,13 @@ from cavity.numerics.validation import (
 )
 
 
-class Data(eqx.Module):
-    """Checked and padded data, ready for a model.
-
-    Attributes:
-        rows: the data, padded; blocks are rows with an axis more.
-        power: the power of all rows: a Python number at 0 and 1, an array in between.
-        chunk: rows worked on at a time.
-        single: whether y was a vector.
-        length: rows without padding; of blocks, all their rows.
-    """
-
-    rows: Rows
-    power: Any
-    chunk: int = eqx.field(static=True)
-    single: bool = eqx.field(static=True)
-    length: Any = 0
-
-    @property
-    def count(self) -> float:
-        """The number of observed outputs."""
-        presence = np.asarray(self.rows.presence)
-        return float(np.sum(np.broadcast_to(presence, self.rows.y.shape)))
-
-    streamed: ClassVar[bool] = False
-
-    @property
-    def head(self) -> "Data":
-        """Data with the shapes of all: themselves."""
-        return self
-
-    def problem(
-        self,
-        model: AbstractModel,
-        approximation: AbstractApproximation,
-        jitter: Scalar | float,
-        **of_all: Any,
-    ) -> Problem:
-        """Inference in a model of these data.
-
-        Args:
-            model: the model.
-            approximation: what stands in the place of the likelihood terms.
-            jitter: share of the mean prior variance added to the diagonal of a covariance.
-            **of_all: `total` and `scale`, where these data are some of all; see `ModelOnRows`.
-        """
-        build = ModelOnRows(
-            approximation=approximation,
-            rows=self.rows,
-            power=self.power,
-            model=model,
-            chunk=self.chunk,
-            **of_all,
-        )
-        return Problem(build, jnp.asarray(jitter, self.rows.y.dtype))
-
-    def scales(self, likelihood: Any) -> Scales:
-        """Location and spread of the columns."""
-        return scales_of(*row_tallies(self.rows, likelihood))
-
-    def minibatches(self, size: int, random: np.random.Generator) -> Iterator[np.ndarray]:
-        """Numbers of `size` rows, for ever; every pass through the data is in another order."""
-        n = int(self.length)
-        order = random.permutation(n)
-        while True:
-            if order.size < size:
-                order = np.concatenate([order, random.permutation(n)])
-            yield order[:size]
-            order = order[size:]
-
-
-@compiled
-def some_rows(data: Data, index: Array) -> Data:
-    """Some rows of prepared data, without blocks."""
-    rows = jax.tree.map(lambda x: x[index], data.rows)
-    return Data(rows, data.power, index.shape[0], data.single, data.length)
-
-
 def prepare(
-    X: Any,
-    y: Any,
+    X: ArrayLike,
+    y: ArrayLike,
     *,
-    power: Any = 0.5,
-    blocks: Any = None,
-    rows: Mapping[str, Any] | None = None,
+    power: ArrayLike = 0.5,
+    blocks: ArrayLike | None = None,
+    rows: Mapping[str, ArrayLike] | None = None,
     missing: str = "error",
 ) -> Data:
     """Checks data and lays them out for inference.
@@ -129,21 +47,19 @@ def prepare(
         ValueError: for unusable data, saying what was given and what to do.
         TypeError: for data that are not numbers, or float64 data in 32-bit mode.
     """
-    found, single = check_arrays(X, y, rows, missing)
-    count = len(found.x)
-    powers = check_power(power, count)
-    shared = None if isinstance(powers, np.ndarray) else powers
-    if isinstance(powers, np.ndarray):
-        found = dataclasses.replace(found, power=powers)
+    checked, single = check_arrays(X, y, rows, missing)
+    length = len(checked.x)
+    shared, row_powers = check_power(power, length)
+    checked = dataclasses.replace(checked, power=row_powers)
     if blocks is None:
-        padded = pad_rows(found, padded_size(count))
+        padded = pad_rows(checked, padded_size(length))
     else:
-        padded = _pad_blocks(found, check_blocks(blocks, count))
-    return to_device(padded, shared, single=single, length=count)
+        padded = _pad_blocks(checked, check_blocks(blocks, length))
+    return to_device(padded, shared, single=single, length=length)
 
 
 def check_arrays(
-    X: Any, y: Any, rows: Mapping[str, Any] | None, missing: str
+    X: ArrayLike, y: ArrayLike, rows: Mapping[str, ArrayLike] | None, missing: str
 ) -> tuple[Rows, bool]:
     """The arrays as rows without padding, and whether y was a vector; see `prepare`.
 
@@ -160,11 +76,23 @@ def check_arrays(
     side = check_side(rows, inputs.shape[0])
     # single precision only where both are
     wide = np.promote_types(inputs.dtype, columns.dtype)
-    arrays: Any = (np.asarray(inputs, wide), columns, presence, side)
-    return Rows(*arrays), outputs.ndim == 1
+    checked = _on_host(np.asarray(inputs, wide), columns, presence, side, None)
+    return checked, outputs.ndim == 1
 
 
-def to_device(padded: Rows, power: Any, *, single: bool, length: int) -> Data:
+def _on_host(
+    x: np.ndarray,
+    y: np.ndarray,
+    presence: np.ndarray,
+    side: dict[str, np.ndarray],
+    power: np.ndarray | None,
+) -> Rows:
+    """Rows whose arrays are numpy's, before they go to the device."""
+    arrays: dict[str, Any] = {"x": x, "y": y, "presence": presence, "side": side, "power": power}
+    return Rows(**arrays)
+
+
+def to_device(padded: Rows, power: float | None, *, single: bool, length: int) -> Data:
     """Data of padded rows, their arrays on the device.
 
     Args:
@@ -205,8 +133,8 @@ def _outputs(y: Array, n: int, missing: str) -> tuple[np.ndarray, np.ndarray]:
     return np.where(absent, np.nan_to_num(first), columns), present
 
 
-def check_power(power: Any, n: int) -> float | np.ndarray:
-    """The power as a Python number, or as one number per row.
+def check_power(power: object, n: int) -> tuple[float | None, np.ndarray | None]:
+    """The power of all rows, or one number per row; None in the place of the other.
 
     Raises:
         ValueError: for what is no number, outside [0, 1], or of a wrong shape.
@@ -228,10 +156,10 @@ def check_power(power: Any, n: int) -> float | np.ndarray:
         raise ValueError(
             f"power must lie in [0, 1] (0 variational, 1 expectation propagation), given {power}"
         )
-    return float(values) if values.ndim == 0 else values
+    return (float(values), None) if values.ndim == 0 else (None, values)
 
 
-def check_blocks(blocks: Any, n: int) -> np.ndarray:
+def check_blocks(blocks: ArrayLike, n: int) -> np.ndarray:
     """Block labels as integers 0..K-1.
 
     Raises:
@@ -250,16 +178,15 @@ def pad_rows(rows: Rows, size: int) -> Rows:
     """Rows, with more that are only padding, `size` in all."""
     more = size - len(rows.x)
 
-    def fill(a: Any, value: Any) -> Any:
-        if a is None:
-            return None
+    def fill(a: Array, value: ArrayLike) -> np.ndarray:
         return np.concatenate([a, np.full((more, *a.shape[1:]), value, a.dtype)])
 
-    inputs: Any = np.concatenate([rows.x, np.repeat(rows.x[:1], more, axis=0)])
-    known: Any = {name: fill(values, 1.0) for name, values in rows.side.items()}
+    inputs = np.concatenate([rows.x, np.repeat(rows.x[:1], more, axis=0)])
+    side = {name: fill(values, 1.0) for name, values in rows.side.items()}
     # of the first row, so that padding is within the support of the likelihood
     y, presence = fill(rows.y, rows.y[0]), fill(rows.presence, 0.0)
-    return Rows(inputs, y, presence, known, fill(rows.power, 0.5))
+    powers = None if rows.power is None else fill(rows.power, 0.5)
+    return _on_host(inputs, y, presence, side, powers)
 
 
 def _pad_blocks(rows: Rows, labels: np.ndarray) -> Rows:
@@ -269,22 +196,22 @@ def _pad_blocks(rows: Rows, labels: np.ndarray) -> Rows:
     order = np.argsort(labels, kind="stable")
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     column = np.arange(len(labels)) - np.repeat(starts, counts)
-    place = (labels[order], column)
+    positions = (labels[order], column)
 
-    def lay(a: Any, value: Any) -> Any:
+    def lay(a: Array, value: ArrayLike) -> np.ndarray:
         out = np.empty((*shape, *a.shape[1:]), a.dtype)
         out[...] = value
-        out[place] = a[order]
+        out[positions] = a[order]
         return out
 
-    each: Any = None
+    block_powers = None
     if rows.power is not None:
         lowest, highest = np.full(shape[0], np.inf), np.full(shape[0], -np.inf)
         np.minimum.at(lowest, labels, rows.power)
         np.maximum.at(highest, labels, rows.power)
         if np.any(lowest[: len(counts)] != highest[: len(counts)]):
             raise ValueError("the rows of a block must share one power")
-        each = np.where(np.isfinite(lowest), lowest, 0.5)
-    known: Any = {name: lay(values, 1.0) for name, values in rows.side.items()}
+        block_powers = np.where(np.isfinite(lowest), lowest, 0.5)
+    side = {name: lay(values, 1.0) for name, values in rows.side.items()}
     inputs, presence = lay(rows.x, rows.x[0]), lay(rows.presence, 0.0)
-    return Rows(inputs, lay(rows.y, 0.0), presence, known, each)
+    return _on_host(inputs, lay(rows.y, 0.0), presence, side, block_powers)

@@ -4,33 +4,45 @@ import dataclasses
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity.inference.graph.rows import Rows
 from cavity.learning.data.arrays import (
-    Data,
     check_arrays,
     check_power,
     pad_rows,
     prepare,
     to_device,
 )
-from cavity.learning.data.batches import BUFFER, LEAST, MOST, Batch, Batches, as_batches
+from cavity.learning.data.batches import (
+    BUFFER,
+    LEAST,
+    MOST,
+    Batch,
+    Batches,
+    BatchSource,
+    as_batches,
+)
+from cavity.learning.data.fingerprint import to_text
 from cavity.learning.data.scales import Scales, Tally, row_tallies, scales_of
+from cavity.learning.data.training_data import AbstractTrainingData, Data, Minibatch
 from cavity.learning.data.validation import check_model, check_outputs
 from cavity.learning.method import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.chunking import padded_size
 from cavity.numerics.text import plural
+from cavity.numerics.types import Array, Float
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class BatchedData:
+class BatchedData(AbstractTrainingData):
     """Batches that were looked through once, in blocks of one shape.
 
     Attributes:
@@ -59,25 +71,27 @@ class BatchedData:
     shared: bool
     digests: Mapping[str, str]
 
-    streamed: ClassVar[bool] = True
-
     @functools.cached_property
-    def head(self) -> Data:
+    def first_block(self) -> Data:
         """The first block, which has the shapes of all."""
         return next(self.blocks())
 
     @property
-    def rows(self) -> Rows:
-        """Those of the first block."""
-        return self.head.rows
+    def in_memory(self) -> None:
+        """The rows are not in memory."""
 
     @property
-    def count(self) -> float:
+    def n_observed(self) -> float:
         """The number of observed outputs."""
         return float(self.observed.sum())
 
     @property
-    def blocks_in_all(self) -> int:
+    def rows_observed(self) -> Float[Array, " P"]:
+        """The number of observed rows, per output."""
+        return jnp.asarray(np.maximum(self.observed, 1.0), self.first_block.rows.y.dtype)
+
+    @property
+    def n_blocks(self) -> int:
         """The number of blocks."""
         return -(-self.length // self.size)
 
@@ -94,26 +108,39 @@ class BatchedData:
         for rows in cut(self._rows(), self.size):
             yield self._data(pad_rows(rows, self.size), len(rows.x))
 
-    def minibatches(self, size: int, random: np.random.Generator) -> Iterator[Data]:
+    def minibatches(self, size: int, random: np.random.Generator) -> Iterator[Minibatch]:
         """Minibatches of `size` rows for ever, shuffled among those of some blocks at a time."""
         asked = self.batches.buffer
         buffer = BUFFER * self.size if asked is None else asked
-        left: list[Rows] = []
+        remainder: list[Rows] = []
         while True:
             for rows in cut(self._rows(), max(buffer, size)):
                 order = random.permutation(len(rows.x))
-                left = [joined([*left, jax.tree.map(lambda a, order=order: a[order], rows)])]
-                count = len(left[0].x)
+                shuffled = jax.tree.map(lambda a, order=order: a[order], rows)
+                pool = joined([*remainder, shuffled])
+                count = len(pool.x)
                 for start in range(0, count - size + 1, size):
-                    yield self._data(part(left[0], start, start + size), size)
-                left = [part(left[0], count - count % size, count)]
+                    data = self._data(row_range(pool, start, start + size), size)
+                    yield Minibatch(size, data=data)
+                remainder = [row_range(pool, count - count % size, count)]
+
+    def fingerprint(self) -> dict[str, str | int | None]:
+        """Hashes of all rows from the first pass, by name, and how the rows are cut."""
+        side = {name: text for name, text in self.digests.items() if name not in ("X", "y")}
+        return {
+            "inputs X": self.digests["X"],
+            "outputs y": self.digests["y"],
+            "side data of the rows": to_text(side),
+            "rows worked on at a time": self.size,
+            "rows among which minibatches are shuffled": self.batches.buffer,
+        }
 
     def _data(self, rows: Rows, length: int) -> Data:
         """Rows as data of the shapes of all."""
-        presence: Any = np.asarray(rows.presence)
+        presence = np.asarray(rows.presence)
         if not self.shared:
             presence = np.ascontiguousarray(np.broadcast_to(presence, rows.y.shape))
-        y: Any = np.where(presence > 0.0, rows.y, self.filler)
+        y = np.where(presence > 0.0, rows.y, self.filler)
         laid = dataclasses.replace(rows, y=y, presence=presence)
         return to_device(laid, self.power, single=self.single, length=length)
 
@@ -129,17 +156,36 @@ class BatchedData:
             )
 
 
+# What users give as X, with or without a y.
+TrainingRows = ArrayLike | Batches | BatchSource | BatchedData
+
+
+def in_memory(X: TrainingRows, y: ArrayLike | None) -> tuple[ArrayLike, ArrayLike]:
+    """X and y where both are arrays.
+
+    Raises:
+        TypeError: for batches, and where y is missing.
+    """
+    if isinstance(X, Batches | BatchedData) and y is not None:
+        raise TypeError("batches hold X and y both: leave y out")
+    if y is None:
+        raise TypeError(
+            "every row is looked at many times, so that the rows must be in memory: give X and y"
+        )
+    return cast(ArrayLike, X), y
+
+
 def as_training_data(
     model: AbstractModel,
-    X: Any,
-    y: Any,
+    X: TrainingRows,
+    y: ArrayLike | None,
     *,
     method: AbstractMethod,
-    power: Any,
-    blocks: Any,
-    rows: Any,
+    power: ArrayLike,
+    blocks: ArrayLike | None,
+    rows: Mapping[str, ArrayLike] | None,
     missing: str,
-) -> Data | BatchedData:
+) -> AbstractTrainingData:
     """The data that `infer` and `fit` were given: arrays, or batches in the place of both.
 
     Raises:
@@ -149,9 +195,7 @@ def as_training_data(
     """
     check_model(model, blocks, method)
     if y is not None:
-        if isinstance(X, Batches):
-            raise TypeError("batches hold X and y both: leave y out")
-        return prepare(X, y, power=power, blocks=blocks, rows=rows, missing=missing)
+        return prepare(*in_memory(X, y), power=power, blocks=blocks, rows=rows, missing=missing)
     batches = X if isinstance(X, BatchedData) else as_batches(X)
     if rows is not None:
         raise ValueError("side data of rows come with their batch: give (X, y, rows) as batches")
@@ -166,7 +210,9 @@ def as_training_data(
             "or a model with inducing variables"
         )
     approximation = method.approximation
-    exact = approximation.closed_form and isinstance(model.likelihood, Gaussian)
+    exact = (
+        approximation.closed_form and capability(model.likelihood, GaussianInLatent) is not None
+    )
     if not (exact or approximation.tied):
         raise ValueError(
             f"{type(method).__name__}() keeps a site for every row of the likelihood "
@@ -179,7 +225,11 @@ def as_training_data(
 
 
 def survey(
-    batches: Batches, likelihood: AbstractLikelihood, *, power: Any = 0.5, missing: str = "error"
+    batches: Batches,
+    likelihood: AbstractLikelihood,
+    *,
+    power: ArrayLike = 0.5,
+    missing: str = "error",
 ) -> BatchedData:
     """The first pass: checks all batches, counts rows and measures columns.
 
@@ -189,7 +239,7 @@ def survey(
     """
     largest, length, shared, singles = 0, 0, True, set()
     observed, tallies, filler = np.zeros(0), None, np.zeros(0)
-    hashes: dict[str, Any] = {}
+    hashes: dict[str, hashlib._Hash] = {}
     for rows, single in _checked(batches, missing, likelihood):
         presence = np.broadcast_to(np.asarray(rows.presence), rows.y.shape)
         observations = np.where(presence > 0.0, rows.y, np.nan)
@@ -199,8 +249,8 @@ def survey(
         if tallies is None:
             observed = np.zeros(rows.y.shape[1])
             filler = np.full(observed.shape, np.nan)
-        found = row_tallies(rows, likelihood)
-        tallies = found if tallies is None else (tallies[0] + found[0], tallies[1] + found[1])
+        x, latent = row_tallies(rows, likelihood)
+        tallies = (x, latent) if tallies is None else (tallies[0] + x, tallies[1] + latent)
         filler = np.where(np.isnan(filler) & presence.any(axis=0), rows.y[0], filler)
         observed = observed + presence.sum(axis=0)
         largest, length = max(largest, len(rows.x)), length + len(rows.x)
@@ -211,21 +261,21 @@ def survey(
             "read before is empty)"
         )
     asked = batches.size or min(max(largest, LEAST), MOST)
-    level = check_power(power, length)
-    if not isinstance(level, float):
+    shared_power, _ = check_power(power, length)
+    if shared_power is None:
         raise ValueError("batches have no power per row: give one power for all")
     return BatchedData(
         batches=batches,
         missing=missing,
         size=padded_size(min(asked, length)),
-        power=level,
+        power=shared_power,
         single=singles == {True},
         length=length,
         observed=observed,
         tallies=tallies,
         filler=np.nan_to_num(filler),
         shared=shared,
-        digests={name: f"sha256 {found.hexdigest()}" for name, found in hashes.items()},
+        digests={name: f"sha256 {sha.hexdigest()}" for name, sha in hashes.items()},
     )
 
 
@@ -236,19 +286,19 @@ def _checked(
     shape, count = None, 0
     for number, batch in enumerate(batches, 1):
         try:
-            found = _arrays(batch, missing)
-            if found is None:
+            arrays = _arrays(batch, missing)
+            if arrays is None:
                 continue
-            rows, single = found
+            rows, single = arrays
             if likelihood is not None:
                 check_outputs(likelihood, Data(rows, 0.0, len(rows.x), single))
-            own = (rows.x.shape[1], rows.y.shape[1], sorted(rows.side), rows.x.dtype)
-            if shape is not None and own != shape:
-                raise ValueError(_another_shape(own, shape))
+            columns = (rows.x.shape[1], rows.y.shape[1], sorted(rows.side), rows.x.dtype)
+            if shape is not None and columns != shape:
+                raise ValueError(_another_shape(columns, shape))
         except (TypeError, ValueError) as error:
             where = f"batch {number}, whose index 0 is row {count} of all"
             raise type(error)(f"{where}: {error}") from None
-        shape, count = own, count + len(rows.x)
+        shape, count = columns, count + len(rows.x)
         yield rows, single
 
 
@@ -259,20 +309,20 @@ def _arrays(batch: Batch, missing: str) -> tuple[Rows, bool] | None:
     if len(np.atleast_1d(X)) == 0 and len(np.atleast_1d(y)) == 0:
         return None
     if missing == "skip" and y.dtype.kind == "f" and X.shape[:1] == y.shape[:1]:
-        seen = ~np.all(np.isnan(y.reshape(len(y), -1)), axis=1)
-        if not np.any(seen):
+        observed = ~np.all(np.isnan(y.reshape(len(y), -1)), axis=1)
+        if not np.any(observed):
             return None
-        if not np.all(seen):
-            X, y = X[seen], y[seen]
-            side = {name: np.asarray(values)[seen] for name, values in side.items()}
+        if not np.all(observed):
+            X, y = X[observed], y[observed]
+            side = {name: np.asarray(values)[observed] for name, values in side.items()}
     return check_arrays(X, y, side, missing)
 
 
-def _another_shape(own: Any, shape: Any) -> str:
+def _another_shape(shape: tuple[object, ...], before: tuple[object, ...]) -> str:
     names = ("input columns", "output columns", "side data", "numbers")
-    pairs = zip(names, own, shape, strict=True)
-    name, found, before = next(pair for pair in pairs if pair[1] != pair[2])
-    return f"it has other {name} than the batches before it: {found}, not {before}"
+    pairs = zip(names, shape, before, strict=True)
+    name, value, wanted = next(pair for pair in pairs if pair[1] != pair[2])
+    return f"it has other {name} than the batches before it: {value}, not {wanted}"
 
 
 def joined(parts: list[Rows]) -> Rows:
@@ -287,23 +337,23 @@ def joined(parts: list[Rows]) -> Rows:
     return jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
 
 
-def part(rows: Rows, start: int, end: int) -> Rows:
+def row_range(rows: Rows, start: int, end: int) -> Rows:
     """Some consecutive rows."""
     return jax.tree.map(lambda a: a[start:end], rows)
 
 
 def cut(parts: Iterable[Rows], size: int) -> Iterator[Rows]:
     """The same rows in the same order, `size` at a time; the last ones may be fewer."""
-    held: list[Rows] = []
+    waiting: list[Rows] = []
     count = 0
     for rows in parts:
-        held.append(rows)
+        waiting.append(rows)
         count += len(rows.x)
         if count < size:
             continue
-        together, whole = joined(held), count - count % size
+        together, whole = joined(waiting), count - count % size
         for start in range(0, whole, size):
-            yield part(together, start, start + size)
-        held, count = [part(together, whole, count)], count - whole
+            yield row_range(together, start, start + size)
+        waiting, count = [row_range(together, whole, count)], count - whole
     if count:
-        yield joined(held)
+        yield joined(waiting)

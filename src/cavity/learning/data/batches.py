@@ -1,14 +1,25 @@
 """Batches of rows, for tables larger than memory."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 # Rows worked on at a time where nothing else is asked for.
 LEAST, MOST = 4_096, 65_536
 # Blocks among whose rows minibatches are shuffled.
 BUFFER = 8
+
+BatchSource = Iterable[object] | Callable[[], Iterable[object]]
+
+
+@runtime_checkable
+class HasShape(Protocol):
+    """Arrays of any package, which batches are not."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
 
 class Batch(NamedTuple):
@@ -51,7 +62,7 @@ class Batches:
 
     def __init__(
         self,
-        source: Any,
+        source: object,
         *,
         size: int | None = None,
         buffer: int | None = None,
@@ -71,28 +82,28 @@ class Batches:
             whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
             if value is not None and not (whole and value >= 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, given {value!r}")
-        self.source, self.size, self.buffer = source, size, buffer
+        self.source = cast(BatchSource, source)
+        self.size, self.buffer = size, buffer
 
     def __iter__(self) -> Iterator[Batch]:
-        source: Any = self.source
-        source = source() if callable(source) else source
-        for number, given in enumerate(source, 1):
-            if not isinstance(given, tuple | list) or len(given) not in (2, 3):
+        source = self.source() if callable(self.source) else self.source
+        for number, batch in enumerate(source, 1):
+            if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
                 raise TypeError(
                     f"batch {number}: a batch is a pair (X, y), or (X, y, rows) with side data; "
-                    f"given {type(given).__name__}"
+                    f"given {type(batch).__name__}"
                 )
-            yield Batch(*given)
+            yield Batch(*batch)
 
 
-def as_batches(given: Any) -> Batches:
-    """What was given in place of X and y, as batches.
+def as_batches(source: ArrayLike | Batches | BatchSource) -> Batches:
+    """What a user gave in place of X and y, as batches.
 
     Raises:
         TypeError: for arrays, which need a y, and for what can be read only once.
     """
-    if isinstance(given, Batches):
-        return given
-    if hasattr(given, "shape"):
+    if isinstance(source, Batches):
+        return source
+    if isinstance(source, HasShape):
         raise TypeError("y is missing: give X and y, or batches of rows in their place")
-    return Batches(given)
+    return Batches(source)

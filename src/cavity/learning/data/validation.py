@@ -1,33 +1,38 @@
 """Validation: checks of a model by itself, and of a model against the data."""
 
-from typing import Any
+from typing import TypeVar
 
 import equinox as eqx
+import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
-from cavity.learning.data.arrays import Data
+from cavity.learning.data.training_data import Data
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.method import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractGP, AbstractModel
 from cavity.numerics.text import plural
 from cavity.numerics.validation import check_side_names
 from cavity.parameters import FIXED, Bijection, Interval, Positive, Real, bijections, entries
+
+M = TypeVar("M", bound=AbstractModel)
+T = TypeVar("T", bound=eqx.Module)
 
 
 class OutsideDomain(ValueError):
     """A parameter whose value is not in its domain; the message names it."""
 
 
-def check_model(model: AbstractModel, blocks: Any, method: Any) -> None:
-    """Refuses what is no method (TypeError), and combinations that make no sense (ValueError)."""
-    if not isinstance(method, AbstractMethod | MCMC):
-        raise TypeError(f"method must be an object such as cavity.PowerEP(), given {method!r}")
+def check_model(
+    model: AbstractModel, blocks: ArrayLike | None, method: AbstractMethod | MCMC
+) -> None:
+    """Raises ValueError for combinations of model, blocks and method that make no sense."""
     method.check(model.likelihood)
     blocked = blocks is not None
     method.check_layout(model.likelihood, sparse=model.sparse, blocked=blocked)
-    if blocked and isinstance(method, AbstractMethod) and method.couples(model.likelihood):
+    if blocked and method.couples(model.likelihood):
         raise ValueError(
             "blocks need a Gaussian likelihood: the rows of several classes have a site on the "
             "functions of all of them; leave blocks=None"
@@ -77,15 +82,16 @@ def check_shapes(model: AbstractModel, data: Data) -> None:
             f"and takes one output, y has {outputs}: fit a model to each"
         )
     model.check(data.rows)
-    if not isinstance(model.likelihood, Gaussian):
+    noise = capability(model.likelihood, GaussianInLatent)
+    if noise is None:
         return
-    shape = np.shape(model.likelihood.variance)
+    shape = np.shape(noise.noise_variance())
     if shape not in ((), (1,), (outputs,)):
-        given = plural(shape[0], "noise variance")
+        variances = plural(shape[0], "noise variance")
         if len(shape) > 1:
-            given = f"noise variances of shape {shape}"
+            variances = f"noise variances of shape {shape}"
         raise ValueError(
-            f"the likelihood has {given}, y has {plural(outputs, 'output')}: give one, or one "
+            f"the likelihood has {variances}, y has {plural(outputs, 'output')}: give one, or one "
             'per output; those of the rows are rows={"noise_variance": ...}'
         )
 
@@ -93,8 +99,8 @@ def check_shapes(model: AbstractModel, data: Data) -> None:
 def check_outputs(likelihood: AbstractLikelihood, data: Data) -> None:
     """Raises ValueError for an observed output that the likelihood does not have."""
     y = np.asarray(data.rows.y)
-    seen = np.broadcast_to(np.asarray(data.rows.presence), y.shape) > 0.0
-    bad = np.argwhere(seen & ~np.asarray(likelihood.accepts(y)))  # type: ignore[arg-type]
+    observed = np.broadcast_to(np.asarray(data.rows.presence), y.shape) > 0.0
+    bad = np.argwhere(observed & ~np.asarray(likelihood.accepts(y)))  # type: ignore[arg-type]
     if len(bad):
         value, name = float(y[tuple(bad[0])]), type(likelihood).__name__
         raise ValueError(
@@ -103,7 +109,9 @@ def check_outputs(likelihood: AbstractLikelihood, data: Data) -> None:
         )
 
 
-def check_domains(model: AbstractModel, maps: Any = None, verb: str = "starts at") -> None:
+def check_domains(
+    model: AbstractModel, maps: AbstractModel | None = None, verb: str = "starts at"
+) -> None:
     """Raises OutsideDomain naming the first parameter whose value is not in its domain.
 
     A learned parameter must lie strictly inside its domain in `maps`; any other one in the
@@ -116,24 +124,24 @@ def check_domains(model: AbstractModel, maps: Any = None, verb: str = "starts at
     """
     declared = entries(model, bijections(model))
     edited = declared if maps is None else entries(model, maps)
-    for (name, value, own), (_, _, chosen) in zip(declared, edited, strict=True):
-        if not isinstance(own, Bijection):
+    for (name, value, by_class), (_, _, chosen) in zip(declared, edited, strict=True):
+        if not isinstance(by_class, Bijection):
             continue
         learned = maps is not None and chosen.free
-        domain = chosen if learned else own
+        domain = chosen if learned else by_class
         values = np.asarray(value)
         bad = _outside(values, domain, learned=learned)
         if len(bad):
-            place = f"[{', '.join(map(str, bad[0]))}]" if values.ndim else ""
-            found = values[tuple(bad[0])]
-            shown = Real() if domain == FIXED else domain
+            entry = f"[{', '.join(map(str, bad[0]))}]" if values.ndim else ""
+            outside = float(values[tuple(bad[0])])
+            wanted = Real() if domain == FIXED else domain
             raise OutsideDomain(
-                f"the parameter {name}{place} {verb if learned else 'is'} {found:g}, but its "
-                f"domain is {shown}: {_remedy(found, own, learned=learned)}"
+                f"the parameter {name}{entry} {verb if learned else 'is'} {outside:g}, but its "
+                f"domain is {wanted}: {_remedy(outside, by_class, learned=learned)}"
             )
 
 
-def _outside(values: Any, domain: Bijection, *, learned: bool) -> np.ndarray:
+def _outside(values: np.ndarray, domain: Bijection, *, learned: bool) -> np.ndarray:
     """The places of values that the domain does not have, (count, axes)."""
     good = np.isfinite(values)
     if isinstance(domain, Positive | Interval):
@@ -144,16 +152,32 @@ def _outside(values: Any, domain: Bijection, *, learned: bool) -> np.ndarray:
     return np.argwhere(~good)
 
 
-def _remedy(value: Any, declared: Bijection, *, learned: bool) -> str:
+def _remedy(value: float, declared: Bijection, *, learned: bool) -> str:
     if not np.isfinite(value):
         return "give it a finite value"
-    if learned and not len(_outside(value, declared, learned=False)):
+    if learned and not len(_outside(np.asarray(value), declared, learned=False)):
         return "start inside it, or freeze it with FIXED"
     return "give it a value inside"
 
 
-def without_effect(model: AbstractModel, maps: Any, data: Data) -> Any:
-    """The bijections with FIXED for the noise variance that known noise takes the place of."""
-    if "noise_variance" not in data.rows.side or not isinstance(model.likelihood, Gaussian):
+def fix_unused_noise(model: M, maps: M, data: Data) -> M:
+    """The bijections with FIXED for a noise variance in whose place the rows' own is used."""
+    if (
+        "noise_variance" not in data.rows.side
+        or capability(model.likelihood, GaussianInLatent) is None
+    ):
         return maps
-    return eqx.tree_at(lambda m: m.likelihood.variance, maps, FIXED)
+    return eqx.tree_at(lambda m: m.likelihood, maps, all_fixed(maps.likelihood))
+
+
+def all_fixed(maps: T) -> T:
+    """The bijections with every parameter held."""
+    return jax.tree.map(lambda _: FIXED, maps, is_leaf=lambda b: isinstance(b, Bijection))
+
+
+def verbs(count: int) -> list[str]:
+    """What parameters do in each stage of learning, for messages."""
+    if count == 1:
+        return ["starts at"]
+    early = (f"starts stage {i} of the schedule at" for i in range(1, count))
+    return [*early, "starts the last stage at"]

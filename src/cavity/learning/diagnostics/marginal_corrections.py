@@ -11,25 +11,26 @@ The factors are the scales of the sites at the conditional marginals, as in the 
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import NoReturn, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.local_terms import EvaluationPoint, PowerMeanTerm
 from cavity.inference.energy import Sites, beliefs
 from cavity.inference.factors.site import SiteFactor
-from cavity.inference.graph.base import AbstractProjectedView
+from cavity.inference.graph.base import AbstractBelief, AbstractProjectedView
 from cavity.inference.graph.rows import Rows
 from cavity.inference.problem import Problem
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.learning.data.arrays import prepare
-from cavity.learning.data.validation import check_domains, check_model, check_shapes
+from cavity.learning.data.validation import check_model
+from cavity.learning.dispatch import dispatch
 from cavity.learning.infer import (
     NumericalError,
-    as_dtype,
-    first_jitter,
+    checked_start,
     infer_from,
     one_blas_thread,
 )
@@ -94,7 +95,7 @@ class ImprovedMarginals:
         return np.sum(self.weights * (self.grid - self.mean[:, None]) ** 2, axis=1)
 
     def log_predictive_density(
-        self, y: Any, *, rows: Mapping[str, Any] | None = None
+        self, y: ArrayLike, *, rows: Mapping[str, ArrayLike] | None = None
     ) -> np.ndarray:
         """Log density of an output at each place under its improved marginal, (n,).
 
@@ -120,14 +121,14 @@ class ImprovedMarginals:
 
 def improve_marginals(
     model: AbstractModel,
-    X: Any,
-    y: Any,
-    X_new: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    X_new: ArrayLike,
     *,
-    power: Any = 1.0,
+    power: ArrayLike = 1.0,
     method: AbstractMethod | MCMC = PowerEP(),
     jitter: float = 1e-8,
-    rows: Mapping[str, Any] | None = None,
+    rows: Mapping[str, ArrayLike] | None = None,
 ) -> ImprovedMarginals:
     """Marginals of the latent function at some places, corrected for what sites get wrong.
 
@@ -154,12 +155,8 @@ def improve_marginals(
     References:
         Jylanki (2013), S53; Cseke and Heskes (2011), the factorised corrections.
     """
+    method = dispatch(method, lambda approximate: approximate, _refuse_chains)
     check_model(model, None, method)
-    if isinstance(method, MCMC):
-        raise ValueError(
-            "MCMC() draws from the posterior and has no sites, which this needs; use PowerEP() or "
-            "Laplace()"
-        )
     if method.approximation.tied or model.likelihood.latents > 1:
         raise ValueError(
             "improved marginals are for a site per row and one latent function: use PowerEP() or "
@@ -168,31 +165,35 @@ def improve_marginals(
     data = prepare(X, y, power=power, rows=rows)
     if not data.single or data.rows.power is not None:
         raise ValueError("improved marginals take one output and one power for all rows")
-    model = as_dtype(model, data)
-    check_shapes(model, data)
-    check_domains(model)
+    model, _, first = checked_start(model, data, jitter)
     where = as_floats("X_new", X_new)
     check_columns("X_new", where, data.rows.x.shape[-1])
     check_finite("X_new", where)
-    result = infer_from(model, data, method, first_jitter(model, jitter))
+    result = infer_from(model, data, method, first)
     if result.found is None:
         raise ValueError("the posterior is exact with Gaussian noise: there is nothing to improve")
     problem = data.problem(model, method.approximation, result.jitter)
     places = jnp.asarray(where, data.rows.x.dtype)
     with one_blas_thread():
-        parts = [
+        corrections = [
             _corrected(problem, model.likelihood, result.found, result.posterior, place)
             for place in places[:, None]
         ]
-    grid, log, mean, var = (np.stack([np.asarray(p[i]) for p in parts]) for i in range(4))
+    grid, log, mean, var = (np.stack([np.asarray(c[i]) for c in corrections]) for i in range(4))
     log = _normalised(log, grid)
-    found = ImprovedMarginals(grid, log, mean, var, model, result.converged, result.message)
-    if not np.all(np.isfinite(found.log_density)):
+    if not np.all(np.isfinite(log)):
         raise NumericalError(
             "a correction is not finite: a site is more certain than what the others leave at "
             "some value of the function; use a smaller power"
         )
-    return found
+    return ImprovedMarginals(grid, log, mean, var, model, result.converged, result.message)
+
+
+def _refuse_chains(sampler: MCMC) -> NoReturn:
+    raise ValueError(
+        "MCMC() draws from the posterior and has no sites, which this needs; use PowerEP() or "
+        "Laplace()"
+    )
 
 
 @compiled
@@ -225,7 +226,10 @@ def _corrected(
 
 
 def _with_place(
-    posterior: AbstractPosterior, belief: Any, factor: SiteFactor, place: Float[Array, "1 D"]
+    posterior: AbstractPosterior,
+    belief: AbstractBelief,
+    factor: SiteFactor,
+    place: Float[Array, "1 D"],
 ) -> Float[Array, " N"]:
     """Covariances of what the rows see with the function at a place."""
     rows = factor.rows

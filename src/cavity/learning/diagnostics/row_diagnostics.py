@@ -9,7 +9,7 @@ from cavity.inference.energy import Sites, beliefs
 from cavity.inference.leave_one_out import leave_one_out, site_precisions
 from cavity.inference.problem import Problem
 from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.data.arrays import Data
+from cavity.learning.data.training_data import Data
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array
 

@@ -9,19 +9,22 @@ of the data alone, over which the plain prediction averages, is not needed.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites, energy
 from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.inference.solvers.parallel import parallel
-from cavity.learning.data.arrays import Data, prepare
-from cavity.learning.data.validation import check_domains, check_model, check_shapes
-from cavity.learning.infer import NumericalError, as_dtype, one_blas_thread
+from cavity.learning.data.arrays import prepare
+from cavity.learning.data.training_data import Data
+from cavity.learning.data.validation import check_model
+from cavity.learning.infer import NumericalError, checked_start, one_blas_thread
+from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import Laplace
 from cavity.likelihoods.capabilities import number_of_classes
 from cavity.likelihoods.support import Support
@@ -33,12 +36,12 @@ from cavity.numerics.validation import as_floats, check_columns, check_finite
 
 def tierney_kadane(
     model: AbstractModel,
-    X: Any,
-    y: Any,
-    X_new: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    X_new: ArrayLike,
     *,
-    method: Laplace = Laplace(),
-    rows: Mapping[str, Any] | None = None,
+    method: AbstractMethod | MCMC = Laplace(),
+    rows: Mapping[str, ArrayLike] | None = None,
 ) -> np.ndarray:
     """Log predictive probabilities of classes by the correction of Tierney and Kadane.
 
@@ -63,32 +66,35 @@ def tierney_kadane(
     References:
         Tierney and Kadane (1986), eq. 2.2; Jylanki (2013), S54.
     """
-    check_model(model, None, method)
     if not isinstance(method, Laplace) or model.sparse:
         raise ValueError("the correction is of Laplace() in a full GP: leave inducing=None")
+    check_model(model, None, method)
     if model.likelihood.support is not Support.LABELS:
         raise ValueError("the correction gives probabilities of classes, and y are no labels")
     data, where = _with_room(model, X, y, X_new, rows)
-    model = as_dtype(model, data)
-    check_shapes(model, data)
-    check_domains(model)
+    model, _, _ = checked_start(model, data, 0.0)
     jitter = jnp.zeros((), data.rows.x.dtype)
     labels = jnp.arange(number_of_classes(model.likelihood))
     with one_blas_thread():
         problem = data.problem(model, method.approximation, jitter)
         sites, _, done = find_fixed_point(problem, method.solver)
-        given = (model, data, method, jitter, sites, where, labels.astype(data.rows.y.dtype))
-        found, settled = (np.asarray(x) for x in _log_evidences(*given))
-    if not (done and np.all(settled) and np.all(np.isfinite(found))):
+        labels = labels.astype(data.rows.y.dtype)
+        evidences = _log_evidences(model, data, method, jitter, sites, where, labels)
+    log_evidence, settled = (np.asarray(x) for x in evidences)
+    if not (done and np.all(settled) and np.all(np.isfinite(log_evidence))):
         raise NumericalError(
             "Laplace's method found no mode for a new row; allow more max_sweeps, or look at the "
             "parameters (print the model)"
         )
-    return found - np.logaddexp.reduce(found, axis=1, keepdims=True)
+    return log_evidence - np.logaddexp.reduce(log_evidence, axis=1, keepdims=True)
 
 
 def _with_room(
-    model: AbstractModel, X: Any, y: Any, X_new: Any, rows: Mapping[str, Any] | None
+    model: AbstractModel,
+    X: ArrayLike,
+    y: ArrayLike,
+    X_new: ArrayLike,
+    rows: Mapping[str, ArrayLike] | None,
 ) -> tuple[Data, Float[Array, "n D"]]:
     """Data with one more row, which is absent, and the new inputs."""
     prepare(X, y, rows=rows)

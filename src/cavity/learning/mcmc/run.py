@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.learning.data.arrays import Data
 from cavity.learning.data.scales import coordinate_scales
+from cavity.learning.data.training_data import Data
 from cavity.learning.mcmc.chains import Chains, chains_of
 from cavity.learning.mcmc.evidence import stepping_stones
-from cavity.learning.mcmc.kernels import State, advance, blackjax, schedule, untuned
+from cavity.learning.mcmc.kernels import Block, State, advance, blackjax, schedule, untuned
 from cavity.learning.mcmc.settings import LEAST_DRAWS, MCMC
 from cavity.learning.mcmc.targets import (
     Collapsed,
@@ -26,13 +26,13 @@ from cavity.learning.mcmc.targets import (
 )
 from cavity.learning.optimisers.checkpoint import Search, leaves, refilled
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractGP
 from cavity.models.sampled_posterior import SampledPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, escalate
 from cavity.numerics.types import Array
-from cavity.parameters import FIXED, Bijection, Interval, Positive, entries, free_parts, to_real
+from cavity.parameters import Bijection, Interval, Positive, entries, free_parts, to_real
 from cavity.parameters.priors import Flat, LogNormal, Normal, log_prior
 
 # The share of the mean prior variance that is added at least to covariances of functions.
@@ -69,11 +69,6 @@ class Drawn:
     iterations: int
     steps: int
     interrupted: bool
-
-
-def all_fixed(maps: Any) -> Any:
-    """The bijections with every parameter held."""
-    return jax.tree.map(lambda _: FIXED, maps, is_leaf=lambda b: isinstance(b, Bijection))
 
 
 def weak_priors(model: AbstractGP, maps: Any, densities: Any, data: Data) -> Any:
@@ -142,7 +137,7 @@ def problem_of(model: AbstractGP, data: Data, maps: Any, densities: Any, jitter:
 def target_of(problem: Problem) -> Any:
     """What chains of a problem draw from, by its likelihood."""
     likelihood = problem.start.likelihood
-    if isinstance(likelihood, Gaussian):
+    if capability(likelihood, GaussianInLatent) is not None:
         return Collapsed(problem)
     still = problem.origin.size == 0
     shape = (likelihood.latents, problem.outputs.size)
@@ -186,7 +181,7 @@ def draw(
     densities: Any,
     jitter: float,
     callback: Callable[[Progress], None] | None = None,
-    kept: Search | None = None,
+    search: Search | None = None,
 ) -> Drawn | None:
     """Draws from the posterior of what moves in `maps` and of the latent functions.
 
@@ -198,7 +193,7 @@ def draw(
         densities: priors, proper ones of what moves.
         jitter: share of the mean prior variance on the diagonal of covariances, at least.
         callback: called some twenty times with a `Progress`.
-        kept: where chains are kept, as often, to go on with; None for nowhere.
+        search: where the state of the chains is saved, as often; None for nowhere.
 
     Returns:
         What was found; None where no jitter makes the density finite.
@@ -211,7 +206,7 @@ def draw(
         target = target_of(problem)
         states = _starts(target, key, method.chains)
         if states is not None:
-            run = _Run(target, method, callback, kept or Search())
+            run = _Run(target, method, callback, search or Search())
             interrupted = run.all(states, jax.random.fold_in(key, method.chains))
             return _gathered(run, model, data, level, interrupted=interrupted)
         level = escalate(level)
@@ -225,7 +220,7 @@ class _Run:
     target: Any
     method: MCMC
     callback: Callable[[Progress], None] | None
-    kept: Search
+    search: Search
     traces: list[Any] = dataclasses.field(default_factory=list)
     stats: list[Any] = dataclasses.field(default_factory=list)
     steps: int = 0
@@ -246,7 +241,7 @@ class _Run:
         began = time.perf_counter()
         moves = self.target.moves()
         tunings = [
-            [untuned(m, s, method.acceptance) if hasattr(m, "read") else None for m in moves]
+            [untuned(m, s, method.acceptance) if isinstance(m, Block) else None for m in moves]
             for s in states
         ]
         carry = [jax.tree.map(np.asarray, pair) for pair in zip(states, tunings, strict=True)]
@@ -255,7 +250,7 @@ class _Run:
             for start in range(self.done, len(stages), length):
                 part = slice(start, start + length)
                 carry = self._part(carry, key, stages[part], ends[part])
-                self.kept.keep(lambda now=carry: self._state(now))
+                self.search.keep(lambda now=carry: self._state(now))
                 self._report(began, len(stages))
         except KeyboardInterrupt:
             made = self.done - method.warmup
@@ -290,7 +285,7 @@ class _Run:
 
     def _resumed(self, carry: list[Any]) -> list[Any]:
         """Where the chains were when they were kept; where they start if they were not."""
-        state = self.kept.state()
+        state = self.search.state()
         if state is None:
             return carry
         self.done, self.steps = state["done"], state["steps"]

@@ -81,6 +81,10 @@ class MCMC:
     def check(self, likelihood: AbstractLikelihood) -> None:
         """Any likelihood will do."""
 
+    def couples(self, likelihood: AbstractLikelihood) -> bool:
+        """Chains have no sites, so none of several functions."""
+        return False
+
     def check_layout(self, likelihood: AbstractLikelihood, *, sparse: bool, blocked: bool) -> None:
         """Raises ValueError for inducing variables and blocks."""
         if sparse or blocked:

@@ -1,20 +1,18 @@
 """The coordinates of learning: the free parameters of a model, then its tied sites."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites
-from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import BatchedData
 from cavity.learning.data.scales import (
     coordinate_bounds,
     coordinate_scales,
     coordinates_of,
     model_at,
 )
+from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.models.base import AbstractModel
 from cavity.numerics.types import Array
 
@@ -29,7 +27,9 @@ class Coordinates:
         tied: the tied sites to start from; a tree without leaves where there are none.
     """
 
-    def __init__(self, start: AbstractModel, data: Data | BatchedData, maps: Any, tied: Sites):
+    def __init__(
+        self, start: AbstractModel, data: AbstractTrainingData, maps: AbstractModel, tied: Sites
+    ):
         self.start, self.maps = start, maps
         self.origin = coordinates_of(start, maps)
         scales = data.scales(start.likelihood)
@@ -72,7 +72,7 @@ class Coordinates:
         values = np.asarray(ravel_pytree(tied)[0], np.float64)
         return np.concatenate([x[: self.n_parameters], values])
 
-    def gradient(self, by_real: Any, by_tied: Any) -> np.ndarray:
+    def gradient(self, by_real: ArrayLike, by_tied: ArrayLike) -> np.ndarray:
         """Derivatives in the coordinates."""
-        own = np.asarray(by_real, np.float64) * self.scale
-        return np.concatenate([own, np.asarray(by_tied, np.float64)])
+        by_parameters = np.asarray(by_real, np.float64) * self.scale
+        return np.concatenate([by_parameters, np.asarray(by_tied, np.float64)])

@@ -10,89 +10,63 @@ $$\frac{dE}{d\theta} = \frac{\partial E}{\partial \theta} +
 A first pass sums the messages, a second their vector-Jacobian products with the common derivative.
 """
 
-from typing import Any
+import functools
+from collections.abc import Iterable
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import beliefs_under, collect_messages, empty_sites, energy
 from cavity.inference.graph.base import Messages
-from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import BatchedData
-from cavity.models.base import AbstractModel
-from cavity.models.posterior import AbstractPosterior
+from cavity.learning.data.training_data import AbstractTrainingData, Data
+from cavity.learning.objectives.learning_energy import LearningEnergy
+from cavity.learning.result import Posterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Scalar
-from cavity.parameters import from_real
-from cavity.parameters.priors import log_prior
 
 Received = tuple[Messages, ...]
+T = TypeVar("T", Received, Array)
 
 
 def streamed_value_and_grad(
-    real: Array,
-    start: AbstractModel,
-    maps: Any,
-    densities: Any,
-    stream: BatchedData,
-    approximation: AbstractApproximation,
-    jitter: Scalar,
+    function: LearningEnergy, move: Array, data: AbstractTrainingData, jitter: Scalar
 ) -> tuple[float, np.ndarray]:
     """The energy minus log priors, and its gradient in the unconstrained parameters.
 
     NaN, after one pass, where the energy is not finite.
     """
-    fixed = (start, maps)
-    total = _summed(
-        _messages(real, *fixed, block, approximation, jitter) for block in stream.blocks()
-    )
-    own = _energy(real, total, *fixed, densities, stream.head, approximation, jitter)
-    value, (gradient, slope) = own
+    total = _summed(_messages(function, move, block, jitter) for block in data.blocks())
+    value, (gradient, slope) = _energy(function, move, total, data.first_block, jitter)
     if not np.isfinite(float(value)):
-        return float(value), np.full(real.shape, np.nan)
-    pulled = _summed(
-        _pulled(real, slope, *fixed, block, approximation, jitter) for block in stream.blocks()
-    )
+        return float(value), np.full(move.shape, np.nan)
+    pulled = _summed(_pulled(function, move, slope, block, jitter) for block in data.blocks())
     return float(value), np.asarray(gradient + pulled, np.float64)
 
 
 def streamed_posterior(
-    model: AbstractModel, stream: BatchedData, approximation: AbstractApproximation, jitter: Scalar
-) -> tuple[AbstractPosterior, Scalar]:
+    function: LearningEnergy, data: AbstractTrainingData, jitter: Scalar
+) -> tuple[Posterior, Scalar]:
     """The posterior of exact factors, and the energy, in one pass."""
-    none = jnp.zeros(0, stream.rows.x.dtype)
-    total = _summed(
-        _messages(none, model, None, block, approximation, jitter) for block in stream.blocks()
-    )
-    return _posterior(total, model, stream.head, approximation, jitter)
+    stay = jnp.zeros_like(function.origin)
+    total = _summed(_messages(function, stay, block, jitter) for block in data.blocks())
+    return _posterior(function, total, data.first_block, jitter)
 
 
-def _summed(parts: Any) -> Any:
-    total = None
-    for each in parts:
-        total = each if total is None else _add(total, each)
-    return total
+def _summed(terms: Iterable[T]) -> T:
+    return functools.reduce(_add, terms)
 
 
 @compiled
-def _add(a: Any, b: Any) -> Any:
+def _add(a: T, b: T) -> T:
     return jax.tree.map(jnp.add, a, b)
 
 
-def _sent(
-    real: Array,
-    start: AbstractModel,
-    maps: Any,
-    data: Data,
-    approximation: AbstractApproximation,
-    jitter: Scalar,
-) -> Received:
-    model = start if maps is None else from_real(real, start, maps)
-    graph = data.problem(model, approximation, jitter).graph()
-    found = collect_messages(graph, empty_sites(graph))
-    return tuple(messages for messages in found if messages is not None)
+def _sent(function: LearningEnergy, move: Array, data: Data, jitter: Scalar) -> Received:
+    graph = function.graph(function.model(move), data, jitter)
+    sent = collect_messages(graph, empty_sites(graph))
+    return tuple(messages for messages in sent if messages is not None)
 
 
 _messages = compiled(_sent)
@@ -100,48 +74,31 @@ _messages = compiled(_sent)
 
 @compiled
 def _pulled(
-    real: Array,
-    slope: Received,
-    start: AbstractModel,
-    maps: Any,
-    data: Data,
-    approximation: AbstractApproximation,
-    jitter: Scalar,
+    function: LearningEnergy, move: Array, slope: Received, data: Data, jitter: Scalar
 ) -> Array:
-    """What the slope in the messages of a block is in the parameters."""
-    _, back = jax.vjp(lambda real: _sent(real, start, maps, data, approximation, jitter), real)
+    """The product of a slope in the messages of a block with their derivative."""
+    _, back = jax.vjp(lambda move: _sent(function, move, data, jitter), move)
     return back(slope)[0]
 
 
 @compiled
 def _energy(
-    real: Array,
-    total: Received,
-    start: AbstractModel,
-    maps: Any,
-    densities: Any,
-    head: Data,
-    approximation: AbstractApproximation,
-    jitter: Scalar,
+    function: LearningEnergy, move: Array, total: Received, data: Data, jitter: Scalar
 ) -> tuple[Scalar, tuple[Array, Received]]:
-    def loss(real: Array, total: Received) -> Scalar:
-        model = from_real(real, start, maps)
-        graph = head.problem(model, approximation, jitter).graph()
+    def loss(move: Array, total: Received) -> Scalar:
+        model = function.model(move)
+        graph = function.graph(model, data, jitter)
         q = beliefs_under(graph, total)
-        return energy(graph, empty_sites(graph), q=q) - log_prior(model, densities)
+        return energy(graph, empty_sites(graph), q=q) - function.log_prior(model)
 
-    return jax.value_and_grad(loss, argnums=(0, 1))(real, total)
+    return jax.value_and_grad(loss, argnums=(0, 1))(move, total)
 
 
 @compiled
 def _posterior(
-    total: Received,
-    model: AbstractModel,
-    head: Data,
-    approximation: AbstractApproximation,
-    jitter: Scalar,
-) -> tuple[AbstractPosterior, Scalar]:
-    graph = head.problem(model, approximation, jitter).graph()
+    function: LearningEnergy, total: Received, data: Data, jitter: Scalar
+) -> tuple[Posterior, Scalar]:
+    graph = function.graph(function.start, data, jitter)
     q = beliefs_under(graph, total)
-    posterior = model.posterior(graph, q, head.rows, single=head.single)
+    posterior = function.start.posterior(graph, q, data.rows, single=data.single)
     return posterior, energy(graph, empty_sites(graph), q=q)

@@ -1,13 +1,11 @@
 """Tied sites at fixed parameters: minimisation of the energy in the sites."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cavity.inference.energy import Sites
-from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import BatchedData
+from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.learning.method import AbstractMethod
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.adam import Adam
@@ -19,7 +17,7 @@ from cavity.parameters import FIXED, describe
 
 def minimise_over_tied_sites(
     model: AbstractModel,
-    data: Data | BatchedData,
+    data: AbstractTrainingData,
     method: AbstractMethod,
     jitter: float,
     sites: Sites | None = None,
@@ -36,25 +34,37 @@ def minimise_over_tied_sites(
     fixed = describe(model, lambda *_: FIXED)
     objective = Objective(model, data, maps=fixed, method=method, jitter=jitter, sites=sites)
     training = method.training
-    limits = {"max_iterations": training.iterations, "tolerance": training.tolerance}
-    minimum = search(objective, objective.first, callback=None, kept=Search(), **limits)
+    minimum = minimise_objective(
+        objective,
+        objective.first,
+        max_iterations=training.iterations,
+        tolerance=training.tolerance,
+        callback=None,
+        search=Search(),
+    )
     return objective, minimum
 
 
-def search(
+def minimise_objective(
     objective: Objective,
     x: np.ndarray,
     *,
     max_iterations: int,
     tolerance: float,
     callback: Callable[[Progress], None] | None,
-    kept: Search,
+    search: Search,
 ) -> Minimum:
     """Minimises an objective from `x`: by L-BFGS-B, or with minibatches by Adam."""
     training = objective.method.training
     if training.steps is None or not objective.has_tied:
-        with kept.answers(objective) as fn:
-            limits: dict[str, Any] = {"max_iterations": max_iterations, "tolerance": tolerance}
-            return minimise(fn, x, bounds=objective.bounds, callback=callback, **limits)
+        with search.recorded(objective) as fn:
+            return minimise(
+                fn,
+                x,
+                bounds=objective.bounds,
+                max_iterations=max_iterations,
+                tolerance=tolerance,
+                callback=callback,
+            )
     steps, rate = training.steps, training.learning_rate
-    return Adam(objective, x, steps, rate, training.batch, training.seed, callback, kept).run()
+    return Adam(objective, x, steps, rate, training.batch, training.seed, callback, search).run()

@@ -2,16 +2,15 @@
 
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import BatchedData
-from cavity.learning.optimisers.checkpoint import Search, leaves, refilled
+from cavity.learning.data.training_data import AbstractTrainingData, Minibatch
+from cavity.learning.optimisers.checkpoint import Search, State, leaves, refilled
 from cavity.learning.optimisers.lbfgs import (
     INTERRUPTED,
     Minimum,
@@ -29,19 +28,19 @@ LEVEL, TOLERANT = 0.5, 500
 class Stochastic(Protocol):
     """An objective whose value and slope can be had from some rows that stand for all."""
 
-    data: Data | BatchedData
+    data: AbstractTrainingData
 
     @property
     def bounds(self) -> np.ndarray:
         """Bounds of the coordinates."""
         ...
 
-    def step(self, x: np.ndarray, rows: Any) -> tuple[np.ndarray, float, np.ndarray]:
+    def step(self, x: np.ndarray, batch: Minibatch) -> tuple[np.ndarray, float, np.ndarray]:
         """The point that Adam is to move on from, the value there and its slope.
 
         Args:
             x: the point.
-            rows: what `data.minibatches` gives.
+            batch: some of the rows.
         """
         ...
 
@@ -49,11 +48,11 @@ class Stochastic(Protocol):
         """The value at the end, and its slope."""
         ...
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """What steps left behind, as a tree that can be saved."""
         ...
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: State) -> None:
         """Puts back what steps left behind."""
         ...
 
@@ -69,7 +68,7 @@ class Adam:
         batch: rows of a minibatch; None for all.
         seed: of the minibatches.
         callback: called after each step.
-        kept: where the state of the loop is kept; None for nowhere.
+        search: where the state of the loop is saved; None for nowhere.
     """
 
     def __init__(
@@ -81,9 +80,9 @@ class Adam:
         batch: int | None,
         seed: int,
         callback: Callable[[Progress], None] | None,
-        kept: Search | None = None,
+        search: Search | None = None,
     ):
-        self.objective, self.callback, self.kept = objective, callback, kept or Search()
+        self.objective, self.callback, self.search = objective, callback, search or Search()
         self.x, self.history = x.copy(), []
         self.steps, self.rate = steps, rate
         n = int(objective.data.length)
@@ -98,13 +97,13 @@ class Adam:
         Raises:
             StartFailed: where the objective is not finite.
         """
-        state = self.kept.state()
+        state = self.search.state()
         if state is not None:
             self._restore(state)
         try:
             while (done := len(self.history)) < self.steps:
                 self._step(next(self.batches))
-                self.kept.offer(self._state)
+                self.search.offer(self._state)
                 if self.callback is not None:
                     seconds = time.perf_counter() - self.began
                     best = self.history[-1]
@@ -115,7 +114,7 @@ class Adam:
             return completing(lambda: self._minimum(INTERRUPTED, interrupted=True))
         return completing(self._minimum)
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> State:
         """What the next steps depend on beside the minibatches, as a tree that can be saved."""
         return {
             "x": self.x,
@@ -124,7 +123,7 @@ class Adam:
             "objective": self.objective.state(),
         }
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
+    def _restore(self, state: State) -> None:
         """Puts back a state, and draws the minibatches before it again."""
         self.x = state["x"]
         self.history = list(map(float, state["history"]))
@@ -133,8 +132,8 @@ class Adam:
         for _ in self.history:
             next(self.batches)
 
-    def _step(self, rows: Any) -> None:
-        self.x, value, slope = self.objective.step(self.x, rows)
+    def _step(self, batch: Minibatch) -> None:
+        self.x, value, slope = self.objective.step(self.x, batch)
         if not np.isfinite(value):
             raise StartFailed
         moves, self.moments = _adam(jnp.asarray(slope), self.moments)
@@ -150,7 +149,7 @@ class Adam:
         low, high = self.objective.bounds.T
         free = np.where(slope > 0.0, self.x > low, self.x < high)
         steepest = float(np.max(np.abs(np.where(free, slope, 0.0)), initial=0.0))
-        level = steepest < LEVEL * max(1.0, self.objective.data.count / TOLERANT)
+        level = steepest < LEVEL * max(1.0, self.objective.data.n_observed / TOLERANT)
         if not message:
             said = "settled in" if level else "not settled after"
             slopes = f"the steepest slope of all rows is {steepest:.2g} nats per unit"

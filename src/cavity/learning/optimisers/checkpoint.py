@@ -7,24 +7,24 @@ have ended save their result. A `Store` decides where all this is stored.
 """
 
 import contextlib
-import hashlib
-import re
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any, Protocol, runtime_checkable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.graph.rows import Rows
-from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import BatchedData
+from cavity.learning.data.fingerprint import fingerprint, to_text
+from cavity.learning.data.training_data import AbstractTrainingData
+from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.method import AbstractMethod
 from cavity.learning.optimisers.lbfgs import Minimum
 from cavity.models.base import AbstractModel
+
+# A tree that can be saved: dictionaries, lists, tuples, arrays, numbers, strings and None.
+State = dict[str, Any]
 
 # States are written every so many seconds at most, and take this share of the time at most.
 SECONDS, SHARE = 1.0, 0.01
@@ -103,11 +103,11 @@ class Resumable(Protocol):
         """Value and gradient."""
         ...
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """What has been left behind, as a tree that can be saved."""
         ...
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: State) -> None:
         """Puts back what was left behind."""
         ...
 
@@ -185,7 +185,7 @@ class Search:
         self.due = now + max(SECONDS, (now - began) / SHARE)
 
     @contextlib.contextmanager
-    def answers(
+    def recorded(
         self, objective: Resumable
     ) -> Iterator[Callable[[np.ndarray], tuple[float, np.ndarray]]]:
         """The objective, which answers from the record as far as that reaches."""
@@ -193,11 +193,11 @@ class Search:
             yield objective
             return
         journal = self.store.journal(f"{self.name}-journal")
-        recorded = Recorded(objective, journal, self)
+        fn = Recorded(objective, journal, self)
         try:
-            yield recorded
+            yield fn
         finally:
-            recorded.catch_up()  # where the record had all of the search
+            fn.catch_up()  # where the record had all of the search
             journal.close()
 
 
@@ -281,14 +281,14 @@ def refilled(tree: Any, arrays: list[np.ndarray]) -> Any:
 # ------------------------------------------------------------------------ what is fitted
 
 
-def claim(
-    store: Any,
+def open_for(
+    store: object,
     model: AbstractModel,
-    data: Data | BatchedData,
-    method: Any,
-    settings: Mapping[str, Any],
+    data: AbstractTrainingData,
+    method: AbstractMethod | MCMC,
+    settings: Mapping[str, object],
 ) -> None:
-    """Begins to keep a fit, or to go on with it.
+    """Opens a store for a fit, which begins or goes on.
 
     Raises:
         TypeError: for what is no store.
@@ -304,52 +304,11 @@ def claim(
         {
             "version of cavity": version("cavity"),
             "number of rows": int(data.length),
-            **(_of_all(data) if isinstance(data, BatchedData) else _of_rows(data.rows)),
-            "power": digest((data.power, data.rows.power)),
-            "method": shown(method),
-            "model": shown(model, arrays=False),
+            **data.fingerprint(),
+            "power": fingerprint((data.power, data.first_block.rows.power)),
+            "method": to_text(method),
+            "model": to_text(model, arrays=False),
             "starting values of the parameters": np.concatenate([*start, np.zeros(0)]),
-            **{name: shown(value) for name, value in settings.items()},
+            **{name: to_text(value) for name, value in settings.items()},
         }
     )
-
-
-def _of_rows(rows: Rows) -> dict[str, str]:
-    return {
-        "inputs X": digest(rows.x),
-        "outputs y": digest((rows.y, rows.presence)),
-        "side data of the rows": digest(rows.side),
-    }
-
-
-def _of_all(stream: BatchedData) -> dict[str, Any]:
-    """What the first pass found out about all rows, and how they are taken."""
-    side = {name: text for name, text in stream.digests.items() if name not in ("X", "y")}
-    return {
-        "inputs X": stream.digests["X"],
-        "outputs y": stream.digests["y"],
-        "side data of the rows": shown(side),
-        "rows worked on at a time": stream.size,
-        "rows among which minibatches are shuffled": stream.batches.buffer,
-    }
-
-
-def digest(tree: Any) -> str:
-    """What tells the numbers of a tree from others."""
-    found = hashlib.sha256(_plain(str(jax.tree.structure(tree))).encode())
-    for leaf in jax.tree.leaves(tree):
-        array = np.ascontiguousarray(leaf)
-        found.update(f"{array.dtype.str} {array.shape}\n".encode())
-        found.update(array.tobytes())
-    return f"sha256 {found.hexdigest()}"
-
-
-def shown(value: Any, *, arrays: bool = True) -> str:
-    """Settings, or the structure of a model, as text that is the same in every process."""
-    with np.printoptions(precision=17, threshold=sys.maxsize):
-        text = eqx.tree_pformat(value, short_arrays=not arrays)
-    return _plain(text)
-
-
-def _plain(text: str) -> str:
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)

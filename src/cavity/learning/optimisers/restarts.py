@@ -2,20 +2,19 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.learning.data.arrays import Data
-from cavity.learning.data.batched import BatchedData
+from cavity.inference.energy import Sites
 from cavity.learning.data.scales import coordinates_of, model_at
-from cavity.learning.data.validation import OutsideDomain, check_domains
+from cavity.learning.data.training_data import AbstractTrainingData
+from cavity.learning.data.validation import OutsideDomain, check_domains, verbs
 from cavity.learning.infer import NumericalError, diagnose_failure
 from cavity.learning.method import AbstractMethod
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.interleaved import Interleaved
-from cavity.learning.objectives.tied import search
+from cavity.learning.objectives.tied import minimise_objective
 from cavity.learning.optimisers.adam import Adam
 from cavity.learning.optimisers.checkpoint import Search, Searches
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, StartFailed
@@ -33,19 +32,19 @@ LEARNING = 1e-5
 class Run:
     """Runs of the optimiser on one data set."""
 
-    data: Data | BatchedData
+    data: AbstractTrainingData
     method: AbstractMethod
-    densities: Any
+    densities: AbstractModel
     max_iterations: int
     tolerance: float
     callback: Callable[[Progress], None] | None
     searches: Searches = dataclasses.field(default_factory=Searches)
-    found: Any = None  # sites, or beliefs of tied factors, where the last search ended
+    sites: Sites | None = None  # where the last search ended
 
     def all(
         self,
         model: AbstractModel,
-        stages: tuple[Any, ...],
+        stages: tuple[AbstractModel, ...],
         jitter: float,
         n_restarts: int,
         seed: int,
@@ -53,15 +52,15 @@ class Run:
         """The best of the run from the model's parameters and of perturbed ones."""
         random = np.random.default_rng(seed)
         best: tuple[AbstractModel, Minimum, float] | None = None
-        evaluations, kept = 0, None
+        evaluations, best_sites = 0, None
         for restart in range(n_restarts + 1):
-            self.found = None
+            self.sites = None
             start = model if restart == 0 else _perturbed(model, stages[-1], random)
             try:
-                found = self.staged(start, stages, jitter)
+                end = self.staged(start, stages, jitter)
             except StartFailed:
                 if restart == 0:
-                    raise NumericalError(diagnose_failure(model, self.data.head)) from None
+                    raise NumericalError(diagnose_failure(model, self.data.first_block)) from None
                 continue
             except (NumericalError, OutsideDomain):
                 if restart == 0:
@@ -72,17 +71,17 @@ class Run:
                     raise
                 best = (best[0], _interrupted(best[1]), best[2])
                 break
-            evaluations += found[1].evaluations
-            if best is None or found[1].objective < best[1].objective:
-                best, kept = found, self.found
-            if found[1].interrupted:
+            evaluations += end[1].evaluations
+            if best is None or end[1].objective < best[1].objective:
+                best, best_sites = end, self.sites
+            if end[1].interrupted:
                 break
         assert best is not None
-        self.found = kept
+        self.sites = best_sites
         return best[0], dataclasses.replace(best[1], evaluations=evaluations), best[2]
 
     def staged(
-        self, model: AbstractModel, stages: tuple[Any, ...], jitter: float
+        self, model: AbstractModel, stages: tuple[AbstractModel, ...], jitter: float
     ) -> tuple[AbstractModel, Minimum, float]:
         """One run through the stages of a schedule."""
         minimum, evaluations = None, 0
@@ -102,7 +101,7 @@ class Run:
         return model, dataclasses.replace(minimum, evaluations=evaluations), jitter
 
     def once(
-        self, model: AbstractModel, maps: Any, jitter: float
+        self, model: AbstractModel, maps: AbstractModel, jitter: float
     ) -> tuple[AbstractModel, Minimum, float]:
         """One stage; run again from its best point where the jitter had to be raised."""
         objective = self._objective(model, maps, jitter)
@@ -113,20 +112,20 @@ class Run:
             jitter, before = objective.jitter, minimum
             objective.begin_again()  # the sites at hand are of the last point tried
             minimum = self._search(objective, before.x)
-            changes: dict[str, Any] = {"evaluations": before.evaluations + minimum.evaluations}
+            evaluations = before.evaluations + minimum.evaluations
             stuck = not minimum.interrupted and minimum.iterations < self.max_iterations
             if before.converged and stuck and not minimum.converged:
-                changes |= {"converged": True, "message": before.message}
-            minimum = dataclasses.replace(minimum, **changes)
+                minimum = dataclasses.replace(minimum, converged=True, message=before.message)
+            minimum = dataclasses.replace(minimum, evaluations=evaluations)
         if objective.has_tied:
-            self.found = objective.sites_at(minimum.x)
+            self.sites = objective.sites_at(minimum.x)
         else:
             # another fixed point than that of the best value would be another posterior
             moving = self._interleaves(objective)
-            self.found = objective.sites if moving else objective.best_sites
+            self.sites = objective.sites if moving else objective.best_sites
         return objective.model(minimum.x), minimum, objective.jitter
 
-    def _objective(self, model: AbstractModel, maps: Any, jitter: float) -> Objective:
+    def _objective(self, model: AbstractModel, maps: AbstractModel, jitter: float) -> Objective:
         return Objective(
             model,
             self.data,
@@ -134,7 +133,7 @@ class Run:
             densities=self.densities,
             method=self.method,
             jitter=jitter,
-            sites=self.found,
+            sites=self.sites,
             tolerance=LEARNING,
         )
 
@@ -143,32 +142,34 @@ class Run:
         asked = self.method.training.steps is not None and not objective.has_tied
         return asked and objective.carries and objective.size > 0
 
-    def _interleave(self, objective: Objective, x: np.ndarray, kept: Search) -> Minimum:
+    def _interleave(self, objective: Objective, x: np.ndarray, search: Search) -> Minimum:
         training = self.method.training
         assert training.steps is not None
         batch = training.batch if objective.start.sparse else None
         steps = (training.steps, training.learning_rate, batch)
-        return Adam(Interleaved(objective), x, *steps, 0, self.callback, kept).run()
+        return Adam(Interleaved(objective), x, *steps, 0, self.callback, search).run()
 
     def _search(self, objective: Objective, x: np.ndarray) -> Minimum:
-        """One search, unless it is known how it ended."""
-        kept = self.searches.next()
-        minimum = kept.ended(objective)
+        """The minimum of one search; read from the checkpoint where the search had ended."""
+        search = self.searches.next()
+        minimum = search.ended(objective)
         if minimum is None:
-            minimum = self._searched(objective, x, kept)
-            kept.end(minimum, objective)
+            minimum = self._searched(objective, x, search)
+            search.end(minimum, objective)
         return minimum
 
-    def _searched(self, objective: Objective, x: np.ndarray, kept: Search) -> Minimum:
-        limits: dict[str, Any] = {
-            "max_iterations": self.max_iterations,
-            "tolerance": self.tolerance * max(1.0, self.data.count / TOLERANT),
-            "callback": self.callback,
-        }
+    def _searched(self, objective: Objective, x: np.ndarray, search: Search) -> Minimum:
         try:
             if self._interleaves(objective):
-                return self._interleave(objective, x, kept)
-            return search(objective, x, kept=kept, **limits)
+                return self._interleave(objective, x, search)
+            return minimise_objective(
+                objective,
+                x,
+                max_iterations=self.max_iterations,
+                tolerance=self.tolerance * max(1.0, self.data.n_observed / TOLERANT),
+                callback=self.callback,
+                search=search,
+            )
         except StartFailed:
             if not objective.finite_value:
                 raise
@@ -178,21 +179,14 @@ class Run:
             ) from None
 
 
-def verbs(count: int) -> list[str]:
-    """What parameters do in each stage of learning, for messages."""
-    if count == 1:
-        return ["starts at"]
-    early = (f"starts stage {i} of the schedule at" for i in range(1, count))
-    return [*early, "starts the last stage at"]
-
-
 def _interrupted(minimum: Minimum) -> Minimum:
     """A finished run that stands for one that was interrupted before its first evaluation."""
-    changes: dict[str, Any] = {"converged": False, "interrupted": True, "message": INTERRUPTED}
-    return dataclasses.replace(minimum, **changes)
+    return dataclasses.replace(minimum, converged=False, interrupted=True, message=INTERRUPTED)
 
 
-def _perturbed(model: AbstractModel, maps: Any, random: np.random.Generator) -> AbstractModel:
+def _perturbed(
+    model: AbstractModel, maps: AbstractModel, random: np.random.Generator
+) -> AbstractModel:
     """The model with every logarithm of a free positive parameter moved by a standard normal."""
     real = np.asarray(coordinates_of(model, maps))
     parts = free_parts(model, maps)

@@ -4,9 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from cavity.learning.dispatch import dispatch
 from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.method import AbstractMethod
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
 from cavity.learning.result import FitResult
@@ -83,14 +85,19 @@ def _best(tried: Sequence[FitResult]) -> tuple[FitResult, int]:
     return best, sum(result.n_evaluations for result in tried)
 
 
-def _of_fixed_length(method: Any) -> bool:
+def _of_fixed_length(method: AbstractMethod | MCMC | None) -> bool:
     """Whether learning makes a fixed number of steps, so that a trial is as long as all of it."""
     if method is None:
         return False
-    return isinstance(method, MCMC) or method.training.steps is not None
+    return dispatch(method, lambda m: m.training.steps is not None, lambda _: True)
 
 
 def _interrupted(best: FitResult, evaluations: int) -> FitResult:
     """The best trial, as the result of a search that was interrupted."""
-    last: dict[str, Any] = {"converged": False, "interrupted": True, "message": INTERRUPTED}
-    return dataclasses.replace(best, n_evaluations=evaluations, **last)
+    return dataclasses.replace(
+        best,
+        n_evaluations=evaluations,
+        converged=False,
+        interrupted=True,
+        message=INTERRUPTED,
+    )

@@ -1,0 +1,196 @@
+"""What learning asks of data, and data in memory."""
+
+import abc
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.approximations.approximations import AbstractApproximation
+from cavity.inference.factors.slots import observed_rows
+from cavity.inference.graph.rows import Rows
+from cavity.inference.problem import Problem
+from cavity.learning.data.fingerprint import fingerprint
+from cavity.learning.data.scales import Scales, row_tallies, scales_of
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.models.base import AbstractModel
+from cavity.models.problem import ModelOnRows
+from cavity.numerics.jit import compiled
+from cavity.numerics.power_limits import Power
+from cavity.numerics.types import Array, Float, Scalar
+
+
+class Minibatch(NamedTuple):
+    """Some rows that stand for all of them.
+
+    Attributes:
+        size: their number.
+        index: their positions among the rows in memory; None for all rows of `data`.
+        data: rows that are not in memory otherwise; None where `index` is given.
+    """
+
+    size: int
+    index: np.ndarray | None = None
+    data: "Data | None" = None
+
+
+class AbstractTrainingData(abc.ABC):
+    """Checked rows in blocks of one shape; data in memory are one block.
+
+    Attributes:
+        power: the power of all rows.
+        length: the number of rows, padding left out.
+    """
+
+    power: Power
+    length: int | np.ndarray | jax.Array
+
+    @property
+    @abc.abstractmethod
+    def first_block(self) -> "Data":
+        """The first block, which has the shapes of all."""
+
+    @property
+    @abc.abstractmethod
+    def in_memory(self) -> "Data | None":
+        """The data, where all rows are in memory; None where they come in batches."""
+
+    @property
+    @abc.abstractmethod
+    def n_blocks(self) -> int:
+        """The number of blocks."""
+
+    @property
+    @abc.abstractmethod
+    def n_observed(self) -> float:
+        """The number of observed outputs."""
+
+    @property
+    @abc.abstractmethod
+    def rows_observed(self) -> Float[Array, " P"]:
+        """The number of observed rows, per output."""
+
+    @abc.abstractmethod
+    def blocks(self) -> "Iterator[Data]":
+        """One pass over all rows."""
+
+    @abc.abstractmethod
+    def minibatches(self, size: int, random: np.random.Generator) -> Iterator[Minibatch]:
+        """Minibatches without end; every pass through the data is in another order."""
+
+    @abc.abstractmethod
+    def scales(self, likelihood: AbstractLikelihood) -> Scales:
+        """Location and spread of the columns."""
+
+    @abc.abstractmethod
+    def fingerprint(self) -> Mapping[str, str | int | None]:
+        """By name, what tells these data from others."""
+
+
+class Data(eqx.Module, AbstractTrainingData):
+    """Checked and padded data, ready for a model.
+
+    Attributes:
+        rows: the data, padded; blocks are rows with an axis more.
+        power: the power of all rows: a Python number at 0 and 1, an array in between.
+        chunk: rows worked on at a time.
+        single: whether y was a vector.
+        length: rows without padding; of blocks, all their rows.
+    """
+
+    rows: Rows
+    power: Power
+    chunk: int = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    length: int | np.ndarray | jax.Array = 0
+
+    @property
+    def n_observed(self) -> float:
+        """The number of observed outputs."""
+        presence = np.asarray(self.rows.presence)
+        return float(np.sum(np.broadcast_to(presence, self.rows.y.shape)))
+
+    @property
+    def rows_observed(self) -> Float[Array, " P"]:
+        """The number of observed rows, per output."""
+        return observed_rows(self.rows)
+
+    @property
+    def first_block(self) -> "Data":
+        """The data themselves, which are one block."""
+        return self
+
+    @property
+    def in_memory(self) -> "Data":
+        """The data themselves."""
+        return self
+
+    @property
+    def n_blocks(self) -> int:
+        """One."""
+        return 1
+
+    def blocks(self) -> Iterator["Data"]:
+        """One pass over all rows: the data themselves."""
+        yield self
+
+    def problem(
+        self,
+        model: AbstractModel,
+        approximation: AbstractApproximation,
+        jitter: Scalar | float,
+        *,
+        total: Float[Array, " P"] | None = None,
+        scale: Scalar | float = 1.0,
+    ) -> Problem:
+        """Inference in a model of these data.
+
+        Args:
+            model: the model.
+            approximation: what stands in the place of the likelihood terms.
+            jitter: share of the mean prior variance added to the diagonal of a covariance.
+            total: the number of observed rows in all the data, per output, where these are some.
+            scale: rows in all the data for each of these.
+        """
+        build = ModelOnRows(
+            approximation=approximation,
+            rows=self.rows,
+            power=self.power,
+            model=model,
+            chunk=self.chunk,
+            total=total,
+            scale=scale,
+        )
+        return Problem(build, jnp.asarray(jitter, self.rows.y.dtype))
+
+    def scales(self, likelihood: AbstractLikelihood) -> Scales:
+        """Location and spread of the columns."""
+        return scales_of(*row_tallies(self.rows, likelihood))
+
+    def minibatches(self, size: int, random: np.random.Generator) -> Iterator[Minibatch]:
+        """Minibatches without end; every pass through the data is in another order."""
+        n = int(self.length)
+        order = random.permutation(n)
+        while True:
+            if order.size < size:
+                order = np.concatenate([order, random.permutation(n)])
+            yield Minibatch(size, order[:size])
+            order = order[size:]
+
+    def fingerprint(self) -> dict[str, str]:
+        """Hashes of the arrays of the data, by name."""
+        return {
+            "inputs X": fingerprint(self.rows.x),
+            "outputs y": fingerprint((self.rows.y, self.rows.presence)),
+            "side data of the rows": fingerprint(self.rows.side),
+        }
+
+
+@compiled
+def some_rows(data: Data, index: Array) -> Data:
+    """Some rows of prepared data, without blocks."""
+    rows = jax.tree.map(lambda x: x[index], data.rows)
+    return Data(rows, data.power, index.shape[0], data.single, data.length)

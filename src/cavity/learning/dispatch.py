@@ -1,0 +1,29 @@
+"""The one place where the method that a user gave is told from settings of Markov chains."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.method import AbstractMethod
+
+T = TypeVar("T")
+
+
+def dispatch(
+    method: object, approximate: Callable[[AbstractMethod], T], sample: Callable[[MCMC], T]
+) -> T:
+    """What a function gives for a method, or another one for settings of Markov chains.
+
+    Args:
+        method: what the user gave.
+        approximate: called with a method.
+        sample: called with settings of Markov chains.
+
+    Raises:
+        TypeError: for what is neither.
+    """
+    if isinstance(method, MCMC):
+        return sample(method)
+    if isinstance(method, AbstractMethod):
+        return approximate(method)
+    raise TypeError(f"method must be an object such as cavity.PowerEP(), given {method!r}")

@@ -1,0 +1,145 @@
+"""The function that learning minimises: energy minus log priors, of parameters and sites."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+from jax.flatten_util import ravel_pytree
+
+from cavity.inference.approximations.approximations import AbstractApproximation
+from cavity.inference.approximations.local_terms import EvaluationPoint
+from cavity.inference.energy import Graph, Sites, energy
+from cavity.inference.factors.tied import is_tied, natural_step
+from cavity.inference.implicit_gradient import implicit_gradient, stationary
+from cavity.inference.problem import has_sites
+from cavity.learning.data.training_data import Data, some_rows
+from cavity.learning.data.validation import all_fixed
+from cavity.models.base import AbstractModel
+from cavity.numerics.jit import compiled
+from cavity.numerics.types import Array, Float, Int, Scalar
+from cavity.parameters import bijections, from_real, to_real
+from cavity.parameters.priors import flat, log_prior
+
+
+class LearningEnergy(eqx.Module):
+    """Energy minus log priors, as a function of moves of the parameters and of sites.
+
+    Attributes:
+        start: the model from which parameters move.
+        maps: bijections.
+        densities: priors.
+        approximation: what stands in the place of the likelihood terms.
+        origin: the unconstrained parameters of the starting model.
+        tied: tied sites, whose structure gives that of vectors of tied sites.
+        total: the number of observed rows in all the data, per output, where sites are tied.
+    """
+
+    start: AbstractModel
+    maps: AbstractModel
+    densities: AbstractModel
+    approximation: AbstractApproximation
+    origin: Float[Array, " parameters"]
+    tied: Sites
+    total: Float[Array, " P"] | None = None
+
+    def model(self, move: Float[Array, " parameters"]) -> AbstractModel:
+        """The model after a move of the unconstrained parameters."""
+        return from_real(self.origin + move, self.start, self.maps)
+
+    def log_prior(self, model: AbstractModel) -> Scalar:
+        """The log prior density of a model's parameters."""
+        return log_prior(model, self.densities)
+
+    def graph(
+        self, model: AbstractModel, data: Data, jitter: Scalar, scale: Scalar | float = 1.0
+    ) -> Graph:
+        """The model laid out on data, each row of which stands for `scale` rows."""
+        return data.problem(
+            model, self.approximation, jitter, total=self.total, scale=scale
+        ).graph()
+
+    def unravel(self, flat_sites: Float[Array, " sites"]) -> Sites:
+        """The tied sites of a vector."""
+        return ravel_pytree(self.tied)[1](flat_sites)
+
+    def function(
+        self, data: Data, jitter: Scalar, scale: Scalar, index: Int[Array, " n"] | None
+    ) -> Callable[[Array, Array, Sites], Scalar]:
+        """The function of a move, of tied sites as a vector, and of private sites."""
+        rows = data if index is None else some_rows(data, index)
+        scaling = 1.0 if self.total is None else scale
+
+        def loss(move: Array, flat_sites: Array, private: Sites) -> Scalar:
+            model = self.model(move)
+            graph = self.graph(model, rows, jitter, scaling)
+            sites = join_tied(self.unravel(flat_sites), private)
+            value = energy(graph, sites, settled=True) - self.log_prior(model)
+            if has_sites(private) and not stationary(graph):
+                newton = self.approximation.evaluation_point is EvaluationPoint.MODE
+                value = value + implicit_gradient(graph, sites, newton=newton)
+            return value
+
+        return loss
+
+
+def fixed_objective(model: AbstractModel, approximation: AbstractApproximation) -> LearningEnergy:
+    """The energy at the parameters of a model, without sites."""
+    maps = all_fixed(bijections(model))
+    return LearningEnergy(model, maps, flat(model), approximation, to_real(model, maps), ())
+
+
+def value_and_grad(
+    objective: LearningEnergy,
+    data: Data,
+    move: Array,
+    flat_sites: Array,
+    private: Sites,
+    jitter: Scalar,
+    scale: Scalar,
+    index: Array | None,
+) -> tuple[Scalar, Array, Array]:
+    """The value, and its gradients in the parameters and in the tied sites."""
+    loss = objective.function(data, jitter, scale, index)
+    value, slopes = jax.value_and_grad(loss, argnums=(0, 1))(move, flat_sites, private)
+    return value, *slopes
+
+
+def natural_update(
+    objective: LearningEnergy,
+    data: Data,
+    move: Array,
+    flat_sites: Array,
+    private: Sites,
+    jitter: Scalar,
+    scale: Scalar,
+    step: Scalar,
+    index: Array | None,
+) -> Array:
+    """The tied sites after a step of natural gradients, as a vector."""
+    loss = objective.function(data, jitter, scale, index)
+    slope = objective.unravel(jax.grad(loss, argnums=1)(move, flat_sites, private))
+    moved = jax.tree.map(
+        lambda site, by: natural_step(site, by, step),
+        objective.unravel(flat_sites),
+        slope,
+        is_leaf=is_tied,
+    )
+    return ravel_pytree(moved)[0]
+
+
+# for rows that are not in memory
+value_and_grad_of_batch, natural_update_of_batch = (
+    compiled(value_and_grad),
+    compiled(natural_update),
+)
+
+
+def split_tied(sites: Sites) -> tuple[Sites, Sites]:
+    """Tied sites, and private sites, as trees with None in the place of the others."""
+    where = jax.tree.map(is_tied, sites, is_leaf=is_tied)
+    return eqx.partition(sites, where, is_leaf=is_tied)
+
+
+def join_tied(tied: Sites, private: Sites) -> Sites:
+    """The sites that `split_tied` took apart."""
+    return eqx.combine(tied, private, is_leaf=is_tied)
