@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from jax.core import Tracer
 
+from cavity.numerics.text import aligned
 from cavity.numerics.tree import named
 from cavity.parameters import bijections
 from cavity.parameters.priors import flat
@@ -23,10 +24,8 @@ def table(model: Any, bijection_tree: Any = None, prior_tree: Any = None) -> str
     rows = [("parameter", "value", "domain", "prior")]
     for name, value in named(model).items():
         rows.append((name, _show(value), str(maps[name]), str(densities[name])))
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)) for r in rows]
-    lines.insert(1, "  ".join("-" * w for w in widths))
-    return "\n".join(line.rstrip() for line in lines)
+    dashes = ["-" * max(map(len, column)) for column in zip(*rows, strict=True)]
+    return aligned([rows[0], dashes, *rows[1:]])
 
 
 def _show(value: Any) -> str:
