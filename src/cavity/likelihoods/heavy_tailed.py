@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import betainc, gammaln
 
 from cavity.likelihoods.by_quadrature import AbstractQuadratureLikelihood
@@ -96,6 +97,10 @@ class StudentT(AbstractQuadratureLikelihood):
     def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
         return mean, var + self.moments(mean)[1]
 
+    def outlier_weights(self, residuals: np.ndarray) -> np.ndarray:
+        df, z = float(self.df), residuals / float(self.scale)
+        return df / (df + z**2)
+
     def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
         return f + self.scale * jax.random.t(key, self.df, f.shape, f.dtype)
 
@@ -151,6 +156,9 @@ class Laplace(AbstractQuadratureLikelihood):
 
     def predictive_moments(self, mean: Array, var: Array, **side: Any) -> tuple[Array, Array]:
         return mean, var + self.moments(mean)[1]
+
+    def outlier_weights(self, residuals: np.ndarray) -> None:
+        """None: every output pulls alike."""
 
     def sample(self, key: PRNGKeyArray, f: Array, **side: Any) -> Array:
         return f + self.scale * jax.random.laplace(key, f.shape, f.dtype)
