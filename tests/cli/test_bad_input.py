@@ -221,7 +221,7 @@ USAGE = {
     FIT + "--kernel 'rbf +'": "the end",
     FIT + "--kernel 'rbf[]'": "column",
     FIT + "--likelihood gausian": "gaussian",
-    FIT + "--method ep": "laplace, local_bound, mcmc, mean_field, power_ep, tied",
+    FIT + "--method ep": "'laplace', 'local_bound', 'mcmc', 'mean_field', 'power_ep', 'tied'",
     FIT + "--method local_bound --likelihood poisson": "does not suit the likelihood 'poisson'",
     FIT + "--method laplace --likelihood laplace": "does not suit the likelihood 'laplace'",
     FIT + "--method local_bound --task classification": "likelihood 'bernoulli', only:",

@@ -242,7 +242,7 @@ REFUSED = {
     ),
     "sparse laplace": (
         {"method": "laplace", "likelihood": "softmax", "n_inducing": 8},
-        "several classes is for the full GP",
+        "the method 'laplace' is for the full GP",
     ),
     "batches": ({"method": cavity.PowerEP(batch=5)}, "coupled classes move in parallel sweeps"),
     "name": (

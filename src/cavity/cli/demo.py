@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from cavity.cli.fit import Request, fit_table
+from cavity.cli.fit import fit_table
+from cavity.cli.request import Request
 from cavity.cli.session import Outcome, Session
-from cavity.cli.text import aligned
 from cavity.cli.use import predict, report
 from cavity.estimators.regressor import GPRegressor
 from cavity.learning.metrics.regression import nlpd, rmse
+from cavity.numerics.text import aligned
 from cavity.persistence.atomic_file import reason
 from cavity.persistence.errors import DataError
 from cavity.tables.files import write_predictions
@@ -49,7 +50,7 @@ def demonstrate(session: Session, folder: str) -> Outcome:
     points = best["n_inducing"]
     request = Request(
         table=table,
-        targets=(TARGET,),
+        targets=[TARGET],
         out=model,
         power=0.5 if best["power"] is None else best["power"],
         inducing="full" if points is None else str(points),

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,33 +11,35 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from cavity.cli.progress import progress
+from cavity.cli.request import Request
 from cavity.cli.session import (
     INTERRUPTED,
     Outcome,
     Session,
+    blaming,
     patient_interrupts,
     refuse_overwriting,
     usage,
 )
-from cavity.cli.task import (
-    TASKS,
-    check_likelihood,
-    check_method,
-    default_likelihood,
-)
+from cavity.cli.task import check_likelihood, check_method, default_likelihood
 from cavity.cli.text import describe_fit
 from cavity.cli.training_tables import Tables, check_in_batches, in_batches, read
 from cavity.estimators.base import AbstractEstimator
 from cavity.estimators.classifier import GPClassifier
-from cavity.estimators.regressor import GPRegressor
-from cavity.estimators.settings import (
-    AUTO_INDUCING,
-    FULL_ROWS,
+from cavity.estimators.registry import (
+    CLASSIFICATION,
     LIKELIHOODS,
     MEANS,
     METHODS,
-    MOST_FULL_ROWS,
+    REGRESSION,
+    TASKS,
+    Method,
+    build_method,
+    named_likelihood,
+    one_of,
 )
+from cavity.estimators.regressor import GPRegressor
+from cavity.estimators.settings import AUTO_INDUCING, automatic_inducing, check_full_rows
 from cavity.inducing.base import Points
 from cavity.kernels.stationary import RBF
 from cavity.kernels.text_form import parse, text
@@ -51,46 +53,17 @@ from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.gp import GP
 from cavity.persistence import model_file as storage
 from cavity.persistence.checkpoint import Checkpoint
-from cavity.persistence.errors import DataError
-from cavity.tables.schema import Encoded, Schema
+from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel, diagnostics, parameters
 
-ESTIMATORS: dict[str, Callable[..., Any]] = {
-    "regression": GPRegressor,
-    "classification": GPClassifier,
+ESTIMATORS: dict[str, type[GPRegressor] | type[GPClassifier]] = {
+    REGRESSION: GPRegressor,
+    CLASSIFICATION: GPClassifier,
 }
 MINIBATCH = 1_000  # rows of a minibatch of a long table
 # What Ctrl-C keeps of a fit by draws.
 DRAWS_SO_FAR = "the draws so far, if they are enough for a model"
 WORTH_SAYING = 10.0  # seconds of an estimate from which on it is printed
-
-
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """What `cavity fit` was asked for, option by option."""
-
-    table: str
-    targets: tuple[str, ...]
-    out: str
-    task: str | None = None
-    likelihood: str | None = None
-    kernel: str = "rbf"
-    method: str = "power_ep"
-    power: float = 0.5
-    inducing: str = "auto"
-    seed: int = 0
-    test: str | None = None
-    ignore: tuple[str, ...] = ()
-    noise_column: str | None = None
-    exposure_column: str | None = None
-    drop_missing: bool = False
-    restarts: int = 0
-    max_iterations: int = 1000
-    draws: int | None = None
-    mean: str = "constant"
-    batch_rows: int | None = None
-    checkpoint: str | None = None
-    resume: bool = False
 
 
 # ------------------------------------------------------------------- the command line
@@ -99,23 +72,27 @@ class Request:
 def check(request: Request) -> None:
     """A usage error for whatever is wrong before any file is opened."""
     if request.task is not None:
-        _one_of("--task", request.task, TASKS)
+        with blaming("--task"):
+            one_of("the task", request.task, TASKS)
     if request.likelihood is not None:
-        _one_of("--likelihood", request.likelihood, {n for t in LIKELIHOODS.values() for n in t})
-    _one_of("--method", request.method, METHODS)
+        with blaming("--likelihood"):
+            one_of("the likelihood", request.likelihood, LIKELIHOODS)
+    with blaming("--method"):
+        one_of("the method", request.method, METHODS)
+    with blaming("--mean"):
+        one_of("the mean", request.mean, MEANS)
     if request.method == "mcmc":
         _check_draws(request)
     elif request.draws is not None:
         raise usage("--draws", "draws are made with --method mcmc only")
     if request.method == "tied" and request.inducing == "full":
         raise usage("--inducing", "'tied' needs inducing points: a number, or auto")
-    _one_of("--mean", request.mean, MEANS)
     if not 0.0 <= request.power <= 1.0:
         raise usage("--power", f"the power lies between 0 and 1, given {request.power:g}")
     inducing_points(request.inducing)
     _check_kernel(request.kernel)
-    roles = (request.noise_column, request.exposure_column)
-    check_likelihood(request.task, request.likelihood, request.targets, *roles)
+    sides = (request.noise_column, request.exposure_column)
+    check_likelihood(request.task, request.likelihood, request.targets, *sides)
     asked = request.likelihood or (default_likelihood(request.task) if request.task else None)
     if asked is not None:
         check_method(request.method, asked)
@@ -132,15 +109,8 @@ def _check_draws(request: Request) -> None:
         raise usage("--inducing", "'mcmc' is for the full GP: leave --inducing out")
     if len(request.targets) > 1:
         raise usage("--target", "'mcmc' takes one target; fit each one alone")
-    try:
+    with blaming("--method"):
         blackjax()
-    except ImportError as error:
-        raise usage("--method", str(error)) from None
-
-
-def _one_of(option: str, value: str, known: Collection[str]) -> None:
-    if value not in known:
-        raise usage(option, f"'{value}' is not among: {', '.join(sorted(known))}")
 
 
 def inducing_points(given: str) -> int | str | None:
@@ -159,10 +129,8 @@ def _check_kernel(given: str) -> None:
     numbered = [int(column) for column in columns if column.isdecimal()]
     count = min(max(numbered, default=0) + 1, 10_000)
     names = [*map(str, range(count)), *sorted(columns - set(map(str, range(count))))]
-    try:
+    with blaming("--kernel"):
         parse(given, len(names), names)
-    except (ValueError, RecursionError) as error:
-        raise usage("--kernel", str(error)) from None
 
 
 def with_features(kernel: str, schema: Schema) -> str:
@@ -222,12 +190,7 @@ def fit_model(
     assert train.y is not None
     kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
     wanted = inducing_points(request.inducing)
-    if request.method == "mcmc":
-        estimate_draws(session, wanted, train)
-    else:
-        shape = (tables.rows, train.X.shape[1])
-        estimate(session, wanted, shape, sparse=request.method == "tied" or spool is not None)
-    settings: dict[str, Any] = {"n_inducing": wanted}
+    estimate(session, request, tables, wanted)
     estimator = ESTIMATORS[tables.task](
         # by number, because the estimator sees no names
         kernel=text(kernel),
@@ -238,7 +201,7 @@ def fit_model(
         n_restarts=request.restarts,
         max_iterations=request.max_iterations,
         random_state=request.seed,
-        **settings,
+        n_inducing=wanted,
     )
     y = train.y[:, 0] if train.y.shape[1] == 1 else train.y
     side = train.side if spool is None else train.side | {"batches": tables.batches}
@@ -282,7 +245,7 @@ def _interruptible(
     return watched
 
 
-def _method(request: Request, *, minibatches: bool) -> str | MCMC | TiedPowerEP:
+def _method(request: Request, *, minibatches: bool) -> str | Method:
     """The method as the estimator takes it."""
     if request.method == "tied" and minibatches:
         return TiedPowerEP(batch=MINIBATCH, seed=request.seed)
@@ -340,33 +303,26 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
 # ------------------------------------------------------------------------ while it works
 
 
-def estimate(
-    session: Session, wanted: int | str | None, shape: tuple[int, int], *, sparse: bool = False
-) -> None:
-    """Says on standard error what a long fit will take."""
-    rows, inputs = shape
+def estimate(session: Session, request: Request, tables: Tables, wanted: int | str | None) -> None:
+    """Says on standard error what a long fit will take; refuses what would take too long."""
+    rows, inputs = tables.rows, tables.train.X.shape[1]
+    method = build_method(request.method)
     points = wanted
-    if wanted == "auto":
-        points = AUTO_INDUCING if sparse or rows > FULL_ROWS else None
-    if points is None and rows > MOST_FULL_ROWS:
-        raise DataError(
-            f"a full GP on {rows} rows needs about {10 * rows**2 * 8e-9:.0f} GB of memory (the "
-            f"limit is {MOST_FULL_ROWS} rows); ask for inducing points, such as --inducing 500"
+    if wanted == "auto" and tables.batches is not None:
+        points = AUTO_INDUCING
+    elif wanted == "auto":
+        classes = len(tables.schema.targets[0].categories)
+        points = automatic_inducing(method, named_likelihood(tables.likelihood, classes), rows)
+    if points is None:
+        check_full_rows(rows)
+    if method.samples:
+        session.note(
+            "draws take minutes; Ctrl-C stops them and keeps what there is, if it is enough"
         )
+        return
     with jax.enable_x64(True):
         start = jax.numpy.zeros((min(int(points or 0), rows), inputs))
         inducing = None if points is None else Points(start)
         cost = estimate_cost(GP(RBF(), Gaussian(), inducing), rows, inputs)
     if cost.seconds > WORTH_SAYING:
         session.note(f"this fit may take {cost}; Ctrl-C stops it and keeps the best model so far")
-
-
-def estimate_draws(session: Session, wanted: int | str | None, train: Encoded) -> None:
-    """Says on standard error that draws take long; refuses what would take days."""
-    rows = len(train.X)
-    if wanted == "auto" and rows > FULL_ROWS:
-        raise DataError(
-            f"draws from a full GP on {rows} rows take many hours (the limit is {FULL_ROWS}); "
-            "leave --method out, or give --inducing full to wait for it"
-        )
-    session.note("draws take minutes; Ctrl-C stops them and keeps what there is, if it is enough")

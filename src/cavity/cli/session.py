@@ -126,6 +126,15 @@ def usage(option: str, message: str) -> typer.BadParameter:
     return typer.BadParameter(message, param_hint=option)
 
 
+@contextlib.contextmanager
+def blaming(option: str) -> Iterator[None]:
+    """Turns what settings are refused for into a complaint about the option that set them."""
+    try:
+        yield
+    except (ValueError, ImportError, RecursionError) as error:
+        raise usage(option, str(error)) from None
+
+
 def refuse_overwriting(out: str, **inputs: str | None) -> None:
     """A usage error if a result would take the place of a file that is read."""
     for name, path in inputs.items():
@@ -146,7 +155,7 @@ def patient_interrupts(keeping: str) -> Iterator[Callable[[], bool]]:
     """
     pressed: list[int] = []
 
-    def remember(number: int, _: Any) -> None:
+    def remember(number: int, _: object) -> None:
         if pressed:
             raise KeyboardInterrupt
         pressed.append(number)

@@ -7,11 +7,18 @@ from typing import Any
 import numpy as np
 
 from cavity.cli.session import usage
-from cavity.estimators.settings import LIKELIHOODS, build_method, suited
+from cavity.estimators.registry import (
+    CLASSIFICATION,
+    LIKELIHOODS,
+    REGRESSION,
+    build_method,
+    likelihood_names,
+    named_likelihood,
+    suited,
+)
 from cavity.persistence.errors import DataError
 from cavity.tables.schema import Column, Encoded, Schema, encode, with_classes
 
-TASKS = tuple(LIKELIHOODS)
 # Classes that a message names one by one.
 NAMED = 10
 # Every class has a function of its own.
@@ -20,24 +27,12 @@ MOST_CLASSES = 100
 
 def default_likelihood(task: str) -> str:
     """The likelihood of a task where none is asked for."""
-    return next(iter(LIKELIHOODS[task]))
+    return likelihood_names(task)[0]
 
 
-def extended(likelihood: str, classes: int) -> str:
-    """The name of a likelihood of that many classes, given that of two."""
-    links = {"bernoulli": "multinomial_probit", "probit": "multinomial_probit", "logit": "softmax"}
-    return links.get(likelihood, likelihood) if classes > 2 else likelihood
-
-
-def side_read(likelihood: str) -> tuple[str, ...]:
-    """The names of the side data that a likelihood reads."""
-    return next(names[likelihood]().side for names in LIKELIHOODS.values() if likelihood in names)
-
-
-def reading(side: str) -> list[str]:
-    """The names of the likelihoods that read some side data."""
-    every = {name for names in LIKELIHOODS.values() for name in names}
-    return sorted(name for name in every if side in side_read(name))
+def _readers(side: str) -> str:
+    """The names of the likelihoods that read some side data, for a message."""
+    return ", ".join(sorted(n for n in LIKELIHOODS if side in named_likelihood(n).side))
 
 
 def check_likelihood(
@@ -48,32 +43,30 @@ def check_likelihood(
     exposure_column: str | None,
 ) -> None:
     """A usage error for options that do not go together, whatever the table holds."""
-    named = likelihood or (default_likelihood(task) if task else None)
-    if task and named not in LIKELIHOODS[task]:
-        known = ", ".join(sorted(LIKELIHOODS[task]))
+    named = likelihood or default_likelihood(task or REGRESSION)
+    if task and LIKELIHOODS[named].task != task:
+        known = ", ".join(sorted(likelihood_names(task)))
         raise usage("--likelihood", f"'{named}' is not for {task}, which has: {known}")
-    classes = "classification" in (task, named and _only_task(named))
-    if classes and len(targets) > 1:
-        raise usage("--target", "a classification has one target; fit each one alone")
-    known = LIKELIHOODS["regression"]
-    if len(targets) > 1 and named in known and known[named]().latents > 1:
-        raise usage("--target", f"'{named}' takes one target; fit each one alone")
-    reads = side_read(named or default_likelihood("regression"))
+    asked = likelihood is not None or task is not None
+    if asked and len(targets) > 1:
+        if LIKELIHOODS[named].task == CLASSIFICATION:
+            raise usage("--target", "a classification has one target; fit each one alone")
+        if named_likelihood(named).latents > 1:
+            raise usage("--target", f"'{named}' takes one target; fit each one alone")
+    reads = named_likelihood(named).side
     if noise_column is not None and "noise_variance" not in reads:
-        known = ", ".join(reading("noise_variance"))
+        known = _readers("noise_variance")
         raise usage("--noise-column", f"known noise variances go with: {known}; not with {named}")
     if noise_column is not None and len(targets) > 1:
         raise usage("--noise-column", "known noise goes with one target; fit each target alone")
     if exposure_column is not None and "exposure" not in reads:
-        known = ", ".join(reading("exposure"))
-        found = named or default_likelihood("regression")
-        raise usage("--exposure-column", f"exposures are for counts ({known}), not {found}")
+        known = _readers("exposure")
+        raise usage("--exposure-column", f"exposures are for counts ({known}), not {named}")
 
 
 def check_method(method: str, likelihood: str, classes: int = 2) -> None:
     """A usage error for a method that does not suit a likelihood of so many classes."""
-    task = next(task for task, names in LIKELIHOODS.items() if likelihood in names)
-    known = suited(build_method(method), task, classes)
+    known = suited(build_method(method), LIKELIHOODS[likelihood].task, classes)
     if likelihood in known:
         return
     of = f" of {classes} classes" if classes > 2 else ""
@@ -85,12 +78,6 @@ def check_method(method: str, likelihood: str, classes: int = 2) -> None:
     )
 
 
-def _only_task(likelihood: str) -> str | None:
-    """The task of a likelihood that has one only."""
-    found = [task for task, names in LIKELIHOODS.items() if likelihood in names]
-    return found[0] if len(found) == 1 else None
-
-
 def decide(schema: Schema, task: str | None, likelihood: str | None) -> tuple[str, str]:
     """The task and the likelihood.
 
@@ -100,7 +87,7 @@ def decide(schema: Schema, task: str | None, likelihood: str | None) -> tuple[st
         DataError: for a target that does not suit them.
     """
     asking: Column | None = next((c for c in schema.targets if c.kind != "numeric"), None)
-    wanted = task or (likelihood and _only_task(likelihood))
+    wanted = task or (likelihood and LIKELIHOODS[likelihood].task)
     if task is None and asking is not None:
         _check_asked_for(asking, wanted, likelihood)
     found = wanted or ("regression" if asking is None else "classification")

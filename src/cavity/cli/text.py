@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.numerics.text import plural
+from cavity.numerics.text import aligned, plural
 from cavity.report.parameters import class_of
 from cavity.tables.table_model import TableModel
 
@@ -108,10 +108,3 @@ def describe_metrics(metrics: Mapping[str, Any]) -> str:
     if each:
         rows.insert(0, ("", *each, "mean"))
     return aligned(rows, indent="  ")
-
-
-def aligned(rows: Sequence[Sequence[str]], indent: str = "") -> str:
-    """Rows of cells as text with aligned columns."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in rows)
-    return "\n".join(indent + line.rstrip() for line in lines)

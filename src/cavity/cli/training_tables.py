@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.cli.request import Request
 from cavity.cli.session import Session, usage
 from cavity.cli.table_parts import Parts, report_warnings
 from cavity.cli.task import (
@@ -13,9 +14,8 @@ from cavity.cli.task import (
     check_method,
     decide,
     encode_classes,
-    extended,
 )
-from cavity.estimators.settings import build_likelihood
+from cavity.estimators.registry import CLASSIFICATION, name_for_classes, named_likelihood
 from cavity.learning.data.batches import Batches
 from cavity.persistence.errors import DataError
 from cavity.tables.batched import LongTable, long_table, rows_at_a_time
@@ -77,7 +77,7 @@ class Tables:
         return None if self.batch is None else -(-self.rows // self.batch)
 
 
-def read(session: Session, request: Any) -> Tables:
+def read(session: Session, request: Request) -> Tables:
     """Opens and checks the tables.
 
     Raises:
@@ -93,36 +93,35 @@ def read(session: Session, request: Any) -> Tables:
     size = rows_at_a_time(request.test, request.batch_rows)
     test = Parts(request.test, found.schema, size, drop_missing=request.drop_missing)
     for part in test:
-        _check_targets(found.schema, found.task, found.likelihood, part)
+        _check_targets(found.schema, found.likelihood, part)
     report_warnings(session, request.test, test.noticed)
     return dataclasses.replace(found, test=test)
 
 
-def _read_whole(session: Session, request: Any) -> Tables:
+def _read_whole(session: Session, request: Request) -> Tables:
     table = read_table(request.table)
-    roles = (request.ignore, request.noise_column, request.exposure_column)
-    schema = learn_schema(table, request.targets, *roles)
+    schema = learn_schema(table, *request.roles)
     task, likelihood = decide(schema, request.task, request.likelihood)
     drop = request.drop_missing
-    if task == "classification":
+    if task == CLASSIFICATION:
         schema, train = encode_classes(table, schema, drop_missing=drop)
         count = len(schema.targets[0].categories)
-        likelihood = extended(likelihood, count)
+        likelihood = name_for_classes(likelihood, count)
         check_method(request.method, likelihood, count)
     else:
         check_method(request.method, likelihood)
         train = encode(table, schema, drop_missing=drop)
     report_warnings(session, request.table, train.noticed)
-    _check_targets(schema, task, likelihood, train)
+    _check_targets(schema, likelihood, train)
     assert train.y is not None
     moments = (len(train.y), train.y.mean(axis=0), train.y.var(axis=0))
     return Tables(schema, train, None, task, likelihood, *moments)
 
 
-def _check_targets(schema: Schema, task: str, likelihood: str, encoded: Encoded) -> None:
+def _check_targets(schema: Schema, likelihood: str, encoded: Encoded) -> None:
     targets = [column.name for column in schema.targets]
     count = len(schema.targets[0].categories) or 2
-    check_targets(build_likelihood(likelihood, task, count), targets, encoded)
+    check_targets(named_likelihood(likelihood, count), targets, encoded)
 
 
 # ------------------------------------------------------------------------------ long tables
@@ -136,7 +135,7 @@ def check_in_batches(method: str, inducing: str) -> None:
         raise usage("--batch-rows", "a full GP needs all rows in memory: leave it out")
 
 
-def _refuse_whole(request: Any) -> None:
+def _refuse_whole(request: Request) -> None:
     """Complains where a table that is read in batches is to be fitted by what needs all rows."""
     if request.method not in ("power_ep", "tied") or request.inducing == "full":
         asked = "a full GP" if request.inducing == "full" else f"the method '{request.method}'"
@@ -146,7 +145,7 @@ def _refuse_whole(request: Any) -> None:
         )
 
 
-def in_batches(session: Session, request: Any, tables: Tables) -> Any:
+def in_batches(session: Session, request: Request, tables: Tables) -> Request:
     """The request as it can be done with a table that is read in batches."""
     if tables.likelihood == "gaussian" or request.method == "tied":
         return request
@@ -157,18 +156,17 @@ def in_batches(session: Session, request: Any, tables: Tables) -> Any:
     return dataclasses.replace(request, method="tied")
 
 
-def _read_long(session: Session, request: Any, rows: int) -> Tables:
+def _read_long(session: Session, request: Request, rows: int) -> Tables:
     """Two passes over the file: what columns hold, and their numbers, kept on disk."""
     _refuse_whole(request)
     table = long_table(request.table, rows)
-    roles = (request.targets, request.ignore, request.noise_column, request.exposure_column)
-    check_roles(table.columns, *roles)
+    check_roles(table.columns, *request.roles)
     session.note(f"{request.table} is read {rows} rows at a time")
-    read_columns = [name for name in table.columns if name not in request.ignore]
+    read_columns = [name for name in table.columns if name not in (request.ignore or ())]
     seen = _evidence(table, read_columns)
-    schema = schema_from(table.columns, seen.__getitem__, *roles)
+    schema = schema_from(table.columns, seen.__getitem__, *request.roles)
     task, likelihood = decide(schema, request.task, request.likelihood)
-    labels = task == "classification"
+    labels = task == CLASSIFICATION
     if labels:
         schema = schema.with_target_categories(_classes(table, schema))
     names = ("noise_variance", "exposure")
@@ -178,7 +176,7 @@ def _read_long(session: Session, request: Any, rows: int) -> Tables:
     for first, part in table.parts(*read_columns):
         encoded = encode(part, schema, drop_missing=request.drop_missing, first=first)
         if not labels:
-            _check_targets(schema, task, likelihood, encoded)
+            _check_targets(schema, likelihood, encoded)
         spool.add(encoded, labels=labels)
         noticed += encoded.noticed
     refuse_empty(noticed)
@@ -188,7 +186,7 @@ def _read_long(session: Session, request: Any, rows: int) -> Tables:
         schema = schema.with_target_categories(tuple(classes[int(i)] for i in spool.seen))
         check_classes(schema, spool.rows)
         spool.recode()
-        likelihood = extended(likelihood, len(schema.targets[0].categories))
+        likelihood = name_for_classes(likelihood, len(schema.targets[0].categories))
     check_method(request.method, likelihood, len(schema.targets[0].categories))
     count = spool.tally
     assert count is not None

@@ -8,6 +8,7 @@ import numpy as np
 from cavity.cli.session import Outcome, Session, refuse_overwriting, usage
 from cavity.cli.table_parts import Parts, report_warnings
 from cavity.cli.text import describe_fit, describe_metrics
+from cavity.estimators.decisions import align_costs
 from cavity.estimators.predictions import bayes_decision
 from cavity.numerics.text import plural
 from cavity.persistence.atomic_file import why_not_writable
@@ -112,23 +113,13 @@ def read_costs(path: str, classes: tuple[str, ...]) -> np.ndarray:
     Raises:
         DataError: unless the table has a row and a column of finite numbers for each class.
     """
-    table = read_table(path)
-    names = [str(name) for name in table[table.columns[0]].to_list()]
-    missing = [c for c in classes if c not in names or c not in table.columns[1:]]
-    if missing or len(names) != len(classes):
-        raise DataError(
-            f"{path} needs a row and a column for each of the classes {', '.join(classes)}, the "
-            f"names of the true classes in its first column; "
-            + (f"'{missing[0]}' is missing" if missing else f"it has {len(names)} rows")
-        )
-    order = [names.index(c) for c in classes]
     try:
-        found = np.column_stack([table[c].to_numpy().astype(float) for c in classes])[order]
-    except (TypeError, ValueError):
-        found = np.full((1, 1), np.nan)
-    if not np.all(np.isfinite(found)):
+        costs = np.asarray(align_costs(read_table(path), classes), float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{path} holds no costs: {error}") from None
+    if not np.all(np.isfinite(costs)):
         raise DataError(f"{path} must hold numbers only: what each decision costs")
-    return found
+    return costs
 
 
 def class_columns(

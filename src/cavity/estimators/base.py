@@ -3,8 +3,7 @@
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator
-from numbers import Real
-from typing import Any
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -15,59 +14,69 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity.estimators.predictions import Predictions, function_of, predict_outputs
+from cavity.estimators.registry import build_method, whole
 from cavity.estimators.reinference import infer_again, left_out_densities
-from cavity.estimators.settings import (
-    AUTO_INDUCING,
-    Settings,
-    build,
-    build_likelihood,
-    build_method,
-    check_method,
-    whole,
-)
-from cavity.learning.data.arrays import prepare
+from cavity.estimators.settings import AUTO_INDUCING, Settings, build, check_side
 from cavity.learning.data.batched import survey
 from cavity.learning.data.batches import Batches
-from cavity.learning.data.validation import check_outputs
 from cavity.learning.infer import one_blas_thread
 from cavity.learning.initialisation.inducing_points import cluster_blocks
-from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.optimisers.trials import fit_best
 from cavity.learning.result import FitResult
-from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.gaussian import Gaussian
-from cavity.numerics.linalg import MOST_JITTER
+from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.validation import check_magnitude
 
+Tree = TypeVar("Tree")
 
-def to_numpy(tree: Any) -> Any:
+
+def to_numpy(tree: Tree) -> Tree:
     """A module with its arrays as numpy arrays, which keep their precision anywhere."""
     return jax.tree.map(lambda a: np.array(a) if eqx.is_array(a) else a, tree)
 
 
+# Settings are kept as they were given and checked by `fit`, as scikit-learn asks.
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class AbstractModelSettings:
+    """Settings of model and inference; see `GPRegressor` for each."""
+
+    kernel: object = "rbf"
+    likelihood: object = "gaussian"
+    method: object = "power_ep"
+    power: object = 0.5
+    n_inducing: object = "auto"
+    inducing: object = "greedy"
+    learn_inducing: object = True
+    mean: object = "constant"
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class AbstractOutputSettings:
+    """Settings that labels do not have; see `GPRegressor` for each."""
+
+    block_size: object = None
+    missing: object = "error"
+
+
+@dataclasses.dataclass(eq=False, repr=False)
 class AbstractEstimator(BaseEstimator):
     """A model with starting values from the data, learned and kept as numpy float64.
 
+    The fields are settings of learning; see `GPRegressor` for each.
+
     To implement:
-        a constructor that sets what is declared below, `fit`, and how outputs are predicted.
+        `fit`, and how outputs are predicted. Classes derive from `AbstractModelSettings` too.
     """
 
-    kernel: Any
-    likelihood: Any
-    method: Any
-    power: Any
-    n_inducing: Any
-    inducing: Any
-    learn_inducing: Any
-    mean: Any
-    standardise: Any
-    n_restarts: Any
-    max_iterations: Any
-    tolerance: Any
-    jitter: Any
-    random_state: Any
+    standardise: object = True
+    n_restarts: object = 0
+    max_iterations: object = 1000
+    tolerance: object = 1e-3
+    jitter: object = 1e-8
+    random_state: object = None
 
     def predict_latent(self, X, return_std=False, return_cov=False):
         """Mean of the latent function f, and its standard deviation or covariance on request.
@@ -96,65 +105,18 @@ class AbstractEstimator(BaseEstimator):
 
     # ---------------------------------------------------------------------------- learning
 
-    def _check(
-        self, task: str, X, y, side: dict[str, np.ndarray], classes: int = 2
-    ) -> AbstractLikelihood:
-        """Refuses impossible data and settings before any work; gives the likelihood."""
-        likelihood = build_likelihood(self.likelihood, task, classes)
-        check_side(side, likelihood.side, _name(self.likelihood))
-        with jax.enable_x64(True):
-            data = prepare(X, y, power=self.power, rows=side, missing=self._other("missing"))
-        check_outputs(likelihood, data)
-        if likelihood.latents > 1 and data.rows.y.shape[-1] > 1:
-            raise ValueError(
-                f"the likelihood {_name(self.likelihood)} takes one output, y has "
-                f"{data.rows.y.shape[-1]}: fit each one alone"
-            )
-        self._check_method(likelihood)
-        if isinstance(build_method(self.method), MCMC) and data.rows.y.shape[-1] > 1:
-            raise ValueError(
-                f"the method 'mcmc' takes one output, y has {data.rows.y.shape[-1]}: fit each one "
-                "alone"
-            )
-        whole("n_restarts", self.n_restarts, 0)
-        whole("max_iterations", self.max_iterations, 0)
-        self._check_blocks(likelihood)
-        for name, value, most in (
-            ("tolerance", self.tolerance, np.inf),
-            ("jitter", self.jitter, MOST_JITTER),
-        ):
-            if not isinstance(value, Real) or not 0.0 <= float(value) <= most:
-                raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
-        return likelihood
-
-    def _check_method(self, likelihood: AbstractLikelihood) -> None:
-        chosen = {"power": self.power, "n_inducing": self.n_inducing, "inducing": self.inducing}
-        check_method(self.method, likelihood, block_size=self._other("block_size"), **chosen)
-
-    def _check_blocks(self, likelihood: AbstractLikelihood) -> None:
-        size = self._other("block_size")
-        if size is None:
-            return
-        whole("block_size", size, 1, "None or ")
-        if not isinstance(likelihood, Gaussian):
-            raise ValueError(
-                "block_size is for Gaussian noise: with any other likelihood the term of a block "
-                "is an integral over all its rows; leave block_size=None"
-            )
-
     def _learn(
         self,
-        task: str,
-        X,
-        y,
-        scale,
+        settings: Settings,
+        X: np.ndarray,
+        y: np.ndarray,
+        scale: np.ndarray,
         side: dict[str, np.ndarray],
         callback: Callable[[Progress], None] | None,
-        checkpoint: Store | None = None,
-        classes: int = 2,
-        batches: Batches | None = None,
+        checkpoint: Store | None,
+        batches: Batches | None,
     ) -> None:
-        """Learns from outputs that are divided by `scale` first, and keeps what was found.
+        """Learns from outputs that are divided by `scale` first, and keeps the result.
 
         With batches these hold the data, and X and y are a sample of them to start from.
         """
@@ -164,35 +126,36 @@ class AbstractEstimator(BaseEstimator):
                 "number as random_state, such as random_state=0"
             )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        settings = dataclasses.replace(settings, seed=seed)
         outputs = y.reshape(len(y), -1)
-        block_size = self._other("block_size")
+        size = settings.block_size
         with jax.enable_x64(True), one_blas_thread():
-            settings = self._settings(task, seed, classes)
             if batches is not None and settings.n_inducing == "auto":
                 settings = dataclasses.replace(settings, n_inducing=AUTO_INDUCING)
             starts, maps = build(settings, X, outputs / scale, side)
             divisor = scale if y.ndim > 1 else scale[0]
-            data: Any = X, y / divisor
+            data: tuple[object, object] = X, y / divisor
             observed, rows = np.sum(~np.isnan(outputs), axis=0), len(outputs)
             if batches is not None:
                 scaled = divided(batches, divisor)
-                missing = self._other("missing")
-                stream = survey(scaled, starts[0].likelihood, power=self.power, missing=missing)
+                stream = survey(
+                    scaled, starts[0].likelihood, power=settings.power, missing=settings.missing
+                )
                 data, side = (stream, None), {}
                 observed, rows = stream.observed, stream.length
             result = fit_best(
                 starts,
                 *data,
-                power=self.power,
-                method=build_method(self.method, seed),
-                jitter=self.jitter,
-                blocks=None if block_size is None else cluster_blocks(X, block_size, seed=seed),
+                power=settings.power,
+                method=build_method(settings.method, seed),
+                jitter=settings.jitter,
+                blocks=None if size is None else cluster_blocks(X, whole("", size, 1), seed=seed),
                 rows=side or None,
-                missing=self._other("missing"),
+                missing=settings.missing,
                 bijections=maps,
-                n_restarts=self.n_restarts,
-                max_iterations=self.max_iterations,
-                tolerance=self.tolerance,
+                n_restarts=settings.n_restarts,
+                max_iterations=whole("max_iterations", settings.max_iterations, 0),
+                tolerance=settings.tolerance,
                 seed=seed,
                 callback=callback,
                 checkpoint=checkpoint,
@@ -201,18 +164,14 @@ class AbstractEstimator(BaseEstimator):
         if not (self.converged_ or self.interrupted_):
             warnings.warn(f"not converged: {self.message_}", ConvergenceWarning, stacklevel=3)
 
-    def _other(self, name: str) -> Any:
-        """A setting that not every estimator has."""
-        return self.get_params(deep=False).get(name, {"missing": "error"}.get(name))
-
-    def _settings(self, task: str, seed: int, classes: int) -> Settings:
+    def _settings(self, task: str, classes: int = 2) -> Settings:
+        """The settings of this estimator, as they were given."""
         names = getattr(self, "feature_names_in_", None)
-        known = {field.name for field in dataclasses.fields(Settings)}
-        chosen = {k: v for k, v in self.get_params(deep=False).items() if k in known}
+        chosen = {k: v for k, v in self.get_params(deep=False).items() if k != "random_state"}
         columns = None if names is None else tuple(map(str, names))
-        return Settings(**chosen, task=task, seed=seed, classes=classes, names=columns)
+        return Settings(**chosen, task=task, classes=classes, names=columns)
 
-    def _keep(self, result: FitResult, observed, rows: int, scale) -> None:
+    def _keep(self, result: FitResult, observed: np.ndarray, rows: int, scale: np.ndarray) -> None:
         self.output_scale_ = scale
         self.posterior_ = to_numpy(result.posterior)
         model = self.posterior_.model
@@ -231,27 +190,27 @@ class AbstractEstimator(BaseEstimator):
     # ---------------------------------------------------------------------------- predicting
 
     @property
-    def _scale(self) -> Any:
+    def _scale(self) -> np.ndarray | np.floating:
         return self.output_scale_[0] if self._function.vector else self.output_scale_
 
     @property
-    def _function(self) -> Any:
+    def _function(self) -> AbstractPosterior:
         """The posterior of the function f."""
         return function_of(self.posterior_)
 
-    def _inputs(self, X) -> Any:
+    def _inputs(self, X) -> np.ndarray:
         check_is_fitted(self, "posterior_")
-        found: Any = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        check_magnitude("X", found, small=False)
-        return found
+        checked = np.asarray(validate_data(self, X, dtype=np.float64, order="C", reset=False))
+        check_magnitude("X", checked, small=False)
+        return checked
 
-    def _marginals(self, X) -> tuple[Any, Any]:
+    def _marginals(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of f."""
         with jax.enable_x64(True), one_blas_thread():
             mean, var = map(np.asarray, self._function.marginals(X))
         return mean * self._scale, np.sqrt(var) * self._scale
 
-    def _joint(self, X) -> tuple[Any, Any]:
+    def _joint(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Means of f, and covariances with the axis of the outputs last."""
         with jax.enable_x64(True), one_blas_thread():
             mean, cov = map(np.asarray, self._function.joint(X))
@@ -274,22 +233,31 @@ class AbstractEstimator(BaseEstimator):
                 "the method 'mcmc' draws, and draws have no sites to leave out; fit with another "
                 "method"
             )
-        if self._other("block_size") is not None:
+        settings = self._settings("")
+        if settings.block_size is not None:
             raise ValueError(
                 "rows of a block share a site, so single rows cannot be left out; fit with "
                 "block_size=None"
             )
         self._check_predictable(side)
-        again: Any = {"power": self.power, "jitter": self.jitter}
-        again |= {"method": build_method(self.method), "missing": self._other("missing")}
-        result = infer_again(self.posterior_, self.output_scale_, X, y, side, **again)
+        result = infer_again(
+            self.posterior_,
+            self.output_scale_,
+            X,
+            y,
+            side,
+            method=build_method(settings.method),
+            power=settings.power,
+            jitter=settings.jitter,
+            missing=settings.missing,
+        )
         if not result.converged:
             warnings.warn(f"not converged: {result.message}", ConvergenceWarning, stacklevel=3)
         return left_out_densities(result, self.output_scale_)
 
     def _check_predictable(self, side: dict[str, np.ndarray]) -> None:
         """Refuses side data that nobody reads, and asks for those that came with the fit."""
-        check_side(side, self.likelihood_.side, _name(self.likelihood))
+        check_side(side, self.likelihood_, self._settings("").likelihood)
         missing = [name for name in self.posterior_.side if name not in side]
         if missing:
             raise ValueError(
@@ -299,7 +267,7 @@ class AbstractEstimator(BaseEstimator):
             )
 
 
-def divided(batches: Batches, divisor: Any) -> Batches:
+def divided(batches: Batches, divisor: np.ndarray | np.floating) -> Batches:
     """Batches in float64, with their outputs divided."""
 
     def scaled() -> Iterator[tuple]:
@@ -312,27 +280,12 @@ def divided(batches: Batches, divisor: Any) -> Batches:
     return Batches(scaled, size=batches.size, buffer=batches.buffer)
 
 
-def given(**side: Any) -> dict[str, np.ndarray]:
+def given(**side: object) -> dict[str, np.ndarray]:
     """The side data that are not None, as arrays."""
     return {name: np.asarray(values) for name, values in side.items() if values is not None}
-
-
-def check_side(side: dict[str, np.ndarray], read: tuple[str, ...], likelihood: str) -> None:
-    """Refuses side data that a likelihood does not read."""
-    for name in side:
-        if name not in read:
-            reads = f"reads {' and '.join(read)} only" if read else "reads no side data"
-            raise ValueError(
-                f"{name} was given, but the likelihood {likelihood} {reads}; leave {name}=None, "
-                "or choose a likelihood that has it"
-            )
 
 
 def not_both(return_std: bool, return_cov: bool) -> None:
     """Refuses to give deviations and covariances at once."""
     if return_std and return_cov:
         raise ValueError("ask for either return_std or return_cov, not both")
-
-
-def _name(likelihood: Any) -> str:
-    return repr(likelihood) if isinstance(likelihood, str) else type(likelihood).__name__

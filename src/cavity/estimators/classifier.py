@@ -1,6 +1,6 @@
 """Gaussian process classification with scikit-learn's interface."""
 
-from typing import Any
+import dataclasses
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -8,17 +8,20 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from cavity.estimators.base import AbstractEstimator
+from cavity.estimators.base import AbstractEstimator, AbstractModelSettings
 from cavity.estimators.decisions import align_costs
 from cavity.estimators.predictions import bayes_decision, class_log_probabilities
-from cavity.likelihoods.ordinal import OrdinalProbit
+from cavity.estimators.registry import CLASSIFICATION
+from cavity.estimators.settings import check
+from cavity.likelihoods.capabilities import OrderedLabels, capability
 from cavity.numerics.text import plural
 
 # Classes that a message names one by one.
 NAMED = 10
 
 
-class GPClassifier(ClassifierMixin, AbstractEstimator):
+@dataclasses.dataclass(eq=False, repr=False)
+class GPClassifier(ClassifierMixin, AbstractEstimator, AbstractModelSettings):
     r"""Gaussian process classification, full or sparse, by Power EP.
 
     Labels may be anything that can be told apart and sorted: text, truth values, numbers. Two
@@ -75,37 +78,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         Bui (2017), S24; Rasmussen and Williams (2006), chapter 3.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        likelihood: Any = "bernoulli",
-        method: Any = "power_ep",
-        power: Any = 0.5,
-        n_inducing: Any = "auto",
-        inducing: Any = "greedy",
-        learn_inducing: Any = True,
-        mean: Any = "constant",
-        standardise: Any = True,
-        n_restarts: Any = 0,
-        max_iterations: Any = 1000,
-        tolerance: Any = 1e-3,
-        jitter: Any = 1e-8,
-        random_state: Any = None,
-    ):
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.method = method
-        self.power = power
-        self.n_inducing = n_inducing
-        self.inducing = inducing
-        self.learn_inducing = learn_inducing
-        self.mean = mean
-        self.standardise = standardise
-        self.n_restarts = n_restarts
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.jitter = jitter
-        self.random_state = random_state
+    likelihood: object = "bernoulli"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -132,16 +105,15 @@ class GPClassifier(ClassifierMixin, AbstractEstimator):
         Raises:
             ValueError: for unusable data or settings.
         """
-        found: Any = validate_data(self, X, y, dtype=np.float64, order="C")
-        X, y = found
+        X, y = map(np.asarray, validate_data(self, X, y, dtype=np.float64, order="C"))
         classes, labels = _sorted(y)
         check_classification_targets(y)
         _check_classes(classes)
-        if isinstance(self.likelihood, OrdinalProbit):
+        if capability(self.likelihood, OrderedLabels) is not None:
             _check_order(classes)
-        self._check("classification", X, labels, {}, len(classes))
-        kept = (callback, checkpoint, len(classes), batches)
-        self._learn("classification", X, labels, np.ones(1), {}, *kept)
+        settings = self._settings(CLASSIFICATION, len(classes))
+        check(settings, X, labels, {})
+        self._learn(settings, X, labels, np.ones(1), {}, callback, checkpoint, batches)
         self.classes_ = classes
         return self
 

@@ -1,7 +1,7 @@
 """Costs of decisions in the order of the classes, whatever table they come in."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -9,7 +9,25 @@ import numpy as np
 NAMED = 10
 
 
-def align_costs(costs: Any, classes: Sequence[Any]) -> Any:
+@runtime_checkable
+class Frame(Protocol):
+    """A data frame, of pandas or of polars."""
+
+    @property
+    def columns(self) -> Iterable[object]: ...
+
+    def to_numpy(self) -> np.ndarray: ...
+
+
+@runtime_checkable
+class IndexedFrame(Frame, Protocol):
+    """A data frame whose rows have labels, as in pandas."""
+
+    @property
+    def index(self) -> Iterable[object]: ...
+
+
+def align_costs(costs: object, classes: Sequence[object]) -> object:
     """Costs in the order of the classes, a row for each true class and a column for each decision.
 
     Tables with labels are put in order by these: of a pandas frame the index names the true
@@ -25,51 +43,37 @@ def align_costs(costs: Any, classes: Sequence[Any]) -> Any:
     Raises:
         ValueError: for a frame whose rows or columns are not the classes, each of them once.
     """
-    found = _taken_apart(costs)
-    if found is None:
+    if not isinstance(costs, Frame):
         return costs
-    rows, columns, values = found
-    known = list(classes)
-    truth, decision = _places(rows, known), _places(columns, known)
+    columns, values = list(costs.columns), costs.to_numpy()
+    if isinstance(costs, IndexedFrame):
+        rows = list(costs.index)
+    elif columns == [f"column_{i}" for i in range(len(columns))]:
+        return costs  # polars names what has no names like this
+    else:
+        rows, columns, values = values[:, 0].tolist(), columns[1:], values[:, 1:]
+    truth, decision = _order(rows, classes), _order(columns, classes)
     if truth is not None and decision is not None:
         return values[np.ix_(truth, decision)]
-    if truth is None and decision is None and _unlabelled(rows) and _unlabelled(columns):
+    if all(labels == list(range(len(labels))) for labels in (rows, columns)):
         return values
     axis, labels = ("rows", rows) if truth is None else ("columns", columns)
     raise ValueError(
-        f"the {axis} of costs must be the classes, each of them once: {_listed(known)}; they are "
-        f"{_listed(labels)}. Rows are true classes, columns decisions; an array is taken in the "
-        "order of classes_"
+        f"the {axis} of costs must be the classes, each of them once: {_listed(classes)}; they "
+        f"are {_listed(labels)}. Rows are true classes, columns decisions; an array is taken in "
+        "the order of classes_"
     )
 
 
-def _taken_apart(costs: Any) -> tuple[list[Any], list[Any], np.ndarray] | None:
-    """The labels of rows and of columns, and the values, of a frame; None for what is none."""
-    if not (hasattr(costs, "columns") and hasattr(costs, "to_numpy")):
-        return None
-    columns = np.asarray(costs.columns, dtype=object).tolist()
-    if hasattr(costs, "index"):
-        return costs.index.tolist(), columns, costs.to_numpy()
-    if not columns or columns == [f"column_{i}" for i in range(len(columns))]:
-        return None  # polars names what has no names like this
-    return costs[columns[0]].to_list(), columns[1:], costs.drop(columns[0]).to_numpy()
-
-
-def _places(labels: list[Any], classes: list[Any]) -> list[int] | None:
+def _order(labels: Sequence[object], classes: Sequence[object]) -> list[int] | None:
     """Where each class is among the labels; None if labels are not the classes, each once."""
-    known = {str(label): i for i, label in enumerate(classes)}
-    known |= {label: i for i, label in enumerate(classes)}
-    found = [known.get(label, known.get(str(label))) for label in labels]
-    if len(found) != len(classes) or set(found) != set(range(len(classes))):
+    by_text = {str(label): label for label in classes}
+    named = [label if label in classes else by_text.get(str(label)) for label in labels]
+    if len(named) != len(classes) or any(label not in named for label in classes):
         return None
-    return [found.index(i) for i in range(len(classes))]
+    return [named.index(label) for label in classes]
 
 
-def _unlabelled(labels: list[Any]) -> bool:
-    """Whether labels are those of a pandas frame that was given none."""
-    return labels == list(range(len(labels)))
-
-
-def _listed(labels: list[Any]) -> str:
+def _listed(labels: Sequence[object]) -> str:
     """Labels for a message."""
     return ", ".join(map(repr, labels[:NAMED])) + (", ..." if len(labels) > NAMED else "")

@@ -2,8 +2,7 @@
 
 import dataclasses
 import reprlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +10,13 @@ import numpy as np
 
 from cavity.learning.infer import one_blas_thread
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.multiclass import AbstractClasses
 from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.likelihoods.predictive.mixture import MixturePredictive
 from cavity.likelihoods.predictive.numerical import NumericalPredictive, numerical_predictive
 from cavity.likelihoods.support import Support
+from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
+from cavity.numerics.types import Array
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,11 +44,11 @@ class Predictions:
             density = np.asarray(self.scaled.log_density(jnp.asarray(scaled)))
         return density.reshape(self.mean.shape) - np.log(self.scale)
 
-    def quantiles(self, levels: Any) -> np.ndarray:
+    def quantiles(self, levels: Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles, (n, P, Q), at Q probabilities."""
         levels = np.atleast_1d(np.asarray(levels, float))
         with jax.enable_x64(True), one_blas_thread():
-            values = np.asarray(self.scaled.quantile(levels))
+            values = np.asarray(self.scaled.quantile(jnp.asarray(levels)))
         values = values.reshape(len(levels), *self.mean.shape)
         return np.moveaxis(values * self.scale, 0, -1)
 
@@ -58,7 +58,7 @@ class Predictions:
 
         def log_density(y: np.ndarray) -> np.ndarray:
             given = y.reshape(len(y), *self.scaled.mean.shape)
-            return np.asarray(_log_densities(self.scaled, given)).reshape(y.shape)
+            return np.asarray(_log_densities(self.scaled, jnp.asarray(given))).reshape(y.shape)
 
         with jax.enable_x64(True), one_blas_thread():
             centre = (self.mean / self.scale).ravel()
@@ -72,12 +72,12 @@ class Predictions:
 
 
 @compiled
-def _log_densities(predictive: AbstractPredictive, y: Any) -> Any:
+def _log_densities(predictive: AbstractPredictive, y: Array) -> Array:
     quick = isinstance(predictive, MixturePredictive)
     return jax.lax.map(predictive.rough_log_density if quick else predictive.log_density, y)
 
 
-def function_of(posterior: Any) -> Any:
+def function_of(posterior: AbstractPosterior) -> AbstractPosterior:
     """The posterior of the first latent function; of classes, of all functions.
 
     Args:
@@ -89,7 +89,7 @@ def function_of(posterior: Any) -> Any:
 
 
 def predict_outputs(
-    posterior: Any, scale: np.ndarray, X: np.ndarray, side: Mapping[str, np.ndarray]
+    posterior: AbstractPosterior, scale: np.ndarray, X: np.ndarray, side: Mapping[str, np.ndarray]
 ) -> Predictions:
     """The predictive distribution of outputs in the units of the data.
 
@@ -111,7 +111,7 @@ def predict_outputs(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class ClassProbabilities:
+class BinaryProbabilities:
     """The probability of the second of two classes at every row, and how sure it is itself.
 
     Attributes:
@@ -123,7 +123,7 @@ class ClassProbabilities:
     _latent_mean: np.ndarray
     _latent_std: np.ndarray
 
-    def quantiles(self, levels: Any) -> np.ndarray:
+    def quantiles(self, levels: Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles of the probability that the uncertain function gives, (n, 1, Q)."""
         from scipy.special import ndtri
 
@@ -133,35 +133,20 @@ class ClassProbabilities:
         return found[:, None]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class ClassChances:
-    """The probabilities of all classes at every row.
-
-    Attributes:
-        mean: the probabilities, (n, C).
-    """
-
-    mean: np.ndarray
-
-
-def predict_chances(posterior: Any, X: np.ndarray) -> ClassProbabilities | ClassChances:
-    """The probability of the second of two classes, or of all where there are more.
+def binary_probabilities(posterior: AbstractPosterior, X: np.ndarray) -> BinaryProbabilities:
+    """The probability of the second of two classes.
 
     Args:
-        posterior: of labels.
+        posterior: of labels, with one latent function.
         X: inputs, (n, D).
     """
-    likelihood = posterior.model.likelihood
-    if isinstance(likelihood, AbstractClasses):
-        found = class_log_probabilities(posterior, X, likelihood.classes)
-        return ClassChances(np.exp(found))
     with jax.enable_x64(True), one_blas_thread():
         mean, var = map(np.asarray, posterior.marginals(np.asarray(X, float)))
-    chance = np.exp(class_log_probabilities(posterior, X, 2)[:, 1:])
-    return ClassProbabilities(chance, posterior.model.likelihood, mean, np.sqrt(var))
+    second = np.exp(class_log_probabilities(posterior, X, 2)[:, 1:])
+    return BinaryProbabilities(second, posterior.model.likelihood, mean, np.sqrt(var))
 
 
-def class_log_probabilities(posterior: Any, X: np.ndarray, count: int) -> np.ndarray:
+def class_log_probabilities(posterior: AbstractPosterior, X: np.ndarray, count: int) -> np.ndarray:
     """Log probabilities of the classes 0, 1, ... of a classification, (n, C).
 
     Args:
@@ -176,7 +161,7 @@ def class_log_probabilities(posterior: Any, X: np.ndarray, count: int) -> np.nda
     return found - np.logaddexp.reduce(found, axis=1, keepdims=True)
 
 
-def bayes_decision(log_probabilities: np.ndarray, costs: Any = None) -> np.ndarray:
+def bayes_decision(log_probabilities: np.ndarray, costs: object = None) -> np.ndarray:
     """The place of the class to decide for: the likeliest, or that of the least expected cost.
 
     Args:

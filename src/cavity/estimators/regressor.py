@@ -1,5 +1,6 @@
 """Gaussian process regression with scikit-learn's interface."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -9,15 +10,25 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, validate_data
 
-from cavity.estimators.base import AbstractEstimator, given, not_both
-from cavity.estimators.sampling import sample_outputs, sample_outputs_of_draws
-from cavity.estimators.settings import one_of, whole
+from cavity.estimators.base import (
+    AbstractEstimator,
+    AbstractModelSettings,
+    AbstractOutputSettings,
+    given,
+    not_both,
+)
+from cavity.estimators.registry import REGRESSION, one_of, whole
+from cavity.estimators.sampling import sample_outputs
+from cavity.estimators.settings import check
 from cavity.learning.infer import one_blas_thread
 from cavity.likelihoods.support import Support
 from cavity.models.sampled_posterior import SampledPosterior
 
 
-class GPRegressor(RegressorMixin, AbstractEstimator):
+@dataclasses.dataclass(eq=False, repr=False)
+class GPRegressor(
+    RegressorMixin, AbstractEstimator, AbstractOutputSettings, AbstractModelSettings
+):
     r"""Gaussian process regression, exact or sparse, by Power EP; of outliers and counts too.
 
     All work is done in float64 and JAX's own settings are left as they are. Parameters, evidence
@@ -86,42 +97,6 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         Bui (2017), S21 to S27.
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        likelihood: Any = "gaussian",
-        method: Any = "power_ep",
-        power: Any = 0.5,
-        n_inducing: Any = "auto",
-        inducing: Any = "greedy",
-        learn_inducing: Any = True,
-        mean: Any = "constant",
-        block_size: Any = None,
-        missing: Any = "error",
-        standardise: Any = True,
-        n_restarts: Any = 0,
-        max_iterations: Any = 1000,
-        tolerance: Any = 1e-3,
-        jitter: Any = 1e-8,
-        random_state: Any = None,
-    ):
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.method = method
-        self.power = power
-        self.n_inducing = n_inducing
-        self.inducing = inducing
-        self.learn_inducing = learn_inducing
-        self.mean = mean
-        self.block_size = block_size
-        self.missing = missing
-        self.standardise = standardise
-        self.n_restarts = n_restarts
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.jitter = jitter
-        self.random_state = random_state
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -160,7 +135,8 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         """
         X, y = self._validated(X, y)
         side = given(noise_variance=noise_variance, exposure=exposure)
-        likelihood = self._check("regression", X, y, side)
+        settings = self._settings(REGRESSION)
+        likelihood = check(settings, X, y, side)
         real = likelihood.support is Support.REAL
         scale = self._relative_spread(y.reshape(len(y), -1), real=real)
         in_logarithms = any(latent.log_output for latent in likelihood.latent_functions)
@@ -171,8 +147,7 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
                 "known noise variances with several outputs need outputs of one scale: set "
                 "standardise=False, or fit each output alone"
             )
-        kept = (callback, checkpoint)
-        self._learn("regression", X, y, scale, side, *kept, batches=batches)
+        self._learn(settings, X, y, scale, side, callback, checkpoint, batches)
         return self
 
     def predict(self, X, return_std=False, return_cov=False, noise_variance=None, exposure=None):
@@ -298,17 +273,16 @@ class GPRegressor(RegressorMixin, AbstractEstimator):
         X = self._inputs(X)
         random = check_random_state(random_state)
         side = given(noise_variance=noise_variance, exposure=exposure)
+        self._check_predictable(side)
+        posterior = self.posterior_
         with jax.enable_x64(True), one_blas_thread():
             key = jax.random.key(random.randint(2**31 - 1))
-            draws = np.asarray(self.posterior_.sample(X, n_samples, key=key))
-            drawn = isinstance(self.posterior_, SampledPosterior)
-            which = np.asarray(self.posterior_.chosen(n_samples, key)) if drawn else None
-        self._check_predictable(side)
-        if which is None:
-            y = sample_outputs(self.likelihood_, draws, side, random)
-        else:
-            likelihoods = self.posterior_.draws.likelihood
-            y = sample_outputs_of_draws(likelihoods, which, draws, side, random)
+            f = np.asarray(posterior.sample(X, n_samples, key=key))
+            likelihood, draws = self.likelihood_, None
+            if isinstance(posterior, SampledPosterior):
+                likelihood = posterior.draws.likelihood
+                draws = np.asarray(posterior.chosen(n_samples, key))
+        y = sample_outputs(likelihood, f, side, random, draws)
         y = y if y.ndim == 3 or self._function.vector else y[..., None]
         return np.moveaxis(y * self._scale, 0, -1)
 

@@ -1,28 +1,27 @@
 """Inference once more, on any rows, with the parameters that a fit learned."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
 
+from cavity.estimators.registry import Method
 from cavity.learning.infer import infer
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
 from cavity.learning.result import Inference
+from cavity.models.posterior import AbstractPosterior
 
 
 def infer_again(
-    posterior: Any,
+    posterior: AbstractPosterior,
     scale: np.ndarray,
     X: np.ndarray,
     y: np.ndarray,
     side: Mapping[str, np.ndarray],
     *,
-    method: AbstractMethod | MCMC,
-    power: Any,
-    jitter: float,
-    missing: str = "error",
+    method: Method,
+    power: object,
+    jitter: object,
+    missing: object = "error",
 ) -> Inference:
     """Inference on rows with nothing but the parameters of a posterior.
 
@@ -41,10 +40,10 @@ def infer_again(
         The result, of the divided outputs.
     """
     outputs = y / scale
-    given: Any = {"method": method, "power": power, "jitter": jitter, "missing": missing}
+    options = {"method": method, "power": power, "jitter": jitter, "missing": missing}
     with jax.enable_x64(True):
         column = outputs[:, 0] if outputs.shape[1] == 1 else outputs
-        return infer(posterior.model, X, column, rows=dict(side) or None, **given)
+        return infer(posterior.model, X, column, rows=dict(side) or None, **options)
 
 
 def left_out_densities(result: Inference, scale: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,7 +41,12 @@ class AbstractMethod(abc.ABC):
     To implement:
         `approximation`, `solver` and `check(likelihood)`; `training` where parameters are not
         learned by L-BFGS-B with converged sites.
+
+    Attributes:
+        samples: whether the method draws in the place of an approximation.
     """
+
+    samples: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -57,6 +62,11 @@ class AbstractMethod(abc.ABC):
     @abc.abstractmethod
     def training(self) -> Training:
         """How parameters are learned."""
+
+    @property
+    def tied(self) -> bool:
+        """Whether all rows share one site."""
+        return self.approximation.tied
 
     @abc.abstractmethod
     def check(self, likelihood: AbstractLikelihood) -> None:

@@ -132,6 +132,22 @@ class HasSampler(Protocol):
 
 
 @runtime_checkable
+class HasHeavyTails(Protocol):
+    """Noise that bears outliers."""
+
+    def outlier_weights(self, residuals: np.ndarray) -> np.ndarray | None:
+        """How strongly outputs pull the function, next to one that fits perfectly.
+
+        It is the weight of iteratively reweighted least squares; below one half the log density
+        is convex in f. None where no output pulls harder than any other, however far out it is.
+
+        Args:
+            residuals: outputs minus latent values.
+        """
+        ...
+
+
+@runtime_checkable
 class HasInitialLatents(Protocol):
     """A likelihood with its own rule for latent values to start from."""
 
@@ -176,6 +192,16 @@ class HasMultinomialCurvature(HasClassProbabilities, Protocol):
 
     def log_shares(self, f: Float[Array, "... C"]) -> Float[Array, "... C"]:
         r"""$\log \mathbf p$, the log probabilities of the classes given their functions."""
+        ...
+
+
+@runtime_checkable
+class OrderedLabels(Labels, Protocol):
+    """Class labels with an order."""
+
+    @property
+    def edges(self) -> Array:
+        """The edges between classes on the axis of the latent function, increasing."""
         ...
 
 

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import betainc, gammaln
 
 from cavity.likelihoods.by_quadrature import AbstractQuadratureLikelihood
@@ -93,6 +94,10 @@ class StudentT(AbstractQuadratureLikelihood):
         ratio = self.df / jnp.where(finite, self.df - 2.0, 1.0)
         return mean, var + jnp.where(finite, self.scale**2 * ratio, jnp.inf)
 
+    def outlier_weights(self, residuals: np.ndarray) -> np.ndarray:
+        df, z = float(self.df), residuals / float(self.scale)
+        return df / (df + z**2)
+
     def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         return f + self.scale * jax.random.t(key, self.df, f.shape, f.dtype)
 
@@ -144,6 +149,9 @@ class Laplace(AbstractQuadratureLikelihood):
 
     def predictive_moments(self, mean: Array, var: Array, **side: Array) -> tuple[Array, Array]:
         return mean, var + 2.0 * self.scale**2
+
+    def outlier_weights(self, residuals: np.ndarray) -> None:
+        """None: every output pulls alike."""
 
     def sample(self, key: PRNGKeyArray, f: Array, **side: Array) -> Array:
         return f + self.scale * jax.random.laplace(key, f.shape, f.dtype)

@@ -1,4 +1,6 @@
-"""Numbers of things in words."""
+"""Numbers of things in words, and rows as text."""
+
+from collections.abc import Sequence
 
 
 def plural(number: int, noun: str, plural: str = "") -> str:
@@ -10,3 +12,10 @@ def plural(number: int, noun: str, plural: str = "") -> str:
         plural: of several, where it is not the noun with an s.
     """
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def aligned(rows: Sequence[Sequence[str]], indent: str = "") -> str:
+    """Rows of cells as text with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in rows)
+    return "\n".join(indent + line.rstrip() for line in lines)

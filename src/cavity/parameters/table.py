@@ -3,6 +3,7 @@
 import numpy as np
 from jax.core import Tracer
 
+from cavity.numerics.text import aligned
 from cavity.numerics.tree import named
 from cavity.numerics.types import Array, PyTree
 from cavity.parameters import bijections
@@ -22,10 +23,8 @@ def table(model: PyTree, bijection_tree: PyTree = None, prior_tree: PyTree = Non
     rows = [("parameter", "value", "domain", "prior")]
     for name, value in named(model).items():
         rows.append((name, _show(value), str(maps[name]), str(densities[name])))
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)) for r in rows]
-    lines.insert(1, "  ".join("-" * w for w in widths))
-    return "\n".join(line.rstrip() for line in lines)
+    dashes = ["-" * max(map(len, column)) for column in zip(*rows, strict=True)]
+    return aligned([rows[0], dashes, *rows[1:]])
 
 
 def _show(value: Array) -> str:

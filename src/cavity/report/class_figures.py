@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.learning.metrics.classification import reliability, roc
+from cavity.learning.metrics.classification import Reliability, reliability, roc
 from cavity.numerics.text import plural
-from cavity.report import class_plots, plots
-from cavity.report.figures import Picture
+from cavity.report import plots
+from cavity.report.figures import Picture, panels
 from cavity.report.slices import Slice
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 else:
-    Figure = Any
+    Axes = Figure = Any
 
 # Charts of single classes at the most, of the most frequent ones.
 MOST_PANELS = 9
@@ -40,24 +41,29 @@ class ClassOutcome:
         """Places of the likeliest classes, (N,)."""
         return np.argmax(self.log_probabilities, axis=1)
 
+    def reliability(self, k: int) -> tuple[Reliability, np.ndarray, np.ndarray]:
+        """The bins of a class's probability, and the range of shares that chance brings about."""
+        from scipy.stats import binom
+
+        bins = reliability(np.exp(self.log_probabilities[:, k]), self.labels == k)
+        lower, upper = (
+            binom.ppf(p, bins.count, bins.predicted) / bins.count for p in (0.025, 0.975)
+        )
+        return bins, lower, upper
+
 
 def reliability_diagram(outcome: ClassOutcome) -> Picture:
     """Probabilities of the last class against how often it came true, and their histogram."""
-    from scipy.stats import binom
-
     chance = np.exp(outcome.log_probabilities[:, -1])
     truth = outcome.labels == len(outcome.classes) - 1
-    found = reliability(chance, truth)
-    lower, upper = (
-        binom.ppf(p, found.count, found.predicted) / found.count for p in (0.025, 0.975)
-    )
+    bins = outcome.reliability(len(outcome.classes) - 1)
     name = outcome.classes[-1]
     others = outcome.classes[0] if len(outcome.classes) == 2 else "the others"
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
-        class_plots.draw_reliability(left, found, lower, upper)
-        class_plots.draw_chances(right, chance, truth, plots.labels([others, name], 16))
+        plots.draw_reliability(left, *bins)
+        plots.draw_chances(right, chance, truth, plots.labels([others, name], 16))
 
     return Picture(
         "reliability",
@@ -76,24 +82,18 @@ def reliability_diagram(outcome: ClassOutcome) -> Picture:
 
 def class_reliability(outcome: ClassOutcome) -> Picture:
     """For each of many classes, its probability against how often it came true."""
-    from scipy.stats import binom
-
     count = np.bincount(outcome.labels, minlength=len(outcome.classes))
     chosen = np.sort(np.argsort(-count, kind="stable")[:MOST_PANELS])
-    parts = []
-    for k in chosen:
-        found = reliability(np.exp(outcome.log_probabilities[:, k]), outcome.labels == k)
-        ends = (binom.ppf(p, found.count, found.predicted) / found.count for p in (0.025, 0.975))
-        parts.append((found, *ends))
+    bins = [outcome.reliability(int(k)) for k in chosen]
     names = plots.labels([outcome.classes[k] for k in chosen], 24)
     height = -(-len(chosen) // 3)
 
     def draw(figure: Figure) -> None:
         grid = figure.subplots(height, min(len(chosen), 3), squeeze=False).ravel()
-        for i, (axes, part) in enumerate(zip(grid, parts, strict=False)):
-            class_plots.draw_reliability(axes, *part, legend=i == 0)
+        for i, (axes, of_class) in enumerate(zip(grid, bins, strict=False)):
+            plots.draw_reliability(axes, *of_class, legend=i == 0)
             axes.set_title(f"{names[i]} ({plural(int(count[chosen[i]]), 'row')})")
-        for axes in grid[len(parts) :]:
+        for axes in grid[len(bins) :]:
             axes.remove()
 
     left_out = len(outcome.classes) - len(chosen)
@@ -137,24 +137,13 @@ def along_inputs(
         classes: their names.
         columns: the names of all columns that there were to choose from.
     """
-    width = 2 if len(chosen) == 4 else min(len(chosen), 3)
-    height = -(-len(chosen) // width)
-    axis_names = dict(zip(columns, plots.labels(columns, 30), strict=True))
-    short = plots.labels(classes, 18)
+    cuts, short = [cut for cut, _ in chosen], plots.labels(classes, 18)
 
-    def draw(figure: Figure) -> None:
-        grid = figure.subplots(height, width, sharey=True, squeeze=False).ravel()
-        for axes, (cut, shares) in zip(grid, chosen, strict=False):
-            name = axis_names[cut.column.name]
-            class_plots.draw_shares(axes, cut.levels or cut.places, shares, short, name)
-        for axes in grid[len(chosen) :]:
-            axes.remove()
-        for axes in grid[: len(chosen) : width]:
-            axes.set_ylabel("probability")
-        handles, labels = grid[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5))
+    def draw(axes: Axes, i: int, name: str) -> None:
+        cut, shares = chosen[i]
+        plots.draw_shares(axes, cut.levels or cut.places, shares, short, name)
 
-    listed = ", ".join(cut.column.name for cut, _ in chosen)
+    listed = ", ".join(cut.column.name for cut in cuts)
     return Picture(
         "slices",
         "Along one input at a time",
@@ -162,7 +151,7 @@ def along_inputs(
         "The probability of each class, one upon the other, as one column changes and the others "
         "stay at their median or most frequent value. The columns that move the probabilities "
         "most come first.",
-        plots.picture(draw, width=max(8.4 * width / 3, 5.0), height=0.9 + 2.3 * height),
+        panels(cuts, columns, draw, "probability", legend=True),
     )
 
 
@@ -177,7 +166,7 @@ def confusion(outcome: ClassOutcome) -> Picture:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        class_plots.draw_confusion(axes, counts, plots.labels(outcome.classes, 16))
+        plots.draw_confusion(axes, counts, plots.labels(outcome.classes, 16))
 
     return Picture(
         "confusion",
@@ -199,7 +188,7 @@ def roc_curve(outcome: ClassOutcome) -> Picture | None:
         return None
 
     def draw(figure: Figure) -> None:
-        class_plots.draw_roc(figure.subplots(), found)
+        plots.draw_roc(figure.subplots(), found)
 
     return Picture(
         "roc",

@@ -3,7 +3,7 @@
 import base64
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +16,10 @@ from cavity.report.parameters import Relevance
 from cavity.report.slices import Slice
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 else:
-    Figure = Any
+    Axes = Figure = Any
 
 BANDS = (0.025, 0.25, 0.75, 0.975)
 MOST_DATA = 1_000  # points of a fit
@@ -269,13 +270,42 @@ def relevance(found: Sequence[Relevance], features: Sequence[str]) -> Picture:
     )
 
 
+def panels(
+    cuts: Sequence[Slice],
+    columns: Sequence[str],
+    draw_panel: Callable[[Axes, int, str], None],
+    ylabel: str,
+    *,
+    legend: bool = False,
+) -> str:
+    """A panel for each slice, drawn given its number and the name of its axis; one scale."""
+    width = 2 if len(cuts) == 4 else min(len(cuts), 3)
+    height = -(-len(cuts) // width)
+    names = dict(zip(columns, plots.labels(columns, 30), strict=True))
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(height, width, sharey=True, squeeze=False).ravel()
+        for i, (axes, cut) in enumerate(zip(grid, cuts, strict=False)):
+            draw_panel(axes, i, names[cut.column.name])
+        for axes in grid[len(cuts) :]:
+            axes.remove()
+        for axes in grid[: len(cuts) : width]:
+            axes.set_ylabel(ylabel)
+        if legend:
+            handles, labels = grid[0].get_legend_handles_labels()
+            figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5))
+
+    least, room = (5.0, 0.9) if legend else (4.0, 0.4)
+    return plots.picture(draw, max(8.4 * width / 3, least), room + 2.3 * height)
+
+
 def along_inputs(
     chosen: Sequence[tuple[Slice, np.ndarray, np.ndarray]],
     target: str,
     columns: Sequence[str],
     shown: Shown,
 ) -> Picture:
-    """Predictions along one input each, the others at typical values.
+    """Predictions of a target along one input each, the others at typical values.
 
     Args:
         chosen: slices with predictive means (n,) and quantiles (n, 4) at `BANDS`.
@@ -283,22 +313,18 @@ def along_inputs(
         columns: the names of all columns that there were to choose from.
         shown: what the line and the bands are.
     """
-    width = 2 if len(chosen) == 4 else min(len(chosen), 3)
-    height = -(-len(chosen) // width)
-    names = dict(zip(columns, plots.labels(columns, 30), strict=True))
+    cuts = [cut for cut, _, _ in chosen]
 
-    def draw(figure: Figure) -> None:
-        grid = figure.subplots(height, width, sharey=True, squeeze=False).ravel()
-        for axes, (cut, mean, quantiles) in zip(grid, chosen, strict=False):
-            _draw_slice(axes, cut, mean, quantiles, names[cut.column.name])
-        for axes in grid[len(chosen) :]:
-            axes.remove()
-        for axes in grid[: len(chosen) : width]:
-            axes.set_ylabel(plots.label(target, 24))
+    def draw(axes: Axes, i: int, name: str) -> None:
+        cut, mean, quantiles = chosen[i]
+        if cut.levels:
+            plots.draw_levels(axes, cut.levels, mean, quantiles, name)
+        else:
+            plots.draw_bands(axes, cut.places, mean, quantiles, name)
+            plots.draw_rug(axes, cut.data[thinned(len(cut.data), MOST_TICKS)])
 
-    rows = max(len(cut.data) for cut, _, _ in chosen)
+    rows = max(len(cut.data) for cut in cuts)
     thin = f" ({MOST_TICKS} of {rows:,} rows, chosen at random)" if rows > MOST_TICKS else ""
-    listed = ", ".join(cut.column.name for cut, _, _ in chosen)
     swing = max(float(np.ptp(mean)) for _, mean, _ in chosen)
     reach = max(float(np.ptp(quantiles[0])) for _, _, quantiles in chosen)
     order = "The columns that move the prediction most come first"
@@ -309,21 +335,13 @@ def along_inputs(
     return Picture(
         "slices",
         "Along one input at a time",
-        f"{shown.alt} along each of: {listed}.",
+        f"{shown.alt} along each of: {', '.join(cut.column.name for cut in cuts)}.",
         f"{shown.what} (line) with the intervals that hold {shown.bands}, as one column changes "
         "and the others stay at their median or most "
         f"frequent value. Ticks at the bottom are the data{thin}. All panels share one vertical "
         "scale. " + order,
-        plots.picture(draw, width=max(8.4 * width / 3, 4.0), height=0.4 + 2.3 * height),
+        panels(cuts, columns, draw, plots.label(target, 24)),
     )
-
-
-def _draw_slice(axes: Any, cut: Slice, mean: np.ndarray, quantiles: np.ndarray, name: str) -> None:
-    if cut.levels:
-        plots.draw_levels(axes, cut.levels, mean, quantiles, name)
-        return
-    plots.draw_bands(axes, cut.places, mean, quantiles, name)
-    plots.draw_rug(axes, cut.data[thinned(len(cut.data), MOST_TICKS)])
 
 
 def fit(

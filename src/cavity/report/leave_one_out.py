@@ -7,14 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from cavity.estimators.registry import Method, build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
-from cavity.estimators.settings import build_method
 from cavity.learning.infer import NumericalError
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
-from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.numerics.text import plural
-from cavity.report.outliers import heavy_tailed
 from cavity.tables.schema import Encoded
 from cavity.tables.table_model import TableModel
 
@@ -60,7 +57,7 @@ def single_rows(fitted: TableModel, table: Encoded) -> SingleRows | str:
         result = infer_again(fitted.posterior, scale, *data, method=method, **settings)
         densities = left_out_densities(result, scale)
         precisions = None
-        if heavy_tailed(fitted.posterior.model.likelihood):
+        if capability(fitted.posterior.model.likelihood, HasHeavyTails) is not None:
             with jax.enable_x64(True):
                 precisions = relative(result.site_precisions().reshape(densities.shape))
     except NumericalError as error:
@@ -75,7 +72,7 @@ def relative(precisions: np.ndarray) -> np.ndarray | None:
     return precisions / middle if np.all(middle > 0.0) else None
 
 
-def _why_not(fitted: TableModel, method: AbstractMethod | MCMC, rows: int) -> str:
+def _why_not(fitted: TableModel, method: Method, rows: int) -> str:
     if "mcmc" in fitted.record:
         return "the posterior was drawn from, and draws have no sites to leave out"
     if rows < 2:
@@ -83,8 +80,7 @@ def _why_not(fitted: TableModel, method: AbstractMethod | MCMC, rows: int) -> st
     model = fitted.posterior.model
     full, each = model.inducing is None, 1
     most = MOST_FULL if full else MOST_SPARSE
-    tied = isinstance(method, AbstractMethod) and method.approximation.tied
-    if tied or not isinstance(model.likelihood, Gaussian):
+    if method.tied or not fitted.normal:
         most = MOST_SWEPT_FULL if full else MOST_SWEPT_SPARSE
         each = model.likelihood.latents * len(fitted.targets)
     of = "a full Gaussian process" if full else "a model with inducing points"

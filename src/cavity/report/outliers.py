@@ -1,11 +1,12 @@
 """The rows of a table that a robust model takes for outliers, from the model and the table."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from cavity.likelihoods.heavy_tailed import Laplace, StudentT
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.likelihoods.predictive.numerical import NumericalPredictive
 from cavity.numerics.text import plural
 
@@ -50,18 +51,13 @@ class Outliers:
     text: str
 
 
-def heavy_tailed(likelihood: Any) -> bool:
-    """Whether a likelihood bears outliers."""
-    return isinstance(likelihood, StudentT | Laplace)
-
-
 def outliers(
-    likelihood: Any,
+    likelihood: AbstractLikelihood,
     scale: float,
     observed: np.ndarray,
     mean: np.ndarray,
     table: NumericalPredictive,
-    rows: Any,
+    rows: np.ndarray,
     *,
     precisions: np.ndarray | None = None,
 ) -> Outliers | None:
@@ -81,22 +77,19 @@ def outliers(
         rows: numbers of the rows in the table, (N,).
         precisions: of the sites of inference on these rows, over their median, (N,).
     """
-    if not heavy_tailed(likelihood):
+    heavy = capability(likelihood, HasHeavyTails)
+    if heavy is None:
         return None
     below = table.cdf(observed)
     tail = 2.0 * np.minimum(below, 1.0 - below)
     low, high = table.quantiles(np.array([0.025, 0.975])).T
-    weight = None
-    count = len(observed)
-    if isinstance(likelihood, StudentT):
-        df = float(likelihood.df)
-        z = (observed - mean) / (scale * float(likelihood.scale))
-        weight = df / (df + z**2)
-        left = int(np.sum(z**2 > df))
+    weight = heavy.outlier_weights((observed - mean) / scale)
+    if weight is not None:
+        far = int(np.sum(weight < 0.5))
         text = (
-            f"{left} of {plural(count, 'row')} lie further from the predicted mean than √df "
-            "scales, where the likelihood lets go: the further out such a row is, the less it "
-            "pulls the function. "
+            f"{far} of {plural(len(observed), 'row')} lie further from the predicted mean than "
+            "√df scales, where the likelihood lets go: the further out such a row is, the less "
+            "it pulls the function. "
         )
     else:
         text = (

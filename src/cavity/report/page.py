@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.estimators.predictions import predict_chances
+from cavity.estimators.predictions import Predictions, binary_probabilities
 from cavity.inducing.base import Points
 from cavity.learning.metrics.regression import average_metrics
-from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.likelihoods.predictive.numerical import NumericalPredictive
 from cavity.persistence.atomic_file import reason, whole_file, why_not_writable
 from cavity.persistence.errors import DataError
@@ -21,7 +21,7 @@ from cavity.report.columns import column_rows
 from cavity.report.figures import BANDS, Outcome, Picture, Shown
 from cavity.report.leave_one_out import LeftOutRows, SingleRows, left_out_rows, single_rows
 from cavity.report.metric_descriptions import METRICS
-from cavity.report.outliers import Outliers, heavy_tailed, outliers
+from cavity.report.outliers import Outliers, outliers
 from cavity.report.parameters import class_of, parameter_rows, relevances
 from cavity.report.slices import Slice, slices
 from cavity.tables.schema import Encoded
@@ -117,7 +117,7 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
     )
 
 
-def number(value: Any, digits: int = 4) -> str:
+def number(value: float | None, digits: int = 4) -> str:
     """A number for a reader; a dash where there is none."""
     if value is None or (isinstance(value, float) and not np.isfinite(value)):
         return "–"
@@ -136,15 +136,10 @@ class Page:
     def predict(self, X: np.ndarray) -> Any:
         """Means and quantiles at inputs that are no rows of the table, with typical side data."""
         if self.fitted.classes:
-            return predict_chances(self.fitted.posterior, X)
+            return binary_probabilities(self.fitted.posterior, X)
         side = {k: np.full(len(X), np.median(v)) for k, v in self.encoded.side.items()}
         out = self.fitted.predictive(X, side)
-        return out if self.normal else Rough(out.mean, out.numerical_predictive())
-
-    @property
-    def normal(self) -> bool:
-        """Whether predictive distributions are."""
-        return isinstance(self.fitted.posterior.model.likelihood, Gaussian)
+        return out if self.fitted.normal else Rough(out.mean, out.numerical_predictive())
 
     def shown(self, target: str) -> tuple[str, Shown]:
         """What curves of a target show: the name of their axis, and more in words."""
@@ -192,7 +187,7 @@ class Page:
     def outliers(self, i: int) -> Outliers | None:
         """The outlying rows of a target, where the likelihood has heavy tails."""
         likelihood, scale = self.fitted.posterior.model.likelihood, self.fitted.output_scale
-        if not heavy_tailed(likelihood):
+        if capability(likelihood, HasHeavyTails) is None:
             return None
         outcome, single = self.outcomes[i], self.single_rows
         assert outcome.table is not None
@@ -237,7 +232,7 @@ class Page:
         return self.predictions.log_density(self.encoded.y)
 
     @functools.cached_property
-    def predictions(self) -> Any:
+    def predictions(self) -> Predictions:
         """Of the targets of a regression at the rows."""
         return self.fitted.predictive(self.encoded.X, self.encoded.side)
 
@@ -256,7 +251,7 @@ class Page:
         y, out, rows = self.encoded.y, self.predictions, self.encoded.numbers
         assert y is not None
         several = range(len(self.fitted.targets))
-        if self.normal:
+        if self.fitted.normal:
             quantiles = out.quantiles(BANDS)
             return [
                 Outcome(y[:, i], out.mean[:, i], out.std[:, i], quantiles[:, i], rows)
@@ -276,7 +271,9 @@ class Page:
             return [], []
         if len(self.encoded.X) < 2:
             return [], ["The relevance of the inputs needs a table of at least two rows."]
-        found = relevances(self.fitted.posterior.model.kernel, np.std(self.encoded.X, axis=0))
+        model = self.fitted.posterior.model
+        spread = np.std(self.encoded.X, axis=0)
+        found = relevances(model.kernel, spread, model.likelihood.latent_functions)
         if not found:
             text = "The kernel has no lengthscale of its own for each column, so it does not say "
             return [], [text + "how relevant each is; the slices above show what each one does."]
@@ -317,7 +314,7 @@ class Page:
         cuts = slices(schema, self.encoded.X, points=60)
         if not cuts:
             return [[]], ["Slices along the inputs need a column with at least two values."]
-        shares = self.predict(np.concatenate([cut.X for cut in cuts])).mean
+        shares = np.exp(self.fitted.log_probabilities(np.concatenate([cut.X for cut in cuts])))
         chosen = class_figures.most_moving(cuts, shares, MOST_SLICES)
         names = [c.name for c in schema.inputs]
         return [[class_figures.along_inputs(chosen, self.fitted.classes, names)]], []
@@ -387,7 +384,7 @@ class Rough:
     mean: np.ndarray
     tables: list[NumericalPredictive]
 
-    def quantiles(self, levels: Any) -> np.ndarray:
+    def quantiles(self, levels: Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles, (n, P, Q)."""
         return np.stack([t.quantiles(np.asarray(levels)) for t in self.tables], axis=1)
 

@@ -8,14 +8,13 @@ import equinox as eqx
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel, Active
+from cavity.likelihoods.base import ONE_LATENT, LatentFunction
 from cavity.likelihoods.support import Support
 from cavity.numerics.tree import named
 from cavity.parameters import FIXED, Units, bijections
 
 Kernels = AbstractKernel | tuple[AbstractKernel, ...]
-
-# What the kernels of a pair are those of.
-OWNERS = ("function", "log noise")
+Latents = tuple[LatentFunction, ...]
 
 
 class Part(NamedTuple):
@@ -26,12 +25,14 @@ class Part(NamedTuple):
         kernel: the part, its own parts included.
         columns: which input columns it sees, counted from 0.
         dimensionless: whether it multiplies a part that has the units of the target.
+        latent: the name of its latent function, where each has a kernel.
     """
 
     path: str
     kernel: AbstractKernel
     columns: tuple[int, ...]
     dimensionless: bool
+    latent: str = ""
 
     def parameters(self) -> Iterator[tuple[str, np.ndarray, Units]]:
         """Name, value and units of each array of this part itself."""
@@ -44,18 +45,26 @@ class Part(NamedTuple):
                 yield field.name, np.asarray(value, float), unit
 
 
-def kernel_parts(kernel: Kernels, columns: Sequence[int]) -> list[Part]:
+def kernel_parts(
+    kernel: Kernels, columns: Sequence[int], latents: Latents = ONE_LATENT
+) -> list[Part]:
     """Every kernel that a kernel is made of, itself included, with the columns it sees.
 
     Args:
-        kernel: the kernel; or those of the function and of its log noise variance.
+        kernel: the kernel, or that of each latent function.
         columns: the input columns that it is called with, counted from 0.
+        latents: the latent functions of the likelihood.
     """
-    seen = tuple(columns)
     if not isinstance(kernel, tuple):
-        return list(_parts(kernel, Part("kernel", kernel, seen, False)))
-    each = (Part(f"kernel.{i}", one, seen, i > 0) for i, one in enumerate(kernel))
-    return [part for place in each for part in _parts(place.kernel, place)]
+        return list(_parts(kernel, Part("kernel", kernel, tuple(columns), False)))
+    return [
+        part
+        for i, (of_latent, latent) in enumerate(zip(kernel, latents, strict=True))
+        for part in _parts(
+            of_latent,
+            Part(f"kernel.{i}", of_latent, tuple(columns), not latent.units.output, latent.name),
+        )
+    ]
 
 
 def _parts(node: Any, place: Part) -> Iterator[Part]:
@@ -96,15 +105,18 @@ class Relevance(NamedTuple):
     values: np.ndarray
 
 
-def relevances(kernel: Kernels, spread: np.ndarray) -> list[Relevance]:
+def relevances(
+    kernel: Kernels, spread: np.ndarray, latents: Latents = ONE_LATENT
+) -> list[Relevance]:
     """The relevance of the inputs to each part of a kernel that has a parameter per column.
 
     Args:
-        kernel: the kernel; or those of the function and of its log noise variance.
+        kernel: the kernel, or that of each latent function.
         spread: standard deviation of each input column, (D,).
+        latents: the latent functions of the likelihood.
     """
     found = []
-    for part in kernel_parts(kernel, range(len(spread))):
+    for part in kernel_parts(kernel, range(len(spread)), latents):
         own = spread[list(part.columns)]
         for name, value, unit in part.parameters():
             if value.shape != own.shape or len(own) < 2:
@@ -115,15 +127,9 @@ def relevances(kernel: Kernels, spread: np.ndarray) -> list[Relevance]:
                 measure, values = "slope deviation × spread", np.sqrt(value) * own
             else:
                 continue
-            found.append(Relevance(_title(part, kernel), measure, part.columns, values))
+            title = type(part.kernel).__name__ + (f" of {part.latent}" if part.latent else "")
+            found.append(Relevance(title, measure, part.columns, values))
     return found
-
-
-def _title(part: Part, kernel: Kernels) -> str:
-    name = type(part.kernel).__name__
-    if not isinstance(kernel, tuple):
-        return name
-    return f"{name} of the {OWNERS[int(part.path.split('.')[1])]}"
 
 
 # ----------------------------------------------------------------------- parameters by name
@@ -169,7 +175,8 @@ def parameter_rows(
         classes: names of the classes, in order.
     """
     known = {}
-    for part in kernel_parts(model.kernel, range(len(features))):
+    latents = model.likelihood.latent_functions
+    for part in kernel_parts(model.kernel, range(len(features)), latents):
         names = [features[i] for i in part.columns]
         for name, array, unit in part.parameters():
             known[f"{part.path}.{name}"] = _axes(array, {array.ndim - 1: names}), unit

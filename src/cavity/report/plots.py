@@ -1,9 +1,10 @@
 """Pictures of predictions and of how good they are, from plain arrays.
 
-Each function draws on axes that it is given and returns nothing. `picture` makes an SVG file of
-what is drawn, in a style of its own: neither the caller's matplotlib settings nor pyplot play a
-part, and the settings are what they were afterwards. In dark surroundings the file shows its
-lines and letters in light colours.
+Each function draws on axes that it is given and returns nothing: values of n places or N rows are
+(n,) or (N,), predictive quantiles (n, 4) at probabilities 0.025, 0.25, 0.75 and 0.975, names short
+enough to stand on a picture, and `lower` and `upper` the range of chance alone. `picture` makes
+an SVG file of what is drawn, in a style of its own: neither the caller's matplotlib settings nor
+pyplot play a part. In dark surroundings the file shows its lines and letters in light colours.
 """
 
 import re
@@ -13,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from cavity.learning.metrics.classification import Reliability, Roc
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +29,19 @@ FAINT = "#8c959f"
 MODEL = "#0072b2"
 ACCENT = "#d55e00"
 _DARK = {INK: "#e6edf3", FAINT: "#7d8590", MODEL: "#56b4e9", ACCENT: "#f0a040"}
+
+# Okabe and Ito's colours, for classes.
+_CLASSES = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#f0e442",
+    "#8c959f",
+)
+DASHES = (0, (4, 3))
 
 MOST_BARS = 150  # error bars are drawn up to here
 MOST_POINTS = 1_500  # points are drawn one by one up to here, and as a density beyond
@@ -131,20 +147,12 @@ def draw_calibration(
     lower: np.ndarray | None = None,
     upper: np.ndarray | None = None,
 ) -> None:
-    """Observed against nominal coverage of central intervals.
-
-    Args:
-        axes: where to draw.
-        levels: nominal coverages, (n,), ascending, in (0, 1).
-        observed: shares of rows inside, (n,).
-        lower: the range where chance alone would bring a calibrated model, (n,); None for none.
-        upper: the other end of it.
-    """
+    """Observed against nominal coverage of central intervals."""
     if lower is not None and upper is not None:
         axes.fill_between(
             levels, lower, upper, color=FAINT, alpha=0.25, linewidth=0, label="chance alone (95 %)"
         )
-    axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=(0, (4, 3)), label="ideal")
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=DASHES, label="ideal")
     axes.plot(levels, observed, color=MODEL, linewidth=2, label="this model")
     axes.set(xlim=(0, 1), ylim=(0, 1.02), aspect="equal")
     axes.set(xlabel="nominal coverage of the interval", ylabel="share of rows inside")
@@ -152,17 +160,11 @@ def draw_calibration(
 
 
 def draw_pit(axes: Axes, values: np.ndarray, bins: int = 10) -> None:
-    """Histogram of the probability integral transform of the observed values.
-
-    Args:
-        axes: where to draw.
-        values: predictive distribution functions at the observed values, (N,), in [0, 1].
-        bins: number of bars.
-    """
+    """Histogram of the probability integral transform of the observed values."""
     edges = np.linspace(0, 1, bins + 1)
     share = np.histogram(values, edges)[0] * bins / len(values)
     axes.bar(edges[:-1], share, 1 / bins, align="edge", color=MODEL, alpha=0.6, linewidth=0)
-    axes.axhline(1.0, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+    axes.axhline(1.0, color=INK, linewidth=1, linestyle=DASHES)
     axes.set(xlim=(0, 1), xlabel="predicted probability below the observed", ylabel="density")
 
 
@@ -172,17 +174,9 @@ def draw_pit(axes: Axes, values: np.ndarray, bins: int = 10) -> None:
 def draw_predictions(
     axes: Axes, observed: np.ndarray, mean: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> None:
-    """Predicted against observed: with error bars for few rows, as a density for many.
-
-    Args:
-        axes: where to draw.
-        observed: targets, (N,).
-        mean: predicted means, (N,).
-        lower: lower ends of the intervals, (N,).
-        upper: upper ends of the intervals, (N,).
-    """
+    """Predicted against observed: with error bars for few rows, as a density for many."""
     low, high = _range(np.concatenate([observed, mean]))
-    axes.plot([low, high], [low, high], color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
+    axes.plot([low, high], [low, high], color=INK, linewidth=1, linestyle=DASHES, zorder=3)
     if len(mean) <= MOST_BARS:
         bars = np.stack([lower, upper])
         axes.vlines(observed, *bars, color=MODEL, alpha=0.35, linewidth=1)
@@ -191,29 +185,17 @@ def draw_predictions(
 
 
 def draw_residuals(axes: Axes, mean: np.ndarray, residuals: np.ndarray) -> None:
-    """Standardised residuals against predictions.
-
-    Args:
-        axes: where to draw.
-        mean: predicted means, (N,).
-        residuals: (observed - mean) / predictive deviation, (N,).
-    """
+    """Standardised residuals against predictions."""
     for height in (-1.96, 1.96):
-        axes.axhline(height, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
-    axes.axhline(0.0, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+        axes.axhline(height, color=FAINT, linewidth=1, linestyle=DASHES)
+    axes.axhline(0.0, color=INK, linewidth=1, linestyle=DASHES)
     _cloud(axes, mean, residuals)
     reach = max(3.5, 1.05 * float(np.max(np.abs(residuals))))
     axes.set(ylim=(-reach, reach), xlabel="predicted", ylabel="standardised residual")
 
 
 def draw_residual_histogram(axes: Axes, residuals: np.ndarray, reach: float = 5.0) -> None:
-    """Histogram of standardised residuals, lying, beside the standard normal density.
-
-    Args:
-        axes: where to draw.
-        residuals: (observed - mean) / predictive deviation, (N,).
-        reach: residuals beyond are counted in the outermost bars.
-    """
+    """Histogram of standardised residuals, lying, beside the standard normal density."""
     bins = int(np.clip(np.sqrt(len(residuals)), 8, 40))
     edges = np.linspace(-reach, reach, bins + 1)
     inside = np.clip(residuals, -reach, reach)
@@ -251,13 +233,7 @@ def _range(values: np.ndarray) -> tuple[float, float]:
 
 
 def draw_relevance(axes: Axes, names: Sequence[str], values: np.ndarray) -> None:
-    """Bars of relevance, the largest on top, at most `MOST_NAMES` of them.
-
-    Args:
-        axes: where to draw.
-        names: of the inputs, short enough to stand beside the bars.
-        values: their relevance, (n,), not negative.
-    """
+    """Bars of relevance, the largest on top, at most `MOST_NAMES` of them."""
     order = np.argsort(-values, kind="stable")[:MOST_NAMES]
     places = np.arange(len(order))
     axes.barh(places, values[order], height=0.7, color=MODEL, alpha=0.75, linewidth=0)
@@ -269,15 +245,7 @@ def draw_relevance(axes: Axes, names: Sequence[str], values: np.ndarray) -> None
 def draw_bands(
     axes: Axes, x: np.ndarray, mean: np.ndarray, quantiles: np.ndarray, name: str
 ) -> None:
-    """The predictive mean along one input with its 50 and 95 % bands.
-
-    Args:
-        axes: where to draw.
-        x: places, (n,), ascending.
-        mean: predictive means, (n,).
-        quantiles: at probabilities 0.025, 0.25, 0.75 and 0.975, (n, 4).
-        name: of the input.
-    """
+    """The predictive mean along one input with its 50 and 95 % bands."""
     outer, inner = quantiles[:, [0, 3]], quantiles[:, [1, 2]]
     axes.fill_between(x, *outer.T, color=MODEL, alpha=0.18, linewidth=0, label="95 %")
     axes.fill_between(x, *inner.T, color=MODEL, alpha=0.32, linewidth=0, label="50 %")
@@ -289,15 +257,7 @@ def draw_bands(
 def draw_levels(
     axes: Axes, levels: Sequence[str], mean: np.ndarray, quantiles: np.ndarray, name: str
 ) -> None:
-    """The predictive mean at each level of a category with its 50 and 95 % intervals.
-
-    Args:
-        axes: where to draw.
-        levels: names of the n levels.
-        mean: predictive means, (n,).
-        quantiles: at probabilities 0.025, 0.25, 0.75 and 0.975, (n, 4).
-        name: of the input.
-    """
+    """The predictive mean at each level of a category with its 50 and 95 % intervals."""
     places = np.arange(len(levels))
     axes.vlines(places, *quantiles[:, [0, 3]].T, color=MODEL, alpha=0.3, linewidth=7)
     axes.vlines(places, *quantiles[:, [1, 2]].T, color=MODEL, alpha=0.5, linewidth=7)
@@ -340,3 +300,99 @@ def draw_inducing(axes: Axes, x: np.ndarray) -> None:
         transform=axes.get_xaxis_transform(),
         label="inducing points",
     )
+
+
+# ------------------------------------------------------------------------------------ classes
+
+
+def draw_reliability(
+    axes: Axes, found: Reliability, lower: np.ndarray, upper: np.ndarray, *, legend: bool = True
+) -> None:
+    """Observed shares against predicted probabilities, bin by bin."""
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=DASHES, label="ideal")
+    where = found.predicted
+    label = "chance alone (95 %)"
+    axes.vlines(where, lower, upper, color=FAINT, alpha=0.45, linewidth=8, label=label)
+    axes.plot(where, found.observed, "o", color=MODEL, markersize=6, label="this model")
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    axes.set(xlabel="predicted probability", ylabel="share of rows where it came true")
+    if legend:
+        axes.legend(loc="upper left")
+
+
+def draw_shares(
+    axes: Axes, places: Any, shares: np.ndarray, names: Sequence[str], label: str
+) -> None:
+    """Probabilities of classes that add up to one, as areas or as bars upon each other."""
+    colours = [_CLASSES[i % len(_CLASSES)] for i in range(len(names))]
+    if isinstance(places, np.ndarray):
+        axes.stackplot(places, shares.T, labels=names, colors=colours, alpha=0.75, linewidth=0)
+        axes.set(xlim=(places[0], places[-1]))
+    else:
+        floor = np.zeros(len(shares))
+        for share, name, colour in zip(shares.T, names, colours, strict=True):
+            axes.bar(places, share, bottom=floor, label=name, color=colour, alpha=0.75)
+            floor = floor + share
+        axes.tick_params(axis="x", rotation=30)
+    axes.set(ylim=(0, 1), xlabel=label)
+
+
+def draw_chances(
+    axes: Axes, chance: np.ndarray, came_true: np.ndarray, names: Sequence[str]
+) -> None:
+    """Histograms of the probability of a class, apart for rows that are of it and that are not."""
+    edges = np.linspace(0, 1, 21)
+    for truth, colour, sign in ((True, MODEL, 1.0), (False, FAINT, -1.0)):
+        count = np.histogram(chance[came_true == truth], edges)[0]
+        axes.bar(
+            edges[:-1],
+            sign * count,
+            1 / 20,
+            align="edge",
+            color=colour,
+            alpha=0.7,
+            linewidth=0,
+            label=names[int(truth)],
+        )
+    axes.axhline(0.0, color=INK, linewidth=1)
+    axes.set(xlim=(0, 1), xlabel="predicted probability", ylabel="rows, by their true class")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+    axes.locator_params(axis="y", integer=True)
+    axes.legend(loc="best")
+
+
+def draw_confusion(axes: Axes, counts: np.ndarray, names: Sequence[str]) -> None:
+    """How many rows of each class were given each label, shaded by the share of the class."""
+    total = counts.sum(axis=1, keepdims=True)
+    share = counts / np.where(total > 0, total, 1)
+    for (i, j), value in np.ndenumerate(share):
+        axes.fill_between(
+            [j - 0.48, j + 0.48],
+            i - 0.48,
+            i + 0.48,
+            color=MODEL,
+            alpha=0.08 + 0.47 * value,
+            linewidth=0,
+        )
+        text = f"{counts[i, j]:,}\n{100 * value:.0f} %"
+        size = 11 if len(names) <= 6 else 8
+        axes.text(j, i, text, ha="center", va="center", fontsize=size, color=INK)
+    places = np.arange(len(names))
+    axes.set_xticks(places, names, rotation=0 if len(names) <= 6 else 90)
+    axes.set_yticks(places, names)
+    axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(names) - 0.5, -0.5), aspect="equal")
+    axes.set(xlabel="predicted class", ylabel="true class")
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def draw_roc(axes: Axes, found: Roc) -> None:
+    """The receiver operating characteristic."""
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=DASHES, label="guessing")
+    false, true = found.false_positive, found.true_positive
+    axes.fill_between(false, 0.0, true, color=MODEL, alpha=0.15, linewidth=0)
+    axes.plot(false, true, color=MODEL, linewidth=2, label=f"this model, area {found.area:.3f}")
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
+    axes.set(xlabel="share of the others taken for it", ylabel="share of its rows found")
+    axes.legend(loc="lower right")

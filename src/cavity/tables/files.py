@@ -72,7 +72,7 @@ def _read_csv(path: Path, data: bytes) -> DataFrame:
     return table
 
 
-def csv_header(path: Path, file: Any) -> list[str]:
+def csv_header(path: Path, file: io.BufferedReader | io.BytesIO) -> list[str]:
     """The names of the columns of a csv file, checked.
 
     Raises:
@@ -105,7 +105,7 @@ def csv_header(path: Path, file: Any) -> list[str]:
     return names
 
 
-def why_no_csv(file: Any, error: Exception) -> str:
+def why_no_csv(file: io.BufferedReader | io.BytesIO, error: Exception) -> str:
     """What is wrong with a csv file, more plainly than its parser says it."""
     position = 0
     for line in file:
@@ -182,7 +182,7 @@ def predictions_file(path: str | Path) -> Iterator[Callable[[Mapping[str, Any]],
     path = Path(path)
     try:
         with whole_file(path) as file, tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            into: Any = _CsvParts(file) if ending(path) == ".csv" else _ParquetParts(file, folder)
+            into = _CsvParts(file) if ending(path) == ".csv" else _ParquetParts(file, folder)
             yield into.add
             into.finish()
     except OSError as error:

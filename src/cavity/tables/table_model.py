@@ -18,8 +18,10 @@ from cavity.learning.infer import NumericalError, one_blas_thread
 from cavity.learning.mcmc.chains import Chains, summarised
 from cavity.learning.metrics.classification import classification_metrics
 from cavity.learning.metrics.regression import LEVELS, Scores, average_metrics, regression_metrics
-from cavity.likelihoods.base import LatentFunction
-from cavity.likelihoods.gaussian import Gaussian
+from cavity.likelihoods.base import AbstractLikelihood, LatentFunction
+from cavity.likelihoods.capabilities import GaussianInLatent, capability
+from cavity.models.base import AbstractModel
+from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.text import plural
 from cavity.numerics.tree import named
 from cavity.parameters import Units, units
@@ -45,7 +47,7 @@ class TableModel:
         y_var: variance of each training target, (P,).
     """
 
-    posterior: Any
+    posterior: AbstractPosterior
     schema: Schema
     record: dict[str, Any]
     output_scale: np.ndarray
@@ -61,6 +63,11 @@ class TableModel:
     def classes(self) -> tuple[str, ...]:
         """The names of the classes; none of a regression."""
         return self.schema.targets[0].categories
+
+    @property
+    def normal(self) -> bool:
+        """Whether predictive distributions are normal."""
+        return capability(self.posterior.model.likelihood, GaussianInLatent) is not None
 
     @property
     def powered(self) -> bool:
@@ -151,7 +158,7 @@ class TableModel:
 
     def _scores(self, table: Encoded) -> list[Scores | None]:
         """Row by row scores of each target, None where predictions are normal."""
-        if isinstance(self.posterior.model.likelihood, Gaussian):
+        if self.normal:
             return [None] * len(self.targets)
         found = [self._scores_of(table, slice(i, i + PART)) for i in range(0, len(table.X), PART)]
         return [_joined(parts) for parts in zip(*found, strict=True)]
@@ -202,7 +209,7 @@ class TableModel:
         return cls(posterior, schema, record | {"parameters": values}, scale, y_mean, y_var)
 
 
-def diagnostics(chains: Chains, model: Any, output_scale: np.ndarray) -> dict[str, Any]:
+def diagnostics(chains: Chains, model: AbstractModel, output_scale: np.ndarray) -> dict[str, Any]:
     """What is remembered of draws: how many, and how far they can be trusted, as JSON values.
 
     Args:
@@ -227,14 +234,15 @@ def diagnostics(chains: Chains, model: Any, output_scale: np.ndarray) -> dict[st
     }
 
 
-def check_targets(likelihood: Any, targets: Sequence[str], table: Encoded) -> None:
+def check_targets(likelihood: AbstractLikelihood, targets: Sequence[str], table: Encoded) -> None:
     """Refuses targets that a likelihood does not take.
 
     Raises:
         DataError: naming column and row of the first one.
     """
     assert table.y is not None
-    bad = np.argwhere(~np.asarray(likelihood.accepts(table.y)))
+    with jax.enable_x64(True):
+        bad = np.argwhere(~np.asarray(likelihood.accepts(jax.numpy.asarray(table.y))))
     if len(bad):
         i, p = map(int, bad[0])
         raise DataError(
@@ -264,7 +272,7 @@ def _joined(parts: Sequence[Scores | None]) -> Scores | None:
 
 
 def parameters(
-    model: Any, output_scale: np.ndarray, *, known_noise: bool = False
+    model: AbstractModel, output_scale: np.ndarray, *, known_noise: bool = False
 ) -> dict[str, Any]:
     """The parameters of a model by dotted name, in the units of the data, as JSON values.
 
@@ -278,10 +286,9 @@ def parameters(
             no effect then and was not learned, and is left out.
     """
     measured = named(units(model))
-    replaced = known_noise and isinstance(model.likelihood, Gaussian)
     found = {}
     for name, value in named(model).items():
-        if replaced and name == "likelihood.variance":
+        if known_noise and name == "likelihood.variance":
             continue
         array, latents = np.asarray(value, float), model.likelihood.latent_functions
         found[name] = _in_units(name, array, measured[name], output_scale, latents).tolist()
@@ -291,7 +298,7 @@ def parameters(
 def _in_units(
     name: str,
     array: np.ndarray,
-    unit: Any,
+    unit: object,
     scale: np.ndarray,
     latents: tuple[LatentFunction, ...],
 ) -> np.ndarray:

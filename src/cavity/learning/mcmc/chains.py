@@ -9,7 +9,7 @@ import numpy as np
 
 from cavity.learning.mcmc.kernels import blackjax
 from cavity.numerics.jit import compiled
-from cavity.numerics.text import plural
+from cavity.numerics.text import aligned, plural
 from cavity.numerics.types import Array
 
 # What counts as converged, of every parameter and every value of the functions: R-hat at most,
@@ -83,16 +83,13 @@ class Chains:
         return summarised(self.parameters, self.rhat, self.ess)
 
     def __str__(self) -> str:
-        head = ("parameter", "mean", "sd", "5 %", "95 %", "R-hat", "ESS")
-        rows: list[tuple[str, ...]] = [head]
+        rows: list[tuple[str, ...]] = [("parameter", "mean", "sd", "5 %", "95 %", "R-hat", "ESS")]
         for row in self.summary():
             numbers = (f"{row[k]:.4g}" for k in ("mean", "sd", "low", "high"))
             rows.append((row["name"], *numbers, f"{row['rhat']:.3f}", f"{row['ess']:.0f}"))
         worst = f"{np.max(self.rhat['f']):.3f}", f"{np.min(self.ess['f']):.0f}"
         rows.append(("functions, the worst", "", "", "", "", *worst))
-        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in rows]
-        return "\n".join(line.rstrip() for line in [*lines, self.message])
+        return f"{aligned(rows)}\n{self.message}"
 
     def to_arviz(self) -> dict[str, dict[str, np.ndarray]]:
         """The draws as `arviz.from_dict` takes them.

@@ -1,6 +1,7 @@
 """Settings of Markov chain Monte Carlo."""
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,6 +49,9 @@ class MCMC:
         Murray, Adams and MacKay (2010), elliptical slice sampling; Hoffman and Gelman (2014),
         NUTS; Jylanki (2013), S59 and S86; Xie et al. (2011), stepping stones.
     """
+
+    samples: ClassVar[bool] = True
+    tied: ClassVar[bool] = False
 
     draws: int = dataclasses.field(default=1000, kw_only=True)
     warmup: int = dataclasses.field(default=500, kw_only=True)

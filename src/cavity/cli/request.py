@@ -1,0 +1,110 @@
+"""The options of `cavity fit`: each field is an option of the command line, with its help."""
+
+import dataclasses
+from typing import Annotated, Any
+
+import typer
+
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="A .csv or .parquet table.")]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows with a missing cell.")
+]
+BatchRows = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Read the table N rows at a time; without it only a large one is read in parts.",
+    ),
+]
+
+
+def option(metavar: str, help: str, *names: str, **limits: Any) -> Any:
+    """An option that takes a value; named as its parameter where no other name is given."""
+    return typer.Option(*names, metavar=metavar, help=help, **limits)
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What `cavity fit` is asked for."""
+
+    table: Table
+    targets: Annotated[list[str], option("COLUMN", "Column to predict; repeatable.", "--target")]
+    out: Annotated[str, option("MODEL", "The model file to write.")]
+    task: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "regression or classification; without it, classification for text and truth values.",
+        ),
+    ] = None
+    likelihood: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "How the target scatters: gaussian, with a level that varies heteroscedastic, with "
+            "outliers student_t or laplace; of counts poisson or negative_binomial; above zero "
+            "gamma or exponential; between 0 and 1 beta; of classes probit (or bernoulli) or "
+            "logit.",
+        ),
+    ] = None
+    kernel: Annotated[
+        str, option("TEXT", 'Such as "rbf + linear" or "matern52[age,bmi] * periodic[0]".')
+    ] = "rbf"
+    method: Annotated[
+        str,
+        option(
+            "NAME",
+            "Inference: power_ep; laplace; local_bound or mean_field, of student_t, laplace and "
+            "logit; tied, for long tables; mcmc, draws, for small ones.",
+        ),
+    ] = "power_ep"
+    power: Annotated[
+        float,
+        option(
+            "NUMBER", "From 0, variational, to 1, EP; no matter in a full GP with Gaussian noise."
+        ),
+    ] = 0.5
+    inducing: Annotated[
+        str,
+        option(
+            "N|auto|full",
+            "Inducing points; auto: a full GP up to 1,000 rows, 200 points beyond.",
+        ),
+    ] = "auto"
+    mean: Annotated[str, option("NAME", "Prior mean: constant, zero or linear.")] = "constant"
+    test: Annotated[str | None, option("TABLE", "Evaluate on this table at the end.")] = None
+    ignore: Annotated[
+        list[str] | None, option("COLUMN", "Column that is no input; repeatable.")
+    ] = None
+    noise_column: Annotated[str | None, option("COLUMN", "Column of known noise variances.")] = (
+        None
+    )
+    exposure_column: Annotated[
+        str | None, option("COLUMN", "Column of exposures, for counts.")
+    ] = None
+    drop_missing: DropMissing = False
+    seed: Annotated[int, option("N", "Of everything random.", min=0, max=2**32 - 1)] = 0
+    restarts: Annotated[int, option("N", "Further runs from other starting values.", min=0)] = 0
+    max_iterations: Annotated[int, option("N", "Of one run, at the most.", min=1)] = 1000
+    draws: Annotated[
+        int | None, option("N", "Of each of four chains, with --method mcmc: 1000.", min=20)
+    ] = None
+    batch_rows: BatchRows = None
+    checkpoint: Annotated[
+        str | None,
+        option("DIR", "Folder in which the fit keeps what it has done, to go on with --resume."),
+    ] = None
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on from the checkpoint, if there is one yet: repeat the same command until "
+            "done.",
+        ),
+    ] = False
+
+    @property
+    def roles(self) -> tuple[list[str], list[str], str | None, str | None]:
+        """Targets, ignored columns, and the columns of noise variances and exposures."""
+        return self.targets, self.ignore or [], self.noise_column, self.exposure_column
