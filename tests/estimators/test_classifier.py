@@ -1,8 +1,6 @@
 """What a fitted classifier gives, for labels of any kind."""
 
-import pickle
-import subprocess
-import sys
+import functools
 
 import jax
 import numpy as np
@@ -28,6 +26,12 @@ def classes(seed=0, rows=60, names=("no", "yes")):
     """Inputs (rows, 2) and labels (rows,) with a curved boundary between them."""
     X, y = problem(seed, rows)
     return X, np.array(names)[(y > 0.0).astype(int)]
+
+
+@functools.cache
+def fitted(**setting):
+    """A classifier of these classes, for tests that only look at it."""
+    return cavity.GPClassifier(**FAST | setting).fit(*classes())
 
 
 LABELS = {
@@ -69,8 +73,8 @@ def test_labels_of_any_kind(names, wrap):
     ],
 )
 def test_the_ways_to_predict_agree(likelihood, points):
-    X, y = classes()
-    model = cavity.GPClassifier(likelihood=likelihood, n_inducing=points, **FAST).fit(X, y)
+    X, _ = classes()
+    model = fitted(likelihood=likelihood, n_inducing=points)
     chance, log_chance = model.predict_proba(NEW), model.predict_log_proba(NEW)
     assert chance.shape == (25, 2)
     np.testing.assert_allclose(chance.sum(axis=1), 1.0, rtol=1e-14)
@@ -93,7 +97,7 @@ def test_learning_is_worth_it():
     """And ends better than knowing the share of the classes only."""
     X, y = classes()
     test_X, test_y = classes(seed=1, rows=200)
-    start = cavity.GPClassifier(**FAST).fit(X, y)
+    start = fitted()
     model = cavity.GPClassifier(random_state=0).fit(X, y)
     assert model.converged_
     assert model.log_evidence_ > start.log_evidence_ + 1.0
@@ -107,15 +111,15 @@ def test_learning_is_worth_it():
 
 
 def test_far_from_the_data_the_classes_are_as_frequent_as_in_the_data():
-    X, y = classes()
-    model = cavity.GPClassifier(**FAST).fit(X, y)
+    _, y = classes()
+    model = fitted()
     share = np.mean(y == "yes")
     np.testing.assert_allclose(model.predict_proba(NEW + 1e6)[:, 1], share, atol=0.1)
 
 
 def test_units_of_the_inputs_change_nothing():
     X, y = classes()
-    plain = cavity.GPClassifier(**FAST).fit(X, y)
+    plain = fitted()
     scaled = cavity.GPClassifier(**FAST).fit(X * [1e-4, 300.0] + [5.0, -1e3], y)
     found = scaled.predict_proba(NEW * [1e-4, 300.0] + [5.0, -1e3])
     np.testing.assert_allclose(found, plain.predict_proba(NEW), atol=1e-6)
@@ -150,7 +154,7 @@ def test_probabilities_near_one_keep_their_logarithm():
 
 def test_clone_and_pipeline():
     X, y = classes()
-    model = cavity.GPClassifier(power=0.2, **FAST).fit(X, y)
+    model = fitted(power=0.2)
     copy = clone(model)
     assert not hasattr(copy, "posterior_")
     np.testing.assert_array_equal(copy.fit(X, y).predict_proba(X), model.predict_proba(X))
@@ -171,13 +175,13 @@ def test_grid_search_in_two_processes():
         n_jobs=2,
     )
     assert search.fit(X, y).best_params_ == {"kernel": "rbf"}
-    here = cavity.GPClassifier(**FAST).fit(X, y)
+    here = fitted()
     np.testing.assert_allclose(search.predict_proba(X), here.predict_proba(X), rtol=1e-8)
 
 
 def test_data_frames():
     X, y = classes()
-    expected = cavity.GPClassifier(**FAST).fit(X, y).predict_proba(X)
+    expected = fitted().predict_proba(X)
     for library in (pd, pl):
         table = library.DataFrame({"height": X[:, 0], "weight": X[:, 1]})
         model = cavity.GPClassifier(**FAST).fit(table, library.Series(y))
@@ -185,29 +189,6 @@ def test_data_frames():
         np.testing.assert_array_equal(model.predict_proba(table), expected)
         with pytest.raises(ValueError, match=r"(?i)feature names"):
             model.predict(table[["weight", "height"]])
-
-
-ELSEWHERE = """
-import pickle, sys
-import numpy as np
-folder = sys.argv[1]
-with open(folder + "/model.pickle", "rb") as file:
-    model = pickle.load(file)
-X = np.load(folder + "/X.npy")
-assert model.predict(X).tolist() == np.load(folder + "/labels.npy").tolist()
-np.save(folder + "/chance.npy", model.predict_proba(X))
-"""
-
-
-def test_predictions_survive_pickling_into_another_process(tmp_path):
-    X, y = classes()
-    model = cavity.GPClassifier(n_inducing=8, **FAST).fit(X, y)
-    (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))
-    np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "labels.npy", model.predict(X))
-    subprocess.run([sys.executable, "-c", ELSEWHERE, str(tmp_path)], check=True)
-    there = np.load(tmp_path / "chance.npy")
-    np.testing.assert_allclose(there, model.predict_proba(X), rtol=1e-10)
 
 
 def test_what_is_learned_is_numpy_float64_and_jax_stays_as_it_was():

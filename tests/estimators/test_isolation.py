@@ -138,6 +138,9 @@ import pickle, sys
 import numpy as np
 folder = sys.argv[1]
 X = np.load(folder + "/X.npy")
+with open(folder + "/classes.pickle", "rb") as file:
+    model = pickle.load(file)
+np.savez(folder + "/classes.npz", chance=model.predict_proba(X), label=model.predict(X))
 for name in ("full", "sparse"):
     with open(f"{folder}/{name}.pickle", "rb") as file:
         model = pickle.load(file)
@@ -153,7 +156,12 @@ def test_predictions_survive_pickling_into_another_process(tmp_path):
     models = {"full": cavity.GPRegressor(), "sparse": cavity.GPRegressor(**SPARSE)}
     for name, model in models.items():
         (tmp_path / f"{name}.pickle").write_bytes(pickle.dumps(model.fit(X, y)))
+    classifier = cavity.GPClassifier(max_iterations=0, **SPARSE).fit(X, y > 0.0)
+    (tmp_path / "classes.pickle").write_bytes(pickle.dumps(classifier))
     subprocess.run([sys.executable, "-c", ELSEWHERE, str(tmp_path)], check=True)
+    there = np.load(tmp_path / "classes.npz")
+    np.testing.assert_allclose(there["chance"], classifier.predict_proba(X), rtol=1e-10)
+    np.testing.assert_array_equal(there["label"], classifier.predict(X))
     for name, model in models.items():
         there = np.load(tmp_path / f"{name}.npz")
         mean, std = model.predict(X, return_std=True)

@@ -22,7 +22,7 @@ EXPOSURE = np.random.default_rng(1).uniform(0.5, 9.0, 60)
 COUNTS = np.random.default_rng(2).poisson(EXPOSURE * np.exp(Y)).astype(float)
 ROBUST = pytest.mark.parametrize("likelihood", ["student_t", "laplace"])
 SLOWER = pytest.mark.parametrize(
-    "likelihood", ["laplace", pytest.param("student_t", marks=pytest.mark.slow)]
+    "likelihood", ["student_t", pytest.param("laplace", marks=pytest.mark.slow)]
 )
 
 
@@ -31,9 +31,8 @@ def counts():
     return cavity.GPRegressor(likelihood=Counts(), **FAST).fit(X, COUNTS, exposure=EXPOSURE)
 
 
-@pytest.mark.parametrize(
-    "likelihood", ["student_t", pytest.param("laplace", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@ROBUST
 def test_outliers_do_not_draw_the_function(likelihood):
     setting = {"max_iterations": 8, "random_state": 0}
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
@@ -45,7 +44,7 @@ def test_outliers_do_not_draw_the_function(likelihood):
     assert robust.log_evidence_ > plain.log_evidence_ + 10.0
 
 
-@ROBUST
+@SLOWER
 def test_starting_scales_are_those_of_the_bulk(likelihood):
     """Outliers a hundred times larger move the start no further."""
     far = Y + (OUTLIERS - Y) * 100.0
@@ -168,6 +167,7 @@ def test_poisson_by_name(counts):
         named.score(X, COUNTS)
 
 
+@pytest.mark.slow
 def test_gamma_by_name():
     """Starts and predictions follow the unit of the outputs."""
     y = np.exp(Y)
@@ -281,9 +281,9 @@ def test_samples_of_a_known_distribution():
     from cavity.estimators.sampling import sample_outputs
 
     random = np.random.RandomState(0)
-    found = sample_outputs(likelihoods.StudentT(0.5, 3.0), np.full((1, 20_000), 7.0), {}, random)
+    found = sample_outputs(likelihoods.StudentT(0.5, 3.0), np.full((1, 4000), 7.0), {}, random)
     law = stats.t(3.0, 7.0, 0.5)
     assert stats.kstest(found[0], law.cdf).pvalue > 1e-3
-    many = sample_outputs(Counts(), np.full((1, 20_000), np.log(3e4)), {}, random)
-    assert np.mean(many) == pytest.approx(3e4, abs=5.0)
-    assert np.std(many) == pytest.approx(3e4**0.5, rel=0.03)
+    many = sample_outputs(Counts(), np.full((1, 4000), np.log(3e4)), {}, random)
+    assert np.mean(many) == pytest.approx(3e4, abs=10.0)
+    assert np.std(many) == pytest.approx(3e4**0.5, rel=0.05)

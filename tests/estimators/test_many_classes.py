@@ -190,7 +190,7 @@ WAYS = {
     "all points": ({"n_inducing": 500}, "MultinomialProbit"),
     "variational": ({"n_inducing": 8, "power": 0.0}, "MultinomialProbit"),
 }
-LONG = {"softmax", "robust", "factorised"}
+LONG = {"softmax", "softmax, Laplace", "robust", "factorised", "all points", "variational"}
 
 
 @pytest.mark.parametrize(
@@ -212,6 +212,7 @@ def test_ways_to_learn(way):
         assert model.inducing_ is None
 
 
+@pytest.mark.slow
 def test_points_at_all_rows_are_the_full_gp():
     full, sparse = fitted(), fitted(n_inducing=500)
     assert sparse.log_evidence_ == pytest.approx(full.log_evidence_, abs=1e-4)
@@ -262,6 +263,7 @@ def test_settings_that_are_refused(case):
 # -------------------------------------------------------------------------- hard tables
 
 
+@pytest.mark.slow
 def test_a_class_with_one_row():
     labels = np.where(np.arange(len(Y)) == 7, "dog", Y)
     model = cavity.GPClassifier(**FAST).fit(X, labels)
@@ -295,6 +297,7 @@ def test_two_of_three_classes_are_binary():
     assert model.predict_proba(NEW).shape == (25, 2)
 
 
+@pytest.mark.slow
 def test_two_classes_with_a_function_each():
     """A likelihood of classes is taken at its word."""
     kept = Y != "cat"
@@ -324,7 +327,7 @@ def test_thirty_classes():
 
 @pytest.mark.parametrize("settings", [{}, {"n_inducing": 8}], ids=["full", "sparse"])
 def test_pickling(settings):
-    model = cavity.GPClassifier(**FAST, **settings).fit(X, Y)
+    model = fitted(**settings)
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.predict_proba(NEW), model.predict_proba(NEW))
     np.testing.assert_array_equal(copy.predict(NEW), model.predict(NEW))

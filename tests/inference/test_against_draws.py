@@ -13,6 +13,8 @@ import pytest
 import cavity
 from cavity import inducing, kernels, likelihoods
 
+pytestmark = pytest.mark.slow  # chains take long
+
 ROWS, CLASSES = 14, 3
 CHAINS = {"draws": 1000, "warmup": 150, "chains": 2, "keep": 600}
 FACTORISED = cavity.PowerEP(coupled=False)
@@ -96,7 +98,6 @@ def chances(result):
     return np.exp(np.asarray(result.posterior.predict(table()[3]).log_probabilities))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.0])
 @pytest.mark.parametrize("sparse", [False, True], ids=["full", "sparse"])
 def test_coupled_classes(power, sparse, probit):
@@ -108,7 +109,6 @@ def test_coupled_classes(power, sparse, probit):
     np.testing.assert_allclose(chances(result), chances(probit.result), atol=0.03)
 
 
-@pytest.mark.slow
 def test_factorised_classes_are_too_sure(probit):
     """Jylanki C7: without the covariances between classes their deviations are too small."""
     _, mean, var = found(PROBIT, FACTORISED, 1.0)

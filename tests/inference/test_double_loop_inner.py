@@ -57,7 +57,7 @@ def surrogate_update(graph, sites):
     return marginals(graph, beliefs(graph, sites))
 
 
-@pytest.mark.parametrize("power", [1.0, 0.8])
+@pytest.mark.parametrize("power", [1.0, pytest.param(0.8, marks=pytest.mark.slow)])
 def test_jylanki_23_inner_maxima_fall_as_printed(power):
     """jylanki 23: strictly decreasing, and the printed numbers."""
     graph, sites = laid_out(power)
@@ -301,7 +301,7 @@ def test_damped_sweeps_alone_fail_there():
     assert np.sum(np.asarray(store.precision)[:4] < 0.0) == 1
 
 
-@pytest.mark.parametrize("power", [1.0, 0.8])
+@pytest.mark.parametrize("power", [1.0, pytest.param(0.8, marks=pytest.mark.slow)])
 def test_jylanki_25_the_outer_loop_by_itself(power):
     """jylanki 25: it ends where sweeps do, from the prior and from elsewhere.
 

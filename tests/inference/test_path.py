@@ -50,6 +50,7 @@ def tilted(mean, var, y):
     return p @ f, p @ (f - p @ f) ** 2
 
 
+@pytest.mark.slow
 def test_the_path_leads_where_powers_do_not():
     """The fixed point is one, by quadrature of the test's own."""
     problem = prepared()

@@ -3,6 +3,7 @@
 `import cavity` loads none of its own modules, so the names are touched as well.
 """
 
+import json
 import subprocess
 import sys
 
@@ -25,38 +26,52 @@ INTERFACES = {
 }
 
 
-def touch(names):
-    """Code that uses public names."""
-    return f"import cavity\nfor name in {sorted(names)}: getattr(cavity, name)\n"
+SCRIPT = """
+import json, sys
+phases = []
 
+def reached():
+    phases.append(sorted(sys.modules))
 
-def loaded_after(code):
-    """The modules a fresh process holds after running some code."""
-    code += "\nimport sys; print('\\n'.join(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    return set(run.stdout.split())
+import cavity
+reached()
+import jax, equinox
+reached()
+before = dict(jax.config.values)
+for names in json.loads(sys.argv[1]):
+    for name in names:
+        getattr(cavity, name)
+    cavity.kernels.RBF
+    reached()
+from jax._src import xla_bridge
+changed = dict(jax.config.values) != before
+print(json.dumps([phases, changed, xla_bridge.backends_are_initialized()]))
+"""
 
 
 @pytest.fixture(scope="module")
-def numerical():
-    """What every use of the library needs anyway."""
-    return loaded_after("import jax, equinox")
+def fresh():
+    """What a fresh process holds after each phase, and what has happened to JAX at its end."""
+    names = json.dumps([sorted(NAMES - INTERFACES), sorted(INTERFACES)])
+    command = [sys.executable, "-c", SCRIPT, names]
+    run = subprocess.run(command, capture_output=True, check=True, text=True)
+    return json.loads(run.stdout)
 
 
 @pytest.fixture(scope="module")
-def library(numerical):
+def library(fresh):
     """What models, inference and learning load beyond jax and equinox."""
-    return loaded_after(touch(NAMES - INTERFACES) + "cavity.kernels.RBF") - numerical
+    return set(fresh[0][2]) - set(fresh[0][1])
 
 
 @pytest.fixture(scope="module")
-def interfaces(numerical):
+def interfaces(fresh):
     """What estimators and files load beyond jax and equinox."""
-    return loaded_after(touch(INTERFACES)) - numerical
+    return set(fresh[0][3]) - set(fresh[0][1])
 
 
-def test_import_alone_loads_next_to_nothing():
-    found = loaded_after("import cavity")
+def test_import_alone_loads_next_to_nothing(fresh):
+    found = set(fresh[0][0])
     assert not found & {"jax", "numpy", "scipy"}
     assert {name for name in found if name.startswith("cavity")} == {"cavity"}
 
@@ -82,15 +97,11 @@ def test_estimators_leave_the_command_line_alone(interfaces, name):
     assert name not in interfaces
 
 
-def test_import_changes_no_setting():
+def test_import_changes_no_setting(fresh):
     """Neither the precision nor the number of threads changes because the package is there."""
-    code = f"import jax; before = dict(jax.config.values)\n{touch(NAMES)}"
-    code += "assert dict(jax.config.values) == before"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert not fresh[1]
 
 
-def test_import_starts_no_device():
+def test_import_starts_no_device(fresh):
     """No array is made at import: it would be float32 for ever, and wake the backend."""
-    code = f"{touch(NAMES)}from jax._src import xla_bridge\n"
-    code += "assert not xla_bridge.backends_are_initialized()"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert not fresh[2]
