@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -140,6 +141,7 @@ class FunctionValues(AbstractProjectedVariable):
 
     covariance: Float[Array, "N N"]
     mixed: bool = eqx.field(static=True, default=False)
+    holds_values: ClassVar[bool] = True
 
     def messages_from_sites(
         self,

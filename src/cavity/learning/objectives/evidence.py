@@ -17,7 +17,7 @@ from cavity.inference.factors.slots import observed_rows
 from cavity.inference.factors.tied import is_tied, natural_step
 from cavity.inference.implicit_gradient import implicit_gradient, stationary
 from cavity.inference.problem import has_sites
-from cavity.inference.solvers.fixed_point import NEAR, find_fixed_point
+from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.learning.data.arrays import Data, some_rows
 from cavity.learning.data.batched import BatchedData
 from cavity.learning.method import AbstractMethod
@@ -200,7 +200,7 @@ class Objective:
         first = zero if self.sites is self.empty else sites
         solver = self.solver
         sites, report, done = find_fixed_point(problem, solver, first, zero=zero, quick=quick)
-        far = not report.residual < NEAR or report.skipped > 0
+        far = not report.residual < solver.nearby or report.skipped > 0
         return None if quick and not done and far else sites
 
     def _evaluated(
