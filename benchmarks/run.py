@@ -18,6 +18,7 @@ NAMES = (
     "neal",
     "recorded",
     "robust_ep",
+    "ladder",
     "claims",
     "binary",
     "three_classes",

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity.inference.solvers.anderson import DEPTH, FARTHEST, no_past
+from cavity.inference.solvers.anderson import empty_history
+from cavity.inference.solvers.settings import AndersonSettings
 from cavity.likelihoods import StudentT
 
 EIGENVALUES = {
     "diverges": [-3.0, 2.0, 0.5, -0.9],
     "creeps": [0.999, -0.998, 0.99, 0.3],
 }
+SETTINGS = AndersonSettings()
 # a unit in which nothing is far away
 SMALL = 1e-6
 # the log evidences of the four-point problem at the powers of identity 23
@@ -21,9 +23,9 @@ FOUR_POINTS = {1.0: -7.066379, 0.8: -7.202093}
 
 
 @eqx.filter_jit
-def step(past, at, target, calm):
+def step(history, at, target, calm):
     units = jax.tree.map(lambda x: jnp.full_like(x, SMALL), at)
-    return past.extrapolated(at, target, units, jnp.asarray(1.0), calm)
+    return history.next_iterate(at, target, units, jnp.asarray(1.0), calm)
 
 
 def linear(eigenvalues):
@@ -39,13 +41,13 @@ def iterated(A, b, count):
     """The iterates of extrapolation from zero, in two leaves as sites have them."""
     half = len(b) // 2
     at = {"shift": jnp.zeros(half), "precision": jnp.zeros(len(b) - half)}
-    past, found = no_past(at), []
+    history, found = empty_history(at), []
     for _ in range(count):
         x = np.concatenate([at["precision"], at["shift"]])
         found.append(x)
         target = A @ x + b
         parts = {"precision": jnp.asarray(target[:-half]), "shift": jnp.asarray(target[-half:])}
-        at, past = step(past, at, parts, jnp.asarray(True))
+        at, history = step(history, at, parts, jnp.asarray(True))
     return found + [np.concatenate([at["precision"], at["shift"]])]
 
 
@@ -66,7 +68,7 @@ def test_linear_iterations_end_after_as_many_steps_as_dimensions(case):
 
 def test_old_differences_make_room():
     """More dimensions than are kept still converge, and the memory stays as it is."""
-    eigenvalues = np.linspace(-0.95, 0.99, 2 * DEPTH)
+    eigenvalues = np.linspace(-0.95, 0.99, 2 * SETTINGS.depth)
     A, b, fixed = linear(eigenvalues)
     found = iterated(A, b, 120)
     plain = np.zeros(len(b))
@@ -80,13 +82,13 @@ def test_old_differences_make_room():
 @pytest.mark.parametrize("length", [1.0, 0.3])
 def test_without_a_past_the_step_is_plain(length):
     x, target = jnp.array([1.0, -2.0, 0.5]), jnp.array([0.0, 4.0, 0.7])
-    new, past = no_past(x).extrapolated(
+    new, history = empty_history(x).next_iterate(
         x, target, jnp.ones(3), jnp.asarray(length), jnp.asarray(True)
     )
     np.testing.assert_allclose(new, x + length * (target - x), rtol=1e-14)
-    np.testing.assert_array_equal(past.place, x)
-    np.testing.assert_array_equal(past.step, target - x)
-    assert int(past.count) == 1
+    np.testing.assert_array_equal(history.iterate, x)
+    np.testing.assert_array_equal(history.residual, target - x)
+    assert int(history.count) == 1
 
 
 def test_a_disturbance_forgets_the_past():
@@ -94,16 +96,16 @@ def test_a_disturbance_forgets_the_past():
     A, b, _ = linear(EIGENVALUES["diverges"])
     G = lambda x: jnp.asarray(A) @ x + b  # noqa: E731
     x = jnp.ones(len(b))
-    past = no_past(x)
+    history = empty_history(x)
     for _ in range(4):
-        x, past = step(past, x, G(x), jnp.asarray(True))
+        x, history = step(history, x, G(x), jnp.asarray(True))
     start = jnp.array([0.3, -1.0, 2.0, 0.1])
-    plain, after = step(past, start, G(start), jnp.asarray(False))
+    plain, after = step(history, start, G(start), jnp.asarray(False))
     np.testing.assert_allclose(plain, G(start), rtol=1e-12)
-    fresh, fresh_past = step(no_past(x), start, G(start), jnp.asarray(True))
+    fresh, fresh_history = step(empty_history(x), start, G(start), jnp.asarray(True))
     for _ in range(3):
         plain, after = step(after, plain, G(plain), jnp.asarray(True))
-        fresh, fresh_past = step(fresh_past, fresh, G(fresh), jnp.asarray(True))
+        fresh, fresh_history = step(fresh_history, fresh, G(fresh), jnp.asarray(True))
         np.testing.assert_allclose(plain, fresh, rtol=1e-9)
 
 
@@ -113,39 +115,41 @@ def test_undefined_differences_do_no_harm(bad):
     A, b, fixed = linear(EIGENVALUES["creeps"])
     G = lambda x: jnp.asarray(A) @ x + b  # noqa: E731
     x = jnp.zeros(len(b))
-    past = no_past(x)
+    history = empty_history(x)
     for _ in range(2):
-        x, past = step(past, x, G(x), jnp.asarray(True))
-    _, past = step(past, x, jnp.full_like(x, bad), jnp.asarray(True))
-    new, past = step(past, x, G(x), jnp.asarray(True))
+        x, history = step(history, x, G(x), jnp.asarray(True))
+    _, history = step(history, x, jnp.full_like(x, bad), jnp.asarray(True))
+    new, history = step(history, x, G(x), jnp.asarray(True))
     np.testing.assert_allclose(new, G(x), rtol=1e-12)
     for _ in range(40):
         x = new
-        new, past = step(past, x, G(x), jnp.asarray(True))
+        new, history = step(history, x, G(x), jnp.asarray(True))
     assert np.linalg.norm(new - fixed) < 1e-6 * np.linalg.norm(fixed)
 
 
 def test_a_fixed_point_stays():
     """Differences of length zero get no share."""
     x = jnp.array([1.0, 2.0])
-    past = no_past(x)
+    history = empty_history(x)
     for _ in range(4):
-        new, past = step(past, x, x, jnp.asarray(True))
+        new, history = step(history, x, x, jnp.asarray(True))
         np.testing.assert_array_equal(new, x)
 
 
 def test_units_make_extrapolation_the_same_in_every_scale():
     """Iterates of rescaled coordinates, with their units, are those of units of one, rescaled."""
-    A, b, _ = linear(np.linspace(-0.95, 0.99, 2 * DEPTH))
+    A, b, _ = linear(np.linspace(-0.95, 0.99, 2 * SETTINGS.depth))
     ones = np.ones(len(b))
     scale = np.random.default_rng(0).permutation(np.logspace(-4, 4, len(b)))
-    extrapolate = eqx.filter_jit(lambda past, *args: past.extrapolated(*args))
+    extrapolate = eqx.filter_jit(lambda history, *args: history.next_iterate(*args))
 
     def run(scale, units, count=12):
-        x, past = jnp.zeros(len(b)), no_past(jnp.zeros(len(b)))
+        x, history = jnp.zeros(len(b)), empty_history(jnp.zeros(len(b)))
         for _ in range(count):
             target = scale * (A @ (x / scale) + b)
-            x, past = extrapolate(past, x, target, units, jnp.asarray(1.0), jnp.asarray(True))
+            x, history = extrapolate(
+                history, x, target, units, jnp.asarray(1.0), jnp.asarray(True)
+            )
         return x / scale
 
     plain = run(ones, SMALL * ones)
@@ -157,14 +161,14 @@ def test_extrapolations_lead_no_farther_than_is_linear():
     """A creeping iteration's limit is far away: the way there is made in several steps."""
     x, rate = jnp.array([0.0, 0.0]), jnp.array([0.999, 0.5])
     limit = jnp.array([100.0, 0.01])
-    past, ones = no_past(x), jnp.ones(2)
+    history, ones = empty_history(x), jnp.ones(2)
     lengths = []
     for _ in range(12):
         args = (x, limit + rate * (x - limit), ones, jnp.asarray(1.0), jnp.asarray(True))
-        new, past = past.extrapolated(*args)
+        new, history = history.next_iterate(*args)
         lengths.append(float(jnp.max(jnp.abs(new - x))))
         x = new
-    assert max(lengths[1:]) == pytest.approx(FARTHEST, rel=1e-9)
+    assert max(lengths[1:]) == pytest.approx(SETTINGS.longest, rel=1e-9)
 
 
 @pytest.mark.parametrize("power", FOUR_POINTS)

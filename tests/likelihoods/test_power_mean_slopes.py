@@ -53,7 +53,7 @@ def test_slopes_in_parameters_and_outputs_are_those_of_the_nodes(power):
 
 
 def test_mixed_second_derivatives_agree():
-    """Derivatives of the rule itself, which the double loop's curvature takes."""
+    """Derivatives of the rule itself, which Newton's method takes."""
     y, mean, var = jnp.asarray([1.0, 0.0]), jnp.asarray([0.4, -1.0]), jnp.asarray([0.8, 3.0])
     likelihood = Bernoulli()
 

@@ -333,7 +333,6 @@ def _diagnostics(
 # What finished, where it was not plain sweeps.
 _BY = {
     "damped sweeps": " (damped at first)",
-    "double loop": " of the double loop",
     "free energy": " of a descent of the free energy",
     "line search": " of the line search",
     "Newton's method": " of Newton's method",

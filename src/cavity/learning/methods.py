@@ -25,8 +25,8 @@ class PowerEP(AbstractMethod):
 
     Factors that are Gaussian in the function are exact and need no sweeps. All others are
     matched by sweeps; where these do not converge, by Newton's method, by continuation from
-    smaller powers or from wider noise, by a descent of the free energy of moments, and at last by
-    a double loop with a budget. A result says whether one of them converged.
+    smaller powers or from wider noise, and at last by a descent of the free energy of moments. A
+    result says whether one of them converged.
 
     Args:
         step: damping step in (0, 1], the share of the way to the matched site; the power itself

@@ -9,7 +9,7 @@ import abc
 import enum
 import functools
 from collections.abc import Callable
-from typing import cast
+from typing import ClassVar, cast
 
 import equinox as eqx
 import jax
@@ -49,7 +49,13 @@ class AbstractLocalTerm(eqx.Module):
 
     To implement:
         `stationary`, `log_mean`, `derivatives` and `log_density`.
+
+    Attributes:
+        powers_density: whether the term is a `PowerMeanTerm`: its tilted distributions are
+            cavities times powers of a density.
     """
+
+    powers_density: ClassVar[bool] = False
 
     @abc.abstractmethod
     def stationary(self, power: Power) -> bool:
@@ -74,6 +80,7 @@ class PowerMeanTerm(AbstractLocalTerm):
     r"""$\log M_a$ of a likelihood under the cavity: Power EP."""
 
     likelihood: AbstractLikelihood
+    powers_density: ClassVar[bool] = True
 
     def stationary(self, power: Power) -> bool:
         # an average over points has a curvature that is not twice its slope in the variance

@@ -23,6 +23,7 @@ from cavity.inference.graph.base import (
     Moments,
 )
 from cavity.inference.graph.rows import Rows
+from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Int, Scalar
 
@@ -63,6 +64,22 @@ class SiteUpdate(NamedTuple):
     residual: Array
     skipped: Array
     fisher_scale: Stores
+
+
+class PoweredDensity(NamedTuple):
+    """Terms that are powers of the density of an output given its function value.
+
+    Attributes:
+        likelihood: the density.
+        rows: the data.
+        power: the power of each row.
+        offset: the prior mean of the function values.
+    """
+
+    likelihood: AbstractLikelihood
+    rows: Rows
+    power: Power
+    offset: Array
 
 
 class AbstractFactor(eqx.Module):
@@ -141,8 +158,8 @@ class AbstractRowFactor(AbstractFactor):
         """`update` from given moments."""
 
     @abc.abstractmethod
-    def tilted_moments(self, fixed: EdgeMoments, sites: Stores) -> EdgeMoments:
-        """Means and variances of the tilted distributions, at cavities from given moments."""
+    def powered_density(self) -> PoweredDensity | None:
+        """The density of which the rows' terms are powers, at cavities; None for other terms."""
 
     @abc.abstractmethod
     def moment_changes(

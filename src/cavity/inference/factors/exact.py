@@ -101,8 +101,8 @@ class ExactFactor(AbstractRowFactor):
     def update_at(self, fixed: EdgeMoments, sites: Stores, step: Power) -> SiteUpdate:
         return no_update()
 
-    def tilted_moments(self, fixed: EdgeMoments, sites: Stores) -> EdgeMoments:
-        return ()
+    def powered_density(self) -> None:
+        return None
 
     def moment_changes(
         self, responses: Sequence[AbstractResponse], changes: Sequence[object]

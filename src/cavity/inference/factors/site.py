@@ -4,23 +4,29 @@ With Gaussian noise site factors give the same results as exact factors, and are
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.approximations.local_terms import AbstractLocalTerm, EvaluationPoint
+from cavity.inference.approximations.local_terms import (
+    AbstractLocalTerm,
+    EvaluationPoint,
+    PowerMeanTerm,
+)
 from cavity.inference.factors.base import (
     AbstractRowFactor,
     Beliefs,
     Edge,
     EdgeMoments,
+    PoweredDensity,
     Sent,
     SiteUpdate,
     Stores,
 )
 from cavity.inference.graph.base import (
+    AbstractProjectedView,
     AbstractResponse,
     AbstractVariable,
     Latent,
@@ -166,22 +172,16 @@ class SiteFactor(AbstractRowFactor):
             centre_common_mode=self.common_mode,
         )
 
-    def tilted_moments(self, fixed: EdgeMoments, sites: Stores) -> EdgeMoments:
-        def of_chunk(chunk: tuple[Rows, Stores, EdgeMoments]) -> EdgeMoments:
-            rows, row_sites, moments = chunk
-            marginals = self._marginals(rows, (), row_sites, moments)
-            latents, _ = self._latents(rows, row_sites, marginals)
-            power = self.site_power(rows)
-            tilted = self.term.derivatives(latents, rows, self.row_power(rows))
-            pairs = zip(row_sites, moments, tilted, strict=True)
-            cavities = ((site.cavity(*at, power), by) for site, at, by in pairs)
-            # m + a v G,  v + a v² H
-            return tuple(
-                (m + power * v * by.slope, v + power * v**2 * by.curvature)
-                for (m, v, _), by in cavities
-            )
-
-        return map_over_rows(of_chunk, (self.rows, self._per_row(sites), fixed), self.chunk)
+    def powered_density(self) -> PoweredDensity | None:
+        at_cavity = self.evaluation_point is EvaluationPoint.CAVITY
+        if not (at_cavity and self.term.powers_density) or len(self.edges) != 1:
+            return None
+        if self.rows.blocked:
+            return None
+        view = cast(AbstractProjectedView, self.edges[0].view)
+        likelihood = cast(PowerMeanTerm, self.term).likelihood
+        offset = view.project(self.rows).offset
+        return PoweredDensity(likelihood, self.rows, self.row_power(self.rows), offset)
 
     def moment_changes(
         self, responses: Sequence[AbstractResponse], changes: Sequence[Any]

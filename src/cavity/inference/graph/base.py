@@ -147,7 +147,12 @@ class AbstractVariable(eqx.Module):
 
     To implement:
         `belief(messages)`.
+
+    Attributes:
+        holds_values: whether the variable is a `FunctionValues`, the function at the data.
     """
+
+    holds_values: ClassVar[bool] = False
 
     @abc.abstractmethod
     def belief(self, messages: Any) -> AbstractBelief:
@@ -205,7 +210,7 @@ class AbstractView(eqx.Module, Generic[Source, Variable]):
 
     Attributes:
         linear: whether messages are linear in the sites, and marginals do not depend on the
-            row's own sites. Newton's method and the double loop need that.
+            row's own sites. Newton's method needs that.
         scalar: whether each site is a scalar Gaussian on a function value.
     """
 

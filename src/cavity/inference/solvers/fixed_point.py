@@ -10,31 +10,20 @@ from cavity.inference.approximations.approximations import ModeSearch
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Sites
 from cavity.inference.problem import Problem
-from cavity.inference.solvers.double_loop import double_loop
-from cavity.inference.solvers.moment_descent import least
-from cavity.inference.solvers.noise_continuation import WIDEST, NoiseContinuation
+from cavity.inference.solvers.moment_descent import minimise_free_energy
+from cavity.inference.solvers.noise_continuation import NoiseContinuation
 from cavity.inference.solvers.parallel import SweepRecord
 from cavity.inference.solvers.settings import FixedPointSolver
 from cavity.inference.solvers.steps import (
-    CLOSE,
-    MATCHED,
-    defined,
+    at_fixed_point,
+    is_defined,
+    newton_from,
     residual_of,
     run_sweeps,
-    solved,
 )
 from cavity.numerics.types import Array
 
-# The residual at which sites are near enough: to start from, and to learn by.
-NEAR = 1e-2
-# The longest step of sweeps of coupled classes from the sites of nearby parameters, from where
-# full steps, extrapolated, may run into a cycle.
-GENTLE = 0.5
-# The steps of damped sweeps, where full ones lead astray.
-SHORT = (0.3, 0.1)
-# Continuation to larger powers: the first step and the least one, as shares of the power.
-FIRST_LENGTH, LEAST_LENGTH = 0.25, 1e-3
-# Settings of the search for a mode by steps that are uphill.
+# Settings of the search for a mode by steps with a line search.
 TO_MODE = FixedPointSolver(tolerance=1e-4)
 
 
@@ -43,8 +32,7 @@ class ConvergenceReport:
     """How the sites came about.
 
     Attributes:
-        sweeps: sweeps made, those of the double loop's inner maxima included (0 where every
-            factor is exact).
+        sweeps: sweeps and steps made (0 where every factor is exact).
         residual: largest change of a moment that a further sweep would make, in deviations.
         skipped: sites skipped in the last sweep.
         finished_by: the algorithm that finished.
@@ -99,60 +87,58 @@ def find_fixed_point(
     first = zero if sites is None else sites
     to_mode = problem.approximation.evaluation_point is EvaluationPoint.MODE
     # Newton's steps to a mode are whole
-    gentle = problem.coupled and first is not zero and not to_mode
-    found, record = run_sweeps(problem, solver, first, longest=GENTLE if gentle else 1.0)
-    used = int(record.sweeps)
-    uphill = to_mode and not problem.coupled
-    if not record.converged and (sites is not None or uphill):
-        start, more = _uphill(problem, zero) if uphill else (zero, 0)
+    warm = problem.coupled and first is not zero and not to_mode
+    longest = solver.warm_step if warm else 1.0
+    swept, record = run_sweeps(problem, solver, first, longest=longest)
+    sweeps = int(record.sweeps)
+    search = to_mode and not problem.coupled
+    if not record.converged and (sites is not None or search):
+        start, more = _near_mode(problem, zero) if search else (zero, 0)
         other, again = run_sweeps(problem, solver, start)
-        used += more + int(again.sweeps)
-        if not _worse(again, record):
-            found, record = other, again
+        sweeps += more + int(again.sweeps)
+        if not _is_worse(again, record):
+            swept, record = other, again
     name = _sweeps_name(problem, solver)
-    report = ConvergenceReport(used, float(record.residual), _count(record.skipped), name)
+    report = ConvergenceReport(sweeps, float(record.residual), _count(record.skipped), name)
     if record.converged:
-        return found, report, True
-    if not defined(problem, found):
-        found = zero
+        return swept, report, True
+    if not is_defined(problem, swept):
+        swept = zero
     if problem.coupled:
-        return _damped(problem, solver, zero, found, report)
+        return _damped(problem, solver, zero, swept, report)
     if "Newton's method" not in solver.rungs or problem.blocked:
-        matched = problem.attainable(max(solver.tolerance, MATCHED))
-        return found, report, report.residual < matched and report.skipped == 0
-    near = solved(problem, found)
-    if float(near.gap) < problem.attainable(CLOSE):
-        steps = used + int(near.steps)
-        return near.sites, ConvergenceReport(steps, float(near.gap), 0, "Newton's method"), True
+        return swept, report, _is_accepted(problem, solver, report.residual, report.skipped)
+    solution = newton_from(problem, solver, swept)
+    if at_fixed_point(problem, solver, solution):
+        steps, gap = sweeps + int(solution.steps), float(solution.gap)
+        return solution.sites, ConvergenceReport(steps, gap, 0, "Newton's method"), True
     if quick:
-        return found, report, False
-    return _fallen_back(problem, solver, zero, found, report)
+        return swept, report, False
+    return _climb(problem, solver, zero, swept, report)
 
 
-def _fallen_back(
+def _climb(
     problem: Problem,
     solver: FixedPointSolver,
     zero: Sites,
-    found: Sites,
+    swept: Sites,
     report: ConvergenceReport,
 ) -> tuple[Sites, ConvergenceReport, bool]:
-    """What converges where neither sweeps do nor Newton's method from where they end."""
-    again, steps, name = found, 0, report.finished_by
+    """The rungs of the ladder, one after the other, until one converges."""
+    sites, steps, name = swept, report.sweeps, report.finished_by
     for rung, rung_name in _ladder(problem, solver):
-        attempt = rung(problem, solver, zero, again)
+        attempt = rung(problem, solver, zero, sites)
         steps += attempt.steps
-        again = again if attempt.sites is None else attempt.sites
+        sites = sites if attempt.sites is None else attempt.sites
         name = rung_name
         if attempt.converged:
             break
-    matched = problem.attainable(max(solver.tolerance, MATCHED))
-    residual, skipped = residual_of(problem, again)
-    done = float(residual) < matched and int(skipped) == 0
-    better = report.skipped > 0 or float(residual) < report.residual
-    if not done and not (better and defined(problem, again)):
-        return found, report, False
-    steps += report.sweeps
-    return again, ConvergenceReport(steps, float(residual), _count(skipped), name), done
+    residual, skipped = (float(x) for x in residual_of(problem, sites))
+    converged = _is_accepted(problem, solver, residual, skipped)
+    better = report.skipped > 0 or residual < report.residual
+    if not converged and not (better and is_defined(problem, sites)):
+        return swept, report, False
+    return sites, ConvergenceReport(steps, residual, _count(skipped), name), converged
 
 
 def _ladder(problem: Problem, solver: FixedPointSolver) -> Iterator[tuple[Rung, str]]:
@@ -164,7 +150,6 @@ def _ladder(problem: Problem, solver: FixedPointSolver) -> Iterator[tuple[Rung, 
             ("continuation in the power", continue_in_power, "Newton's method"),
             ("noise continuation", continue_in_noise, "Newton's method"),
             ("moment descent", descend_in_moments, "free energy"),
-            ("double loop", run_double_loop, "double loop"),
         )
     return ((rung, name) for key, rung, name in rungs if key in solver.rungs)
 
@@ -173,42 +158,51 @@ def _damped(
     problem: Problem,
     solver: FixedPointSolver,
     zero: Sites,
-    found: Sites,
+    swept: Sites,
     report: ConvergenceReport,
 ) -> tuple[Sites, ConvergenceReport, bool]:
     """Sweeps of fixed short steps until near, then the usual ones: for coupled classes.
 
-    Their messages are not linear in the sites, which Newton's method and the double loop need.
+    Their messages are not linear in the sites, which Newton's method needs.
     """
     if solver.step is not None or "damped sweeps" not in solver.rungs:
-        return found, report, False
-    matched = problem.attainable(max(solver.tolerance, MATCHED))
-    near, used = zero, report.sweeps
-    for step in SHORT:
-        slow = dataclasses.replace(solver, step=step, tolerance=max(NEAR, solver.tolerance))
+        return swept, report, False
+    near, sweeps, best = zero, report.sweeps, swept
+    for step in solver.damped_steps:
+        tolerance = max(solver.nearby, solver.tolerance)
+        slow = dataclasses.replace(solver, step=step, tolerance=tolerance)
         near, record = run_sweeps(problem, slow, near)
-        used += int(record.sweeps)
-        if not defined(problem, near):
+        sweeps += int(record.sweeps)
+        if not is_defined(problem, near):
             near = zero
             continue
         last, record = run_sweeps(problem, solver, near)
-        used += int(record.sweeps)
-        residual = float(record.residual)
-        if residual < matched and record.skipped == 0:
-            return last, ConvergenceReport(used, residual, 0, "damped sweeps"), True
-        if residual < report.residual and defined(problem, last):
-            found, skipped = last, _count(record.skipped)
-            report = ConvergenceReport(used, residual, skipped, report.finished_by)
-    return found, dataclasses.replace(report, sweeps=used), False
+        sweeps += int(record.sweeps)
+        residual, skipped = float(record.residual), _count(record.skipped)
+        if _is_accepted(problem, solver, residual, float(record.skipped)):
+            return last, ConvergenceReport(sweeps, residual, 0, "damped sweeps"), True
+        if residual < report.residual and is_defined(problem, last):
+            best = last
+            report = ConvergenceReport(sweeps, residual, skipped, report.finished_by)
+    return best, dataclasses.replace(report, sweeps=sweeps), False
 
 
-def _uphill(problem: Problem, zero: Sites) -> tuple[Sites, int]:
+def _is_accepted(
+    problem: Problem, solver: FixedPointSolver, residual: float, skipped: float
+) -> bool:
+    """Whether sites count as a fixed point."""
+    accepted = problem.attainable(max(solver.tolerance, solver.accepted))
+    return residual < accepted and skipped == 0
+
+
+def _near_mode(problem: Problem, zero: Sites) -> tuple[Sites, int]:
     """Sites near the mode, and the sweeps that took."""
-    found, record = run_sweeps(problem.approximated_by(ModeSearch()), TO_MODE, zero, downhill=True)
-    return found, int(record.sweeps)
+    search = problem.approximated_by(ModeSearch())
+    sites, record = run_sweeps(search, TO_MODE, zero, downhill=True)
+    return sites, int(record.sweeps)
 
 
-def _worse(a: SweepRecord, b: SweepRecord) -> bool:
+def _is_worse(a: SweepRecord, b: SweepRecord) -> bool:
     """Whether sweeps ended further from convergence than others."""
     if bool(a.converged) or bool(b.converged):
         return not bool(a.converged)
@@ -224,7 +218,7 @@ def _sweeps_name(problem: Problem, solver: FixedPointSolver) -> str:
     return "sequential sweeps" if solver.batch == 1 else "minibatch sweeps"
 
 
-def _count(skipped: Array) -> int:
+def _count(skipped: Array | float) -> int:
     return round(float(skipped)) if np.isfinite(float(skipped)) else 0
 
 
@@ -235,8 +229,8 @@ def line_search(problem: Problem, solver: FixedPointSolver, zero: Sites, near: S
     """Descent on the variational bound by natural-gradient steps, at power 0."""
     lower, record = run_sweeps(problem, solver, zero, downhill=True)
     # rounding hides the last of the descent from the energy
-    found = solved(problem, lower)
-    return Attempt(found.sites, int(record.sweeps) + int(found.steps), True)
+    solution = newton_from(problem, solver, lower)
+    return Attempt(solution.sites, int(record.sweeps) + int(solution.steps), True)
 
 
 def continue_in_power(
@@ -246,15 +240,15 @@ def continue_in_power(
     share, sites, steps = _converging_power(problem, solver, zero)
     if share == 0.0:
         return Attempt(zero, steps, False)
-    length = FIRST_LENGTH
-    while length > LEAST_LENGTH:
+    length = solver.continuation.first_step
+    while length > solver.continuation.least_step:
         reach = min(share + length, 1.0)
-        found = solved(problem.at_power_share(reach), sites)
-        steps += int(found.steps)
-        if float(found.gap) < problem.attainable(CLOSE):
+        solution = newton_from(problem.at_power_share(reach), solver, sites)
+        steps += int(solution.steps)
+        if at_fixed_point(problem, solver, solution):
             if reach == 1.0:
-                return Attempt(found.sites, steps, True)
-            share, sites, length = reach, found.sites, 2.0 * length
+                return Attempt(solution.sites, steps, True)
+            share, sites, length = reach, solution.sites, 2.0 * length
         else:
             length *= 0.5
     return Attempt(sites, steps, False)
@@ -268,10 +262,10 @@ def _converging_power(
     The share is 0, and the sites have precision zero, where they converge at none.
     """
     steps = 0
-    for share in (0.5, 0.25, 0.1):
+    for share in solver.continuation.starts:
         sites, record = run_sweeps(problem.at_power_share(share), solver, zero)
         steps += int(record.sweeps)
-        if float(record.residual) < NEAR and float(record.skipped) == 0:
+        if float(record.residual) < solver.nearby and float(record.skipped) == 0:
             return share, sites, steps
     return 0.0, zero, steps
 
@@ -282,29 +276,21 @@ def continue_in_noise(
     """Continuation from wider noise to the noise of the likelihood, round folds."""
     if not problem.has_noise_scale:
         return Attempt(None, 0, False)
-    start, record = run_sweeps(problem.at_noise_scale(WIDEST), solver, zero)
+    continuation = NoiseContinuation(problem, solver.noise)
+    start, record = run_sweeps(continuation.start(), solver, zero)
     steps = int(record.sweeps)
     if not record.converged:
         return Attempt(None, steps, False)
-    ends, looks = NoiseContinuation(problem).ahead(start)
-    for sites in ends or ():
-        found = solved(problem, sites)
-        if float(found.gap) < problem.attainable(CLOSE):
-            return Attempt(found.sites, steps + looks, True)
-    return Attempt(None, steps + looks, False)
+    for sites in continuation.either_side_of_the_end(start):
+        solution = newton_from(problem, solver, sites)
+        if at_fixed_point(problem, solver, solution):
+            return Attempt(solution.sites, steps + continuation.evaluations, True)
+    return Attempt(None, steps + continuation.evaluations, False)
 
 
 def descend_in_moments(
     problem: Problem, solver: FixedPointSolver, zero: Sites, near: Sites
 ) -> Attempt:
     """Descent of the free energy in the moments."""
-    lowest, steps = least(problem, problem.attainable(CLOSE))
-    return Attempt(lowest, steps, lowest is not None)
-
-
-def run_double_loop(
-    problem: Problem, solver: FixedPointSolver, zero: Sites, near: Sites
-) -> Attempt:
-    """The double loop, from the best sites so far."""
-    sites, steps = double_loop(problem, zero, near)
-    return Attempt(sites, steps, True)
+    sites, steps = minimise_free_energy(problem, solver)
+    return Attempt(sites, steps, sites is not None)

@@ -1,9 +1,13 @@
-"""Fixed points followed along a path of models, round the folds where the path turns back.
+r"""Pseudo-arclength continuation: a curve of fixed points over the width of the noise.
 
 With noise many times as wide as it is, all rows agree, and sweeps converge. As the noise shrinks
-to what it is, rows begin to disagree, and a fixed point may merge with another and vanish: the
-path goes on, but through wider noise first. Steps in arc length follow it there. It ends where the
-noise is what it is, or where a cavity loses all precision.
+to what it is, rows begin to disagree, and a fixed point may merge with another and vanish: this is
+a fold, where the curve of fixed points goes on, but through wider noise first. Steps in arc length
+follow the curve round folds. It ends where the noise is what it is, or where a cavity loses all
+precision.
+
+References:
+    Keller (1977), Numerical solution of bifurcation and nonlinear eigenvalue problems.
 """
 
 from typing import NamedTuple
@@ -11,121 +15,149 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from cavity.inference.energy import Graph, Sites
 from cavity.inference.problem import Problem
-from cavity.inference.solvers.newton import Bearing, bearing, inner
+from cavity.inference.solvers.newton import evaluate, linearised_steps
+from cavity.inference.solvers.settings import NoiseSettings
+from cavity.inference.solvers.site_coordinates import GraphUnits, to_coordinates
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
 from cavity.numerics.types import Scalar
 
-# How many times as wide the noise is where the path begins.
-WIDEST = 1000.0
-# The whole path counts as so many deviations of the sites.
-LENGTH = 10.0
-# The first step, the least and the largest, in deviations; corrections after one, and how near to
-# the path they must come; looks at the path, after which it is given up.
-FIRST, LEAST, LARGEST = 0.3, 1e-5, 3.0
-CORRECTIONS, NEAR = 8, 1e-4
-# The least cosine of the angle that the path may turn by in one step, lest it be followed back;
-# how far behind its beginning it is given up.
-STRAIGHT, BEHIND = 0.7, -0.1
-LOOKS = 1500
+
+class Linearisation(NamedTuple):
+    """The curve of fixed points, linearised at sites near it.
+
+    Attributes:
+        gap: the largest error of a site, in deviations.
+        correction: Newton's step to the curve.
+        slope: how the fixed point moves with the position.
+        units: the units of the sites' coordinates.
+    """
+
+    gap: Scalar
+    correction: Sites
+    slope: Sites
+    units: GraphUnits
 
 
-class _Place(NamedTuple):
-    """A place on the path: the share of it that is behind, and the sites there."""
+class Point(NamedTuple):
+    """A point near the curve.
 
-    share: float
+    Attributes:
+        position: 0 at the widest noise, 1 at that of the problem.
+        sites: the sites.
+        curve: the curve, linearised there.
+    """
+
+    position: float
     sites: Sites
-    seen: Bearing
+    curve: Linearisation
 
 
-class _Tangent(NamedTuple):
-    """A direction along the path, of length one."""
+class Tangent(NamedTuple):
+    """A direction along the curve, of length one.
 
-    share: float
+    Attributes:
+        position: its component in the position.
+        sites: its components in the sites.
+    """
+
+    position: float
     sites: Sites
 
 
 class NoiseContinuation:
-    """The path for one model, and how often it was looked at."""
+    """The curve of one problem, and how often it was evaluated."""
 
-    def __init__(self, problem: Problem):
-        self.problem, self.looks = problem, 0
+    def __init__(self, problem: Problem, settings: NoiseSettings = NoiseSettings()):
+        self.problem, self.settings, self.evaluations = problem, settings, 0
 
-    def ahead(self, sites: Sites) -> tuple[tuple[Sites, Sites] | None, int]:
-        """Sites on either side of the end of the path, from those at its beginning.
+    def start(self) -> Problem:
+        """The problem with the widest noise."""
+        return self.problem.at_noise_scale(self.settings.widest)
 
-        Returns:
-            The sites, the ones before the end last, or None where the path does not lead there;
-            and the number of looks at it.
+    def either_side_of_the_end(self, sites: Sites) -> tuple[Sites, ...]:
+        """Sites just beyond and before the end of the curve, from those at its start.
+
+        There are none where the curve does not lead there.
         """
-        here, length = self.look(0.0, sites), FIRST
-        tangent, _ = _tangent(here, None)
-        while self.looks < LOOKS and length > LEAST and here.share > BEHIND:
-            found, corrections = self.stepped(here, tangent, length)
-            onward, cosine = (None, 0.0) if found is None else _tangent(found, tangent)
-            if found is None or onward is None or cosine < STRAIGHT:
+        settings = self.settings
+        point, length = self.evaluate(0.0, sites), settings.first_step
+        tangent, _ = self.tangent(point, None)
+        while (
+            self.evaluations < settings.max_evaluations
+            and length > settings.least_step
+            and point.position > settings.least_position
+        ):
+            new, corrections = self.step(point, tangent, length)
+            onward, cosine = (None, 0.0) if new is None else self.tangent(new, tangent)
+            if new is None or onward is None or cosine < settings.least_cosine:
                 length *= 0.5
                 continue
-            if (here.share - 1.0) * (found.share - 1.0) <= 0.0:
-                return (found.sites, here.sites), self.looks
-            here, tangent = found, onward
-            length = min(length * (2.0 if corrections < 3 else 1.3), LARGEST)
-        return None, self.looks
+            if (point.position - 1.0) * (new.position - 1.0) <= 0.0:
+                return new.sites, point.sites
+            point, tangent = new, onward
+            length = min(length * (2.0 if corrections < 3 else 1.3), settings.largest_step)
+        return ()
 
-    def look(self, share: float, sites: Sites) -> _Place:
-        self.looks += 1
-        return _Place(share, sites, _look(self.problem, jnp.asarray(share), sites))
+    def evaluate(self, position: float, sites: Sites) -> Point:
+        """A point, with the curve linearised there."""
+        self.evaluations += 1
+        widest = jnp.asarray(self.settings.widest)
+        return Point(
+            position, sites, _linearise(self.problem, widest, jnp.asarray(position), sites)
+        )
 
-    def stepped(
-        self, start: _Place, tangent: _Tangent, length: float
-    ) -> tuple[_Place | None, int]:
-        """The place one step on, and the corrections it took; None where it is too far."""
+    def step(self, start: Point, tangent: Tangent, length: float) -> tuple[Point | None, int]:
+        """The point one step on, and the corrections it took; None where it is too far."""
         sites = _moved(start.sites, tangent.sites, jnp.asarray(length))
-        share, before = start.share + length * tangent.share, np.inf
-        for count in range(CORRECTIONS):
-            here = self.look(share, sites)
-            gap = float(here.seen.gap)
-            if gap < NEAR:
-                return here, count
+        position, before = start.position + length * tangent.position, np.inf
+        for count in range(self.settings.max_corrections):
+            point = self.evaluate(position, sites)
+            gap = float(point.curve.gap)
+            if gap < self.settings.tolerance:
+                return point, count
             if not gap < 10.0 * max(before, 1e-3):
                 break
             before = gap
-            by_correction, by_drift = _inner(here.seen, tangent.sites)
-            share_weight = LENGTH**2 * tangent.share
-            change = -float(by_correction) / (share_weight + float(by_drift))
-            sites = _moved(sites, here.seen.correction, jnp.asarray(1.0))
-            sites = _moved(sites, here.seen.drift, jnp.asarray(change))
-            share += change
-        return None, CORRECTIONS
+            # Newton's step within the plane across the tangent
+            by_correction, by_slope = _inner_products(point.curve, tangent.sites)
+            across = self.settings.length**2 * tangent.position + float(by_slope)
+            change = -float(by_correction) / across
+            sites = _moved(sites, point.curve.correction, jnp.asarray(1.0))
+            sites = _moved(sites, point.curve.slope, jnp.asarray(change))
+            position += change
+        return None, self.settings.max_corrections
 
-
-def _tangent(here: _Place, last: _Tangent | None) -> tuple[_Tangent, float]:
-    """The direction of the path that goes on as it came, and the cosine of its turn."""
-    drift = here.seen.drift
-    size = np.sqrt(float(_inner(here.seen, drift)[1]) + LENGTH**2)
-    cosine = 1.0
-    if last is not None:
-        along = float(_inner(here.seen, last.sites)[1]) + LENGTH**2 * last.share
-        before = float(inner(here.seen.units, last.sites, last.sites)) + (LENGTH * last.share) ** 2
-        cosine = along / (size * np.sqrt(before))
-    onward = 1.0 if cosine >= 0.0 else -1.0
-    tangent = _Tangent(onward / size, jax.tree.map(lambda x: onward * x / size, drift))
-    return tangent, abs(cosine)
+    def tangent(self, point: Point, last: Tangent | None) -> tuple[Tangent, float]:
+        """The direction that goes on as the last one, and the cosine of the turn."""
+        slope, weight = point.curve.slope, self.settings.length**2
+        size = np.sqrt(float(_inner_products(point.curve, slope)[1]) + weight)
+        cosine = 1.0
+        if last is not None:
+            along = float(_inner_products(point.curve, last.sites)[1]) + weight * last.position
+            squared = float(inner(point.curve.units, last.sites, last.sites))
+            squared += (self.settings.length * last.position) ** 2
+            cosine = along / (size * np.sqrt(squared))
+        sign = 1.0 if cosine >= 0.0 else -1.0
+        return Tangent(sign / size, jax.tree.map(lambda x: sign * x / size, slope)), abs(cosine)
 
 
 @compiled
-def _look(
-    problem: Problem,
-    share: Scalar,
-    sites: Sites,
-) -> Bearing:
-    def graph_at(share: Scalar) -> Graph:
-        return problem.at_noise_scale(jnp.exp(jnp.log(WIDEST) * (1.0 - share))).graph()
+def _linearise(problem: Problem, widest: Scalar, position: Scalar, sites: Sites) -> Linearisation:
+    fixed = frozen(sites)
 
-    return bearing(graph_at, share, frozen(sites))
+    def graph_at(position: Scalar) -> Graph:
+        return problem.at_noise_scale(jnp.exp(jnp.log(widest) * (1.0 - position))).graph()
+
+    graph, one = graph_at(position), (jnp.ones_like(position),)
+    at = evaluate(graph, fixed)
+    by_position = jax.jvp(lambda s: evaluate(graph_at(s), fixed).error, (position,), one)[1]
+    correction, slope = linearised_steps(graph, at, (at.error, by_position))
+    return Linearisation(at.gap, correction, slope, at.units)
 
 
 @compiled
@@ -134,6 +166,12 @@ def _moved(sites: Sites, change: Sites, size: Scalar) -> Sites:
 
 
 @compiled
-def _inner(seen: Bearing, change: Sites) -> tuple[Scalar, Scalar]:
-    """Inner products of a change with the correction and with the drift."""
-    return inner(seen.units, change, seen.correction), inner(seen.units, change, seen.drift)
+def _inner_products(curve: Linearisation, change: Sites) -> tuple[Scalar, Scalar]:
+    """Inner products of a change with the correction and with the slope."""
+    units = curve.units
+    return inner(units, change, curve.correction), inner(units, change, curve.slope)
+
+
+def inner(units: GraphUnits, a: Sites, b: Sites) -> Scalar:
+    """The inner product of two changes of sites, in deviations."""
+    return ravel_pytree(to_coordinates(units, a))[0] @ ravel_pytree(to_coordinates(units, b))[0]

@@ -1,23 +1,17 @@
-"""Schedules: how sites are brought to a fixed point, and the record of it."""
+"""Parallel sweeps: all sites move at once, from the same beliefs, until nothing changes."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from cavity.inference.energy import Graph, Sites, beliefs, energy
-from cavity.inference.solvers.anderson import Past, no_past
+from cavity.inference.solvers.anderson import AndersonHistory, empty_history
+from cavity.inference.solvers.settings import SweepSettings
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Bool, Float, Int, Scalar
-
-# Sweeps without coming a tenth closer, and the shortest step, after which there is no hope.
-PATIENCE, SHORTEST = 60, 1e-3
-# The shortest step of a descent: the first of Newton's method for a count of a billion is 1e-8.
-LEAST = 1e-12
-# Sweeps are extrapolated where the residual is below this many times the one before.
-CALM = 2.0
 
 
 class SweepRecord(eqx.Module):
@@ -37,6 +31,23 @@ class SweepRecord(eqx.Module):
     converged: Bool[Array, ""]
 
 
+class SweepResult(NamedTuple):
+    """A sweep.
+
+    Attributes:
+        sites: the sites after it.
+        residual: the largest change of a moment that a full step makes, in standard deviations;
+            infinite where a belief is not proper.
+        skipped: sites skipped because their cavity is not proper.
+        fisher_scale: what changes of the sites' numbers are measured in.
+    """
+
+    sites: Sites
+    residual: Array
+    skipped: Array
+    fisher_scale: Sites
+
+
 def sweep(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array]:
     """One parallel sweep: every site once, all from the same beliefs.
 
@@ -49,10 +60,10 @@ def sweep(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array]
         The sites, the residual before the sweep (infinite where a belief is not proper), and the
         number of sites skipped.
     """
-    return _measured(graph, sites, step)[:3]
+    return measured_sweep(graph, sites, step)[:3]
 
 
-def _measured(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Array, Sites]:
+def measured_sweep(graph: Graph, sites: Sites, step: Power) -> SweepResult:
     """`sweep`, with the units of the sites there."""
     q = beliefs(graph, sites)
     proper = jnp.all(jnp.stack([jnp.isfinite(belief.log_normaliser) for belief in q]))
@@ -62,8 +73,8 @@ def _measured(graph: Graph, sites: Sites, step: Power) -> tuple[Sites, Array, Ar
     for update in updates:
         residual = jnp.maximum(residual, update.residual)
         skipped = skipped + update.skipped
-    scale = tuple(update.fisher_scale for update in updates)
-    return tuple(update.sites for update in updates), residual, skipped, scale
+    fisher_scale = tuple(update.fisher_scale for update in updates)
+    return SweepResult(tuple(update.sites for update in updates), residual, skipped, fisher_scale)
 
 
 def parallel(
@@ -74,6 +85,7 @@ def parallel(
     tolerance: float | Array,
     max_sweeps: int | Array,
     longest: Power = 1.0,
+    settings: SweepSettings = SweepSettings(),
 ) -> tuple[Sites, SweepRecord]:
     """Parallel sweeps until a further one would change no moment by more than `tolerance`.
 
@@ -89,57 +101,115 @@ def parallel(
         tolerance: on the residual, in standard deviations.
         max_sweeps: sweeps at the most.
         longest: the longest adapted step.
+        settings: when sweeps end, and their extrapolation.
     """
     adapt = step is None
     longest = jnp.asarray(longest, _dtype(sites))
     first = longest if step is None else jnp.asarray(step, _dtype(sites))
 
-    def unfinished(state: _Sweeps) -> Array:
-        good = (state.residual < tolerance) & (state.skipped == 0)
-        lost = (state.step < SHORTEST) | (state.count - state.nearest_at > PATIENCE)
-        return (state.count < max_sweeps) & ~good & ~lost
+    def unfinished(state: _SweepState) -> Array:
+        converged = (state.residual < tolerance) & (state.skipped == 0)
+        stalled = state.sweeps - state.progress_at > settings.patience
+        stalled = (state.step < settings.shortest) | stalled
+        return (state.sweeps < max_sweeps) & ~converged & ~stalled
 
-    def once(state: _Sweeps) -> _Sweeps:
-        target, residual, skipped, units = _measured(graph, state.sites, 1.0)
-        finite = jnp.isfinite(residual)
-        closer = finite & (residual < state.residual)
-        longer, shorter = (jnp.minimum(1.25 * state.step, longest), 0.7 * state.step)
-        kept = jnp.where(closer, longer, shorter) if adapt else state.step
-        length = jnp.where(finite, kept, 0.5 * state.step)
-        # from sites without a proper belief: back, and less far
-        base = _choose(finite, state.sites, state.base)
-        target = _choose(finite, target, state.target)
-        past = state.past
-        if adapt:
-            calm = finite & (skipped == 0) & (residual < CALM * jnp.minimum(state.residual, 1.0))
-            new, past = past.extrapolated(base, target, units, length, calm)
-        else:
-            new = jax.tree.map(lambda old, to: old + length * (to - old), base, target)
-        nearer = finite & (residual < 0.9 * state.nearest)
-        better = finite & (skipped == 0) & (residual < state.best_residual)
-        return _Sweeps(
-            sites=new,
-            base=base,
-            target=target,
-            step=length,
-            residual=jnp.where(finite, residual, jnp.inf),
-            skipped=jnp.where(finite, skipped, jnp.inf),
-            count=state.count + 1,
-            nearest=jnp.where(nearer, residual, state.nearest),
-            nearest_at=jnp.where(nearer, state.count, state.nearest_at),
-            best=_choose(better, state.sites, state.best),
-            best_residual=jnp.where(better, residual, state.best_residual),
-            past=past,
-        )
+    def once(state: _SweepState) -> _SweepState:
+        return _next_state(graph, state, longest, settings, adapt=adapt)
 
-    infinite, zero = jnp.full((), jnp.inf), jnp.zeros((), int)
-    unknown = (infinite, infinite, infinite, jnp.zeros(()))
-    start = _Sweeps(sites, sites, sites, sites, first, *unknown, zero, zero, no_past(sites))
-    end = jax.lax.while_loop(unfinished, once, start)
+    end = jax.lax.while_loop(unfinished, once, _first_state(sites, first, settings))
     converged = (end.residual < tolerance) & (end.skipped == 0)
     # sites that met the tolerance before their last step, or those that came nearest
-    found = _choose(converged, end.sites, end.best)
-    return found, SweepRecord(end.count, end.residual, end.skipped, converged)
+    nearest = _choose(converged, end.sites, end.best)
+    return nearest, SweepRecord(end.sweeps, end.residual, end.skipped, converged)
+
+
+class _SweepState(NamedTuple):
+    """Parallel sweeps under way.
+
+    Attributes:
+        sites: the sites.
+        start: sites with proper beliefs that the last step was made from.
+        image: where a full step leads from there.
+        step: the damping step.
+        residual: the residual of the last sweep.
+        skipped: the sites that it skipped.
+        sweeps: sweeps made.
+        progress_residual: the residual when sweeps last came a tenth closer.
+        progress_at: the sweep of that.
+        best: the sites with the least residual so far.
+        best_residual: their residual.
+        history: what extrapolation remembers.
+    """
+
+    sites: Sites
+    start: Sites
+    image: Sites
+    step: Array
+    residual: Array
+    skipped: Array
+    sweeps: Array
+    progress_residual: Array
+    progress_at: Array
+    best: Sites
+    best_residual: Array
+    history: AndersonHistory
+
+
+def _first_state(sites: Sites, step: Array, settings: SweepSettings) -> _SweepState:
+    infinite, zero = jnp.full((), jnp.inf), jnp.zeros((), int)
+    return _SweepState(
+        sites=sites,
+        start=sites,
+        image=sites,
+        step=step,
+        residual=infinite,
+        skipped=jnp.zeros(()),
+        sweeps=zero,
+        progress_residual=infinite,
+        progress_at=zero,
+        best=sites,
+        best_residual=infinite,
+        history=empty_history(sites, settings.anderson),
+    )
+
+
+def _next_state(
+    graph: Graph, state: _SweepState, longest: Array, settings: SweepSettings, *, adapt: bool
+) -> _SweepState:
+    """One sweep: a step with a proper belief, or half of one back from sites without."""
+    result = measured_sweep(graph, state.sites, 1.0)
+    residual, skipped = result.residual, result.skipped
+    finite = jnp.isfinite(residual)
+    closer = finite & (residual < state.residual)
+    longer, shorter = (jnp.minimum(1.25 * state.step, longest), 0.7 * state.step)
+    adapted = jnp.where(closer, longer, shorter) if adapt else state.step
+    length = jnp.where(finite, adapted, 0.5 * state.step)
+    # from sites without a proper belief: back, and less far
+    start = _choose(finite, state.sites, state.start)
+    image = _choose(finite, result.sites, state.image)
+    history = state.history
+    if adapt:
+        limit = settings.largest_rise * jnp.minimum(state.residual, 1.0)
+        extrapolate = finite & (skipped == 0) & (residual < limit)
+        new, history = history.next_iterate(start, image, result.fisher_scale, length, extrapolate)
+    else:
+        new = jax.tree.map(lambda old, to: old + length * (to - old), start, image)
+    progress = finite & (residual < 0.9 * state.progress_residual)
+    better = finite & (skipped == 0) & (residual < state.best_residual)
+    return _SweepState(
+        sites=new,
+        start=start,
+        image=image,
+        step=length,
+        residual=jnp.where(finite, residual, jnp.inf),
+        skipped=jnp.where(finite, skipped, jnp.inf),
+        sweeps=state.sweeps + 1,
+        progress_residual=jnp.where(progress, residual, state.progress_residual),
+        progress_at=jnp.where(progress, state.sweeps, state.progress_at),
+        best=_choose(better, state.sites, state.best),
+        best_residual=jnp.where(better, residual, state.best_residual),
+        history=history,
+    )
 
 
 def descend(
@@ -149,61 +219,58 @@ def descend(
     tolerance: float | Array,
     max_sweeps: int | Array,
     value_of: Callable[[Graph, Sites], Scalar] = energy,
+    settings: SweepSettings = SweepSettings(),
 ) -> tuple[Sites, SweepRecord]:
-    """Parallel sweeps, each shortened until a value falls.
+    """Parallel sweeps with a line search: each is shortened until a value falls.
 
     At power 0, where the energy is a bound, a sweep is a natural-gradient step; of methods that
     see the mean alone it is one of Newton's method for `negative_log_joint`. A short enough one
     cannot go uphill.
     """
 
-    def unfinished(state: tuple) -> Array:
-        _, _, residual, skipped, count, stuck = state
-        good = (residual < tolerance) & (skipped == 0)
-        return (count < max_sweeps) & ~good & ~stuck
+    def unfinished(state: _DescentState) -> Array:
+        converged = (state.residual < tolerance) & (state.skipped == 0)
+        return (state.sweeps < max_sweeps) & ~converged & ~state.stuck
 
-    def once(state: tuple) -> tuple:
-        now, value, _, _, count, _ = state
-        target, residual, skipped = sweep(graph, now, 1.0)
+    def once(state: _DescentState) -> _DescentState:
+        image, residual, skipped = sweep(graph, state.sites, 1.0)
 
         def at(length: Array) -> Sites:
-            return jax.tree.map(lambda old, to: old + length * (to - old), now, target)
+            return jax.tree.map(lambda old, to: old + length * (to - old), state.sites, image)
 
         def uphill(length: Array) -> Array:
             # a comparison with NaN is false
-            rise = 1e-13 * jnp.abs(value)
-            return ~(value_of(graph, at(length)) <= value + rise) & (length > LEAST)
+            ceiling = state.value + 1e-13 * jnp.abs(state.value)
+            return ~(value_of(graph, at(length)) <= ceiling) & (length > settings.shortest_descent)
 
         one = jnp.ones((), _dtype(sites))
         length = jax.lax.while_loop(uphill, lambda length: 0.5 * length, one)
         new = at(length)
-        stuck = length <= LEAST
-        return _choose(stuck, now, new), value_of(graph, new), residual, skipped, count + 1, stuck
+        stuck = length <= settings.shortest_descent
+        sites_now = _choose(stuck, state.sites, new)
+        count = state.sweeps + 1
+        return _DescentState(sites_now, value_of(graph, new), residual, skipped, count, stuck)
 
-    infinite, none = jnp.full((), jnp.inf, _dtype(sites)), jnp.zeros((), bool)
+    dtype = _dtype(sites)
+    infinite, false = jnp.full((), jnp.inf, dtype), jnp.zeros((), bool)
     first = value_of(graph, sites)
     first = jnp.where(jnp.isfinite(first), first, jnp.inf)
-    start = (sites, first, infinite, jnp.zeros((), _dtype(sites)), jnp.zeros((), int), none)
-    found, _, residual, skipped, count, _ = jax.lax.while_loop(unfinished, once, start)
-    return found, SweepRecord(count, residual, skipped, (residual < tolerance) & (skipped == 0))
+    start = _DescentState(sites, first, infinite, jnp.zeros((), dtype), jnp.zeros((), int), false)
+    end = jax.lax.while_loop(unfinished, once, start)
+    converged = (end.residual < tolerance) & (end.skipped == 0)
+    return end.sites, SweepRecord(end.sweeps, end.residual, end.skipped, converged)
 
 
-class _Sweeps(NamedTuple):
+class _DescentState(NamedTuple):
     sites: Sites
-    base: Sites
-    target: Sites
-    best: Sites
-    step: Array
+    value: Array
     residual: Array
-    best_residual: Array
-    nearest: Array
     skipped: Array
-    count: Array
-    nearest_at: Array
-    past: Past
+    sweeps: Array
+    stuck: Array
 
 
-def _dtype(sites: Sites) -> Any:
+def _dtype(sites: Sites) -> jnp.dtype:
     return jax.tree.leaves(sites)[0].dtype
 
 

@@ -14,7 +14,8 @@ from cavity.inference.graph.base import (
     Projection,
     projected_marginal,
 )
-from cavity.inference.solvers.parallel import PATIENCE, SHORTEST, SweepRecord
+from cavity.inference.solvers.parallel import SweepRecord
+from cavity.inference.solvers.settings import SweepSettings
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array
 
@@ -27,6 +28,7 @@ def in_batches(
     step: Power | None,
     tolerance: float | Array,
     max_sweeps: int | Array,
+    settings: SweepSettings = SweepSettings(),
 ) -> tuple[Sites, SweepRecord]:
     """Sweeps in which some rows at a time move together, until nothing changes any more.
 
@@ -41,31 +43,35 @@ def in_batches(
             closer.
         tolerance: on the residual, in standard deviations.
         max_sweeps: sweeps at the most.
+        settings: when sweeps end.
     """
     factor, (start,) = graph.only_factor(), sites
     visit = _one_by_one if batch == 1 else _group_by_group
 
     def unfinished(state: _State) -> Array:
-        good = (state.residual < tolerance) & (state.skipped == 0)
-        lost = (state.step < SHORTEST) | (state.count - state.nearest_at > PATIENCE)
-        return (state.count < max_sweeps) & ~good & ~lost
+        converged = (state.residual < tolerance) & (state.skipped == 0)
+        stalled = state.sweeps - state.progress_at > settings.patience
+        stalled = (state.step < settings.shortest) | stalled
+        return (state.sweeps < max_sweeps) & ~converged & ~stalled
 
     def once(state: _State) -> _State:
-        _, new, residual, skipped = visit(graph, factor, state.store, state.step, batch)
-        proper = jnp.isfinite(beliefs(graph, (new,))[0].log_normaliser) & jnp.isfinite(residual)
+        result = visit(graph, factor, state.store, state.step, batch)
+        residual = result.residual
+        (belief,) = beliefs(graph, (result.store,))
+        proper = jnp.isfinite(belief.log_normaliser) & jnp.isfinite(residual)
         closer = proper & (residual < state.residual)
-        nearer = proper & (residual < 0.9 * state.nearest)
+        progress = proper & (residual < 0.9 * state.progress_residual)
         shorter = jnp.where(proper, 0.7, 0.5) * state.step
-        length = jnp.where(closer, jnp.minimum(1.25 * state.step, 1.0), shorter)
-        kept = jax.tree.map(lambda a, b: jnp.where(proper, a, b), new, state.store)
+        adapted = jnp.where(closer, jnp.minimum(1.25 * state.step, 1.0), shorter)
+        fixed = jnp.where(proper, state.step, 0.5 * state.step)
         return _State(
-            kept,
-            length if step is None else jnp.where(proper, state.step, 0.5 * state.step),
-            jnp.where(proper, residual, jnp.inf),
-            skipped,
-            state.count + 1,
-            jnp.where(nearer, residual, state.nearest),
-            jnp.where(nearer, state.count, state.nearest_at),
+            store=jax.tree.map(lambda a, b: jnp.where(proper, a, b), result.store, state.store),
+            step=adapted if step is None else fixed,
+            residual=jnp.where(proper, residual, jnp.inf),
+            skipped=result.skipped,
+            sweeps=state.sweeps + 1,
+            progress_residual=jnp.where(progress, residual, state.progress_residual),
+            progress_at=jnp.where(progress, state.sweeps, state.progress_at),
         )
 
     dtype = factor.rows.y.dtype
@@ -74,54 +80,72 @@ def in_batches(
     none = jnp.zeros((), int)
     begin = _State(start, first, infinite, zero, none, infinite, none)
     end = jax.lax.while_loop(unfinished, once, begin)
-    good = (end.residual < tolerance) & (end.skipped == 0)
-    return (end.store,), SweepRecord(end.count, end.residual, end.skipped, good)
+    converged = (end.residual < tolerance) & (end.skipped == 0)
+    return (end.store,), SweepRecord(end.sweeps, end.residual, end.skipped, converged)
 
 
 class _State(NamedTuple):
+    """Sweeps under way; names as of parallel sweeps."""
+
     store: Stores
     step: Array
     residual: Array
     skipped: Array
-    count: Array
-    nearest: Array
-    nearest_at: Array
+    sweeps: Array
+    progress_residual: Array
+    progress_at: Array
+
+
+class _Sweep(NamedTuple):
+    """One sweep: its sites, what they are carried by, and what they changed.
+
+    Attributes:
+        carried: the messages (minibatches), or means and covariances (one row at a time).
+        store: the sites.
+        residual: the largest change of a moment, in standard deviations.
+        skipped: sites skipped because their cavity is not proper.
+    """
+
+    carried: tuple
+    store: Stores
+    residual: Array
+    skipped: Array
 
 
 def _group_by_group(
     graph: Graph, factor: SiteFactor, store: Stores, step: Array, batch: int
-) -> tuple[tuple, Stores, Array, Array]:
-    """A sweep in minibatches: beliefs anew after each, from messages, which come first."""
+) -> _Sweep:
+    """A sweep in minibatches: beliefs anew after each, from messages."""
     count = factor.rows.y.shape[0]
     steps = -(-count // batch)
     # the last batch is filled with the first rows
     order = (jnp.arange(steps * batch) % count).reshape(steps, batch)
 
-    def one(state: tuple, index: Array) -> tuple[tuple, None]:
-        store, messages, worst, skipped = state
+    def of_batch(state: tuple, index: Array) -> tuple[tuple, None]:
+        store, messages, largest, skipped = state
         pairs = zip(graph.variables, messages, strict=True)
         q = tuple(variable.belief(m) for variable, m in pairs)
-        part, old = factor.at_rows(store, index, 1.0)
-        update = part.update(q, old, step)
-        new, residual, skips = update.sites, update.residual, update.skipped
-        change = jax.tree.map(jnp.subtract, new, old)
-        moved = list(messages)
-        for variable, message in part.messages(graph.variables, change):
+        some_rows, old = factor.at_rows(store, index, 1.0)
+        update = some_rows.update(q, old, step)
+        change = jax.tree.map(jnp.subtract, update.sites, old)
+        changed = list(messages)
+        for variable, message in some_rows.messages(graph.variables, change):
             receiver = cast(AbstractProjectedVariable, graph.variables[variable])
-            moved[variable] = receiver.replace_rows(moved[variable], index, message)
-        store = jax.tree.map(lambda x, y: x.at[index].set(y), store, new)
-        return (store, tuple(moved), jnp.maximum(worst, residual), skipped + skips), None
+            changed[variable] = receiver.replace_rows(changed[variable], index, message)
+        store = jax.tree.map(lambda x, y: x.at[index].set(y), store, update.sites)
+        largest = jnp.maximum(largest, update.residual)
+        return (store, tuple(changed), largest, skipped + update.skipped), None
 
     zero = jnp.zeros((), factor.rows.y.dtype)
     start = (store, tuple(collect_messages(graph, (store,))), zero, zero)
-    (store, messages, worst, skipped), _ = jax.lax.scan(one, start, order)
-    return messages, store, worst, skipped
+    (store, messages, residual, skipped), _ = jax.lax.scan(of_batch, start, order)
+    return _Sweep(messages, store, residual, skipped)
 
 
 def _one_by_one(
     graph: Graph, factor: SiteFactor, store: Stores, step: Array, batch: int
-) -> tuple[tuple, Stores, Array, Array]:
-    """A sequential sweep, with rank-one updates of means and covariances, which come first."""
+) -> _Sweep:
+    """A sequential sweep, with rank-one updates of means and covariances."""
     count = factor.rows.y.shape[0]
     views = tuple(cast(AbstractProjectedView, edge.view) for edge in factor.edges)
     projections = tuple(view.project(factor.rows) for view in views)
@@ -129,52 +153,60 @@ def _one_by_one(
         jnp.eye(count, dtype=factor.rows.y.dtype) if p.loadings is None else p.loadings.T
         for p in projections
     )
-    rest = tuple((p.residual, p.offset) for p in projections)
+    given_variable = tuple((p.residual, p.offset) for p in projections)
 
-    def one(state: tuple, row: tuple) -> tuple[tuple, Stores]:
-        moments, worst, skipped = state
-        rows, old, columns, parts = jax.tree.map(lambda x: x[None], row)
-        views = []
-        for edge, a, (residual, offset) in zip(factor.edges, columns, parts, strict=True):
+    def of_row(state: tuple, row: tuple) -> tuple[tuple, Stores]:
+        moments, largest, skipped = state
+        rows, old, columns, remainders = jax.tree.map(lambda x: x[None], row)
+        marginals = []
+        for edge, a, (residual, offset) in zip(factor.edges, columns, remainders, strict=True):
             mean, cov = moments[edge.variable]
             var = jnp.einsum("i,pij,j->p", a[0], cov, a[0])
             projection = Projection(None, residual, offset)
-            views.append(projected_marginal((mean @ a[0])[None], var[None], projection))
-        new, residual, skips = factor.update_rows(rows, old, tuple(views), step)
-        change = jax.tree.map(jnp.subtract, new, old)
-        changed, proper = list(moments), jnp.ones((), bool)
-        for edge, a, view, move in zip(factor.edges, columns, views, change, strict=True):
-            present = rows.site_presence[0]
-            lengths = (present * move.shift[0], present * move.precision[0])
-            found, ok = _rank_one(
-                changed[edge.variable], a[0], (view.mean[0], view.var[0]), lengths
-            )
-            changed[edge.variable], proper = found, proper & ok
-        keep = jax.tree.map(lambda a, b: jnp.where(proper, a, b), tuple(changed), moments)
+            marginals.append(projected_marginal((mean @ a[0])[None], var[None], projection))
+        new, residual, skips = factor.update_rows(rows, old, tuple(marginals), step)
+        changes = jax.tree.map(jnp.subtract, new, old)
+        updated, proper = list(moments), jnp.ones((), bool)
+        presence = rows.site_presence[0]
+        for edge, a, marginal, change in zip(
+            factor.edges, columns, marginals, changes, strict=True
+        ):
+            site = (presence * change.shift[0], presence * change.precision[0])
+            at = (marginal.mean[0], marginal.var[0])
+            updated[edge.variable], ok = _rank_one(updated[edge.variable], a[0], at, site)
+            proper = proper & ok
+        moments = jax.tree.map(lambda a, b: jnp.where(proper, a, b), tuple(updated), moments)
         store = jax.tree.map(lambda a, b: jnp.where(proper, a, b)[0], new, old)
         skips = jnp.where(proper, skips, 1.0)
-        return (keep, jnp.maximum(worst, residual), skipped + skips), store
+        return (moments, jnp.maximum(largest, residual), skipped + skips), store
 
     zero = jnp.zeros((), factor.rows.y.dtype)
-    moments = tuple(belief.dense() for belief in projected(beliefs(graph, (store,))))
-    along = (factor.rows, store, loadings, rest)
-    (carried, worst, skipped), new = jax.lax.scan(one, (moments, zero, zero), along)
-    return carried, new, worst, skipped
+    start = tuple(belief.dense() for belief in projected(beliefs(graph, (store,))))
+    along = (factor.rows, store, loadings, given_variable)
+    (moments, residual, skipped), new = jax.lax.scan(of_row, (start, zero, zero), along)
+    return _Sweep(moments, new, residual, skipped)
 
 
 def _rank_one(
     moments: tuple[Array, Array],
     a: Array,
-    seen_now: tuple[Array, Array],
-    change: tuple[Array, Array],
+    marginal: tuple[Array, Array],
+    site: tuple[Array, Array],
 ) -> tuple[tuple[Array, Array], Array]:
-    """Moments after a site on a projection has changed; not proper where none are left."""
-    (mean, cov), (z, var), (shift, precision) = moments, seen_now, change
-    left = 1.0 + precision * var
-    ok = left > 0.0
-    safe = jnp.where(ok, left, 1.0)
+    """Moments after a site on a projection has changed, and whether they are proper.
+
+    Args:
+        moments: means and covariances, per output.
+        a: the loadings of the projection.
+        marginal: its means and variances.
+        site: the changes of shift and precision.
+    """
+    (mean, cov), (z, var), (shift, precision) = moments, marginal, site
+    denominator = 1.0 + precision * var
+    proper = denominator > 0.0
+    safe = jnp.where(proper, denominator, 1.0)
     across = cov @ a
     # Σ - Σa aᵀΣ Δτ/(1 + Δτ v),  m + Σa (Δν - Δτ z)/(1 + Δτ v)
     mean = mean + ((shift - precision * z) / safe)[:, None] * across
     cov = cov - (precision / safe)[:, None, None] * across[:, :, None] * across[:, None, :]
-    return (mean, cov), jnp.all(ok)
+    return (mean, cov), jnp.all(proper)

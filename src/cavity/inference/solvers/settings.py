@@ -1,4 +1,4 @@
-"""Settings of the solver of fixed points, by which any part of it can be left out."""
+"""Settings of the solvers of fixed points, by which any part can be varied or left out."""
 
 import dataclasses
 
@@ -10,8 +10,163 @@ RUNGS = (
     "continuation in the power",
     "noise continuation",
     "moment descent",
-    "double loop",
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class AndersonSettings:
+    """Settings of Anderson acceleration.
+
+    Attributes:
+        depth: differences of iterates that are stored.
+        ridge: the ridge of the least squares, as a share of their mean square.
+        longest: how far an extrapolation leads at the most, in the unit of any coordinate, if the
+            plain step does not lead farther.
+    """
+
+    depth: int = 8
+    ridge: float = 1e-10
+    longest: float = 0.3
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepSettings:
+    """Settings of sweeps with a damping step that adapts, and of their line search.
+
+    Attributes:
+        patience: sweeps without coming a tenth closer, after which they end.
+        shortest: the damping step below which they end.
+        shortest_descent: the same for the line search: the first step of Newton's method for a
+            count of a billion is 1e-8.
+        largest_rise: sweeps are extrapolated where the residual is below this many times the one
+            before.
+        anderson: settings of their extrapolation.
+    """
+
+    patience: int = 60
+    shortest: float = 1e-3
+    shortest_descent: float = 1e-12
+    largest_rise: float = 2.0
+    anderson: AndersonSettings = AndersonSettings()
+
+
+@dataclasses.dataclass(frozen=True)
+class NewtonSettings:
+    """Settings of Newton's method in the sites.
+
+    Attributes:
+        tolerance: the distance from a fixed point that counts as converged, in deviations.
+        max_steps: steps at the most.
+        max_halvings: halvings of a step at the most.
+        least_gain: the share of the distance that a step must close.
+        largest_dense: numbers of sites up to which the Jacobian is a matrix.
+    """
+
+    tolerance: float = 1e-9
+    max_steps: int = 20
+    max_halvings: int = 30
+    least_gain: float = 1e-3
+    largest_dense: int = 3000
+
+
+@dataclasses.dataclass(frozen=True)
+class ContinuationSettings:
+    """Settings of the continuation in the power.
+
+    Attributes:
+        starts: shares of the power at which sweeps are tried, one after the other.
+        first_step: the first step, as a share of the power.
+        least_step: the step below which it is given up.
+    """
+
+    starts: tuple[float, ...] = (0.5, 0.25, 0.1)
+    first_step: float = 0.25
+    least_step: float = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class NoiseSettings:
+    """Settings of the continuation from wide noise to the noise of the likelihood.
+
+    Attributes:
+        widest: how many times as wide the noise is at first.
+        length: what the whole way counts as, in deviations of the sites.
+        first_step: the first step in arc length.
+        least_step: the step below which it is given up.
+        largest_step: the longest step.
+        max_corrections: Newton steps after one step, at the most.
+        tolerance: how near to the curve they must come, in deviations.
+        least_cosine: of the angle that the curve may turn by in one step, lest it be followed
+            back.
+        least_position: how far behind its start it is given up, as a share of the way.
+        max_evaluations: points at which the curve is linearised, at the most.
+    """
+
+    widest: float = 1000.0
+    length: float = 10.0
+    first_step: float = 0.3
+    least_step: float = 1e-5
+    largest_step: float = 3.0
+    max_corrections: int = 8
+    tolerance: float = 1e-4
+    least_cosine: float = 0.7
+    least_position: float = -0.1
+    max_evaluations: int = 1500
+
+
+@dataclasses.dataclass(frozen=True)
+class TiltedSettings:
+    """Settings of the search for cavities whose tilted distributions have given moments.
+
+    Attributes:
+        tolerance: how near to the moments it ends, in deviations.
+        accepted: how near rows must be, lest they start anew from a Gaussian.
+        steps: Newton steps from the given start, at the most.
+        steps_anew: Newton steps from a Gaussian.
+        max_cuts: how often one step is cut at the most.
+    """
+
+    tolerance: float = 1e-11
+    accepted: float = 1e-8
+    steps: int = 25
+    steps_anew: int = 200
+    max_cuts: int = 40
+
+
+@dataclasses.dataclass(frozen=True)
+class MomentSettings:
+    """Settings of the descent of the free energy in the moments.
+
+    Attributes:
+        max_evaluations: evaluations of the free energy at the most.
+        tolerance: the slope at which it ends, in nats per deviation.
+        radius: the radius of the trust region at first, in deviations of the convex terms.
+        largest_radius: the largest radius.
+        least_radius: the radius below which it ends.
+        longest_log_var: the largest change of a log variance in one step.
+        starts: variances of the start over the prior's, tried one after the other: one-sided
+            densities leave only a share of them.
+        jitter: added to the prior covariance, over its mean variance, for duplicated rows make it
+            singular.
+        max_rows: rows, padding included, up to which it is tried: an evaluation costs their cube,
+            many times.
+        accepted: how near moments must be to those asked for, in deviations.
+        rounding: changes below this share of the value are rounding, so that slopes decide.
+        tilted: settings of the search for cavities.
+    """
+
+    max_evaluations: int = 200
+    tolerance: float = 1e-10
+    radius: float = 1.0
+    largest_radius: float = 20.0
+    least_radius: float = 1e-12
+    longest_log_var: float = 3.0
+    starts: tuple[float, ...] = (0.9, 0.3, 0.1, 0.03)
+    jitter: float = 1e-10
+    max_rows: int = 128
+    accepted: float = 1e-6
+    rounding: float = 1e-9
+    tilted: TiltedSettings = TiltedSettings()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +179,17 @@ class FixedPointSolver:
         max_sweeps: sweeps at the most.
         batch: rows whose sites move together; None for all of them.
         rungs: what goes on where sweeps fail: names among `RUNGS`.
+        sweeps: settings of the sweeps.
+        newton: settings of Newton's method.
+        continuation: settings of the continuation in the power.
+        noise: settings of the noise continuation.
+        moments: settings of the descent in the moments.
+        damped_steps: the steps of damped sweeps, one after the other.
+        warm_step: the longest step of sweeps of coupled classes from the sites of nearby
+            parameters, from where full steps, extrapolated, may run into a cycle.
+        nearby: the residual at which sites are near enough, to start from and to learn by.
+        accepted: the residual at which sites that another algorithm than plain sweeps reached
+            count as a fixed point.
     """
 
     step: float | None = None
@@ -31,3 +197,12 @@ class FixedPointSolver:
     max_sweeps: int = 500
     batch: int | None = None
     rungs: tuple[str, ...] = ()
+    sweeps: SweepSettings = SweepSettings()
+    newton: NewtonSettings = NewtonSettings()
+    continuation: ContinuationSettings = ContinuationSettings()
+    noise: NoiseSettings = NoiseSettings()
+    moments: MomentSettings = MomentSettings()
+    damped_steps: tuple[float, ...] = (0.3, 0.1)
+    warm_step: float = 0.5
+    nearby: float = 1e-2
+    accepted: float = 1e-6

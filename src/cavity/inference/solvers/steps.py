@@ -10,15 +10,10 @@ from cavity.inference.problem import Problem
 from cavity.inference.solvers.newton import Solution, solve
 from cavity.inference.solvers.parallel import SweepRecord, descend, parallel, sweep
 from cavity.inference.solvers.sequential import in_batches
-from cavity.inference.solvers.settings import FixedPointSolver
+from cavity.inference.solvers.settings import FixedPointSolver, NewtonSettings, SweepSettings
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
 from cavity.numerics.types import Array, Scalar
-
-# The residual, in deviations, at which the double loop and damped sweeps count as converged.
-MATCHED = 1e-6
-# What Newton's method is to reach, in deviations, and in how many steps.
-CLOSE, NEWTON_STEPS = 1e-9, 20
 
 
 def run_sweeps(
@@ -45,7 +40,8 @@ def run_sweeps(
         jnp.asarray(longest),
         step,
     )
-    return _sweeps(problem, sites, *limits, batch=solver.batch, downhill=downhill)
+    static = {"batch": solver.batch, "downhill": downhill, "settings": solver.sweeps}
+    return _sweeps(problem, sites, *limits, **static, accepted=solver.accepted)
 
 
 @compiled
@@ -59,27 +55,29 @@ def _sweeps(
     *,
     batch: int | None,
     downhill: bool,
+    settings: SweepSettings,
+    accepted: float,
 ) -> tuple[Sites, SweepRecord]:
     graph = frozen(problem.graph())
     pointwise = problem.approximation.evaluation_point is EvaluationPoint.MODE
     pointwise = pointwise and not problem.coupled
-    limits = {"tolerance": tolerance, "max_sweeps": max_sweeps}
+    limits = {"tolerance": tolerance, "max_sweeps": max_sweeps, "settings": settings}
     if downhill:
         value_of = negative_log_joint if pointwise else energy
         return descend(graph, sites, **limits, value_of=value_of)
     if batch is not None:
-        found, record = in_batches(graph, sites, batch=batch, step=step, **limits)
+        swept, record = in_batches(graph, sites, batch=batch, step=step, **limits)
     else:
-        found, record = parallel(graph, sites, step=step, longest=longest, **limits)
-    found = frozen(found)
+        swept, record = parallel(graph, sites, step=step, longest=longest, **limits)
+    swept = frozen(swept)
     if pointwise:
         # Newton's method may leap to where an exponential overflows, and rest there;
         # the first value is NaN for sites without a proper belief, above all others
         above = negative_log_joint(graph, sites)
-        up = negative_log_joint(graph, found) > above + MATCHED * (1.0 + jnp.abs(above))
-        known = (record.converged & ~up, jnp.where(up, jnp.inf, record.residual))
-        record = eqx.tree_at(lambda r: (r.converged, r.residual), record, known)
-    return found, record
+        up = negative_log_joint(graph, swept) > above + accepted * (1.0 + jnp.abs(above))
+        verdict = (record.converged & ~up, jnp.where(up, jnp.inf, record.residual))
+        record = eqx.tree_at(lambda r: (r.converged, r.residual), record, verdict)
+    return swept, record
 
 
 @compiled
@@ -88,8 +86,8 @@ def residual_of(problem: Problem, sites: Sites) -> tuple[Array, Array]:
     return sweep(problem.graph(), sites, 1.0)[1:]
 
 
-def defined(problem: Problem, sites: Sites) -> bool:
-    """Whether the energy is, which it is not where a belief or a cavity is improper."""
+def is_defined(problem: Problem, sites: Sites) -> bool:
+    """Whether the energy is finite: not where a belief or a cavity is improper."""
     return bool(np.isfinite(float(_energy(problem, sites))))
 
 
@@ -98,8 +96,19 @@ def _energy(problem: Problem, sites: Sites) -> Scalar:
     return energy(problem.graph(), sites)
 
 
-@compiled
-def solved(problem: Problem, sites: Sites) -> Solution:
+def newton_from(problem: Problem, solver: FixedPointSolver, sites: Sites) -> Solution:
     """Newton's method in the sites, from where they are."""
-    tolerance = problem.attainable(CLOSE)
-    return solve(problem.graph(), sites, tolerance=tolerance, max_steps=NEWTON_STEPS)
+    tolerance = jnp.asarray(problem.attainable(solver.newton.tolerance))
+    return _newton(problem, sites, tolerance, settings=solver.newton)
+
+
+@compiled
+def _newton(
+    problem: Problem, sites: Sites, tolerance: Scalar, *, settings: NewtonSettings
+) -> Solution:
+    return solve(problem.graph(), sites, tolerance=tolerance, settings=settings)
+
+
+def at_fixed_point(problem: Problem, solver: FixedPointSolver, solution: Solution) -> bool:
+    """Whether Newton's method reached a fixed point, as near as the precision allows."""
+    return float(solution.gap) < problem.attainable(solver.newton.tolerance)

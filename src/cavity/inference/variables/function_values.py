@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -153,6 +154,7 @@ class FunctionValues(AbstractProjectedVariable):
 
     covariance: Float[Array, "N N"]
     mixed: bool = eqx.field(static=True, default=False)
+    holds_values: ClassVar[bool] = True
 
     def messages_from_sites(
         self,

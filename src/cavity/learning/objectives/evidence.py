@@ -10,7 +10,7 @@ import numpy as np
 
 from cavity.inference.energy import Sites
 from cavity.inference.problem import has_sites
-from cavity.inference.solvers.fixed_point import NEAR, find_fixed_point
+from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.learning.data.training_data import AbstractTrainingData, Minibatch
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP
@@ -216,7 +216,7 @@ class Objective:
         first = zero if self.sites is self.empty else sites
         solver = self.solver
         sites, report, done = find_fixed_point(problem, solver, first, zero=zero, quick=quick)
-        far = not report.residual < NEAR or report.skipped > 0
+        far = not report.residual < solver.nearby or report.skipped > 0
         return None if quick and not done and far else sites
 
     def _evaluated(

@@ -1,4 +1,4 @@
-"""Fixed points followed round folds, on problems where all else fails."""
+"""Continuation in the noise round folds, where sweeps and other powers fail."""
 
 import jax
 import jax.numpy as jnp
@@ -8,13 +8,8 @@ from scipy import stats
 
 import cavity
 from cavity.inference.solvers.fixed_point import continue_in_noise, continue_in_power
-from cavity.inference.solvers.newton import bearing, inner
-from cavity.inference.solvers.noise_continuation import (
-    WIDEST,
-    NoiseContinuation,
-    _tangent,
-)
-from cavity.inference.solvers.steps import run_sweeps, solved
+from cavity.inference.solvers.noise_continuation import NoiseContinuation, inner
+from cavity.inference.solvers.steps import newton_from, run_sweeps
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.likelihoods import Bernoulli, Gaussian, NegativeBinomial, StudentT
@@ -27,6 +22,7 @@ Y = np.array([-0.77, -0.67, -5.03, -0.72, -1.85, 0.55, -0.4, -0.72, -0.63, -0.15
 LENGTHSCALE, SCALE, DF = 0.96, 0.142, 4.0
 METHOD = cavity.PowerEP()
 SOLVER = METHOD.solver
+WIDEST = SOLVER.noise.widest
 
 
 def model():
@@ -51,7 +47,7 @@ def tilted(mean, var, y):
 
 
 @pytest.mark.slow
-def test_the_path_leads_where_powers_do_not():
+def test_continuation_in_the_noise_leads_where_powers_do_not():
     """The fixed point is one, by quadrature of the test's own."""
     problem = prepared()
     zero = problem.empty_sites()
@@ -73,47 +69,45 @@ def test_the_path_leads_where_powers_do_not():
         assert abs(var - v[n]) < 1e-5 * v[n]
 
 
-def test_steps_stay_on_the_path():
-    """A step with a tangent lands on fixed points of the widened model."""
+def test_steps_stay_on_the_curve():
+    """A step along a tangent lands on fixed points of the widened model."""
     problem = prepared()
     start, record = run_sweeps(problem.at_noise_scale(WIDEST), SOLVER, problem.empty_sites())
     assert record.converged
-    path = NoiseContinuation(problem)
-    here = path.look(0.0, start)
-    tangent, _ = _tangent(here, None)
-    found, _ = path.stepped(here, tangent, 0.3)
-    assert 0.0 < found.share < 1.0
-    there = problem.at_noise_scale(WIDEST ** (1.0 - found.share))
-    assert solved(there, found.sites).gap < 1e-9
+    continuation = NoiseContinuation(problem)
+    point = continuation.evaluate(0.0, start)
+    tangent, _ = continuation.tangent(point, None)
+    new, _ = continuation.step(point, tangent, 0.3)
+    assert 0.0 < new.position < 1.0
+    there = problem.at_noise_scale(WIDEST ** (1.0 - new.position))
+    assert newton_from(there, SOLVER, new.sites).gap < 1e-9
     # and back is back
     negative = jax.tree.map(jnp.negative, tangent.sites)
-    back, _ = _tangent(found, tangent._replace(share=-tangent.share, sites=negative))
-    assert back.share < 0.0
+    reverse = tangent._replace(position=-tangent.position, sites=negative)
+    back, _ = continuation.tangent(new, reverse)
+    assert back.position < 0.0
 
 
-def test_the_drift_is_how_the_fixed_point_moves():
+def test_the_slope_is_how_the_fixed_point_moves():
     problem = prepared()
     zero = problem.empty_sites()
 
     def at_share(share):
         return problem.at_noise_scale(WIDEST ** (1.0 - share))
 
-    def graph_at(share):
-        return at_share(share).graph()
-
     def fixed(share):
         wide = at_share(share)
-        return solved(wide, run_sweeps(wide, SOLVER, zero)[0]).sites
+        return newton_from(wide, SOLVER, run_sweeps(wide, SOLVER, zero)[0]).sites
 
     h, at = 1e-4, 0.2
-    seen = bearing(graph_at, jnp.asarray(at), fixed(at))
-    assert seen.gap < 1e-9
+    curve = NoiseContinuation(problem).evaluate(at, fixed(at)).curve
+    assert curve.gap < 1e-9
     ((before,),), ((after,),) = fixed(at - h), fixed(at + h)
-    ((drift,),) = seen.drift
+    ((slope,),) = curve.slope
     for name in ("shift", "precision"):
         by_difference = (getattr(after, name) - getattr(before, name)) / (2.0 * h)
-        assert_close(getattr(drift, name), by_difference, "gradient")
-    assert inner(seen.units, seen.drift, seen.drift) > 0.0
+        assert_close(getattr(slope, name), by_difference, "gradient")
+    assert inner(curve.units, curve.slope, curve.slope) > 0.0
 
 
 @pytest.mark.parametrize(
