@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.results import Table
 from benchmarks.timing import median
 from cavity.likelihoods import Bernoulli
-from cavity.numerics.quadrature import EVEN
+from cavity.numerics.quadrature import EVEN_RULE
 
 TABLE = Table("moments.csv", ("values", "power", "deviation"))
 POWERS, WIDTHS = (1.0, 0.5, 0.0), (1.0, 5.0, 30.0)
@@ -29,7 +29,7 @@ def run(values: int, power: float, deviation: float) -> dict[str, float]:
     y = jnp.asarray(random.integers(2, size=values), mean.dtype)
     var = jnp.full_like(mean, deviation**2)
     likelihood = Bernoulli()
-    nodes = jnp.asarray(3.0 * random.standard_normal((EVEN[0], values)))
+    nodes = jnp.asarray(3.0 * random.standard_normal((EVEN_RULE.counts[0], values)))
     moments = jax.jit(lambda m, v: likelihood.tilted(m, v, y, power))
     densities = jax.jit(lambda f: likelihood.log_prob(f, y))
     return {

@@ -31,7 +31,7 @@ def measure(name: str, rows: int, M: int, spreads: float) -> None:
     data = prepare(problem["X"], problem["y"], power=0.0)
     model: Any = as_dtype(_model(problem, full=False), data)
     objective = Objective(model, data, jitter=_jitter(problem))
-    parts = free_parts(model, objective.maps, units(model))
+    parts = free_parts(model, objective.coordinates.maps, units(model))
     places = np.repeat([p[2].location for p in parts], [np.size(p[0]) for p in parts])
     scale = objective.coordinates.scale
     objective.coordinates.scale = scale * np.where(places, spreads / LOCATION, 1.0)

@@ -8,6 +8,7 @@ from typing import TypeVar
 import equinox as eqx
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -46,7 +47,7 @@ class AbstractModelSettings:
     kernel: object = "rbf"
     likelihood: object = "gaussian"
     method: object = "power_ep"
-    power: object = 0.5
+    power: ArrayLike = 0.5
     n_inducing: object = "auto"
     inducing: object = "greedy"
     learn_inducing: object = True

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity.estimators.registry import Method
 from cavity.learning.infer import infer
@@ -19,7 +20,7 @@ def infer_again(
     side: Mapping[str, np.ndarray],
     *,
     method: Method,
-    power: object,
+    power: ArrayLike,
     jitter: object,
     missing: object = "error",
 ) -> Inference:

@@ -8,6 +8,7 @@ from typing import TypeVar
 import equinox as eqx
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity import likelihoods
 from cavity.estimators.registry import (
@@ -58,7 +59,7 @@ class Settings:
     kernel: object = "rbf"
     likelihood: object = "gaussian"
     method: object = "power_ep"
-    power: object = 0.5
+    power: ArrayLike = 0.5
     n_inducing: object = "auto"
     inducing: object = "greedy"
     learn_inducing: object = True
