@@ -57,8 +57,8 @@ def in_batches(
     def once(state: _State) -> _State:
         result = visit(graph, factor, state.store, state.step, batch)
         residual = result.residual
-        (belief,) = beliefs(graph, (result.store,))
-        proper = jnp.isfinite(belief.log_normaliser) & jnp.isfinite(residual)
+        first_belief = beliefs(graph, (result.store,))[0]
+        proper = jnp.isfinite(first_belief.log_normaliser) & jnp.isfinite(residual)
         closer = proper & (residual < state.residual)
         progress = proper & (residual < 0.9 * state.progress_residual)
         shorter = jnp.where(proper, 0.7, 0.5) * state.step
