@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Bool, Float, Int, Key, PRNGKeyArray
+from jaxtyping import PyTree as PyTree  # not in `__all__`: its own documentation is not ours
 
 if TYPE_CHECKING:
     Array = jax.Array
@@ -17,4 +18,4 @@ else:  # a parameter stays numpy float64 until it meets data, so no precision is
 
 Scalar = Float[Array, ""]
 
-__all__ = ["Array", "Bool", "Float", "Int", "Key", "PRNGKeyArray", "PyTree", "Scalar"]
+__all__ = ["Array", "Bool", "Float", "Int", "Key", "PRNGKeyArray", "Scalar"]
