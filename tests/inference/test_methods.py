@@ -123,7 +123,7 @@ def test_jylanki_18_explicit_terms_are_not_enough_for_laplace():
     _, whole = fn(np.zeros(fn.size))
 
     def explicit(real):
-        model = from_real(real, fn.start, fn.maps)
+        model = from_real(real, fn.start, fn.coordinates.maps)
         graph = build_graph(model, fn.data, fn.method, jnp.asarray(fn.jitter))
         return energy(graph, fn.sites)
 
