@@ -127,11 +127,15 @@ def output(command, environment):
 
 
 def survives(command, folder, kills, parts, environment):
-    """What a command gives that is killed at random moments and repeated until it is done."""
+    """What a command gives that is killed at random moments and repeated until it is done.
+
+    On a busy machine a fit may end before its next kill; it is then repeated from its end.
+    """
     moments = random.Random(1)
-    for _ in range(kills):
-        ended = kill(command, folder, moments.uniform(0.0, 0.15), parts, environment)
-        assert not ended, "the fit is too short for so many kills"
+    for i in range(kills):
+        if kill(command, folder, moments.uniform(0.0, 0.15), parts, environment):
+            assert i > 0, "the fit is too short for a kill"
+            break
     return output(command, environment)
 
 
