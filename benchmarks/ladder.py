@@ -40,7 +40,7 @@ import cavity
 from benchmarks import robust_ep
 from benchmarks.results import FOLDER, Table
 from cavity.inference.solvers.fixed_point import find_fixed_point
-from cavity.inference.solvers.settings import FixedPointSolver
+from cavity.inference.solvers.settings import RUNGS, FixedPointSolver
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
@@ -362,7 +362,7 @@ def failing(group: list[tuple[int, float, str]], limit: int) -> Results:
         rows = results[each] = {NO_RUNG: base, first: alone(each, first, limit)}
         for rung in others if rows[first]["converged"] != "True" else ():
             finished = any(row["converged"] == "True" for row in rows.values())
-            if rung != "double loop" or not finished or each[2] == "sparse":
+            if rung in RUNGS and (rung != "double loop" or not finished or each[2] == "sparse"):
                 rows[rung] = alone(each, rung, limit)
         derive(each, rows)
     return results
@@ -374,7 +374,7 @@ def without_the_first(results: Results, limit: int) -> None:
         first, *others = ladder_at(each[1])
         if rows[first]["converged"] != "True":
             continue
-        for rung in others:
+        for rung in (rung for rung in others if rung in RUNGS):
             rows[rung] = alone(each, rung, limit)
             if rows[rung]["converged"] == "True":
                 break

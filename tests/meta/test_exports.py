@@ -55,6 +55,12 @@ def test_all_is_sorted_without_repeats():
         assert exported(package) == sorted(set(exported(package)), key=by), package.__name__
 
 
+def test_submodules_of_the_root_need_no_other_import():
+    """`cavity.priors` lies in `cavity.parameters`, which must have loaded it."""
+    code = "import cavity; cavity.priors.flat; cavity.kernels.RBF; cavity.inducing.Points"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_root_shows_what_it_exports():
     """Names that load lazily are listed by `dir` too, in a process that has used none."""
     code = "import cavity; assert set(cavity.__all__) <= set(dir(cavity)), dir(cavity)"

@@ -1,5 +1,6 @@
 """Domains, bijections and priors of parameters, and the table that prints them."""
 
+from cavity.parameters import priors as priors
 from cavity.parameters.trees import (
     FIXED,
     Bijection,
