@@ -3,7 +3,7 @@
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -47,7 +47,7 @@ class AbstractModelSettings:
     kernel: object = "rbf"
     likelihood: object = "gaussian"
     method: object = "power_ep"
-    power: ArrayLike = 0.5
+    power: object = 0.5
     n_inducing: object = "auto"
     inducing: object = "greedy"
     learn_inducing: object = True
@@ -140,14 +140,17 @@ class AbstractEstimator(BaseEstimator):
             if batches is not None:
                 scaled = divided(batches, divisor)
                 stream = survey(
-                    scaled, starts[0].likelihood, power=settings.power, missing=settings.missing
+                    scaled,
+                    starts[0].likelihood,
+                    power=cast(ArrayLike, settings.power),
+                    missing=settings.missing,
                 )
                 data, side = (stream, None), {}
                 observed, rows = stream.observed, stream.length
             result = fit_best(
                 starts,
                 *data,
-                power=settings.power,
+                power=cast(ArrayLike, settings.power),
                 method=build_method(settings.method, seed),
                 jitter=settings.jitter,
                 blocks=None if size is None else cluster_blocks(X, whole("", size, 1), seed=seed),
@@ -248,7 +251,7 @@ class AbstractEstimator(BaseEstimator):
             y,
             side,
             method=build_method(settings.method),
-            power=settings.power,
+            power=cast(ArrayLike, settings.power),
             jitter=settings.jitter,
             missing=settings.missing,
         )

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
 
 from cavity.estimators.registry import Method
 from cavity.learning.infer import infer
@@ -20,7 +19,7 @@ def infer_again(
     side: Mapping[str, np.ndarray],
     *,
     method: Method,
-    power: ArrayLike,
+    power: object,
     jitter: object,
     missing: object = "error",
 ) -> Inference:

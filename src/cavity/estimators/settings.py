@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from numbers import Real
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -59,7 +59,7 @@ class Settings:
     kernel: object = "rbf"
     likelihood: object = "gaussian"
     method: object = "power_ep"
-    power: ArrayLike = 0.5
+    power: object = 0.5
     n_inducing: object = "auto"
     inducing: object = "greedy"
     learn_inducing: object = True
@@ -88,7 +88,9 @@ def check(
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
     check_side(side, likelihood, settings.likelihood)
     with jax.enable_x64(True):
-        data = prepare(X, y, power=settings.power, rows=dict(side), missing=settings.missing)
+        data = prepare(
+            X, y, power=cast(ArrayLike, settings.power), rows=dict(side), missing=settings.missing
+        )
     check_outputs(likelihood, data)
     outputs = data.rows.y.shape[-1]
     if likelihood.latents > 1 and outputs > 1:
