@@ -51,10 +51,10 @@ def test_continuation_in_the_noise_leads_where_powers_do_not():
     """The fixed point is one, by quadrature of the test's own."""
     problem = prepared()
     zero = problem.empty_sites()
-    assert not continue_in_power(problem, SOLVER, zero, zero).converged
+    assert not continue_in_power(problem, SOLVER, zero).converged
     usual = cavity.infer(model(), X, Y, power=1.0)
     assert usual.converged, usual.message
-    ((store,),) = continue_in_noise(problem, SOLVER, zero, zero).sites
+    ((store,),) = continue_in_noise(problem, SOLVER, zero).sites
     np.testing.assert_allclose(store.precision, usual.found[0][0].precision, atol=1e-5)
     tau, nu = (np.asarray(a)[: len(Y), 0] for a in (store.precision, store.shift))
     assert tau.min() < 0.0
@@ -133,4 +133,4 @@ def test_no_path_without_a_scale():
     counts = as_dtype(cavity.GP(cavity.kernels.RBF(), NegativeBinomial()), data)
     problem = problem_of(counts, data, METHOD)
     zero = problem.empty_sites()
-    assert continue_in_noise(problem, SOLVER, zero, zero) == (None, 0, False)
+    assert continue_in_noise(problem, SOLVER, zero) == (None, 0, False)

@@ -1,12 +1,14 @@
 """Tied factors against their formulas written out in numpy, and against what they tend to."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
 import cavity
 from cavity import inducing, kernels, likelihoods
-from cavity.inference.factors.tied import TiedSite
+from cavity.inference.factors.tied import TiedSite, natural_step
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Minibatch, some_rows
 from cavity.learning.infer import as_dtype
@@ -210,3 +212,27 @@ def test_what_tied_sites_cannot_do():
     ):
         with pytest.raises(ValueError, match=message):
             cavity.TiedPowerEP(**options)
+
+
+@pytest.mark.parametrize("size", [1.0, -100.0])
+def test_natural_steps_are_in_natural_parameters(rng, size):
+    """Precision and shift move by the slopes; a step that leaves no precision is shortened."""
+    raw = jnp.asarray(0.3 * np.tril(rng.standard_normal((1, 4, 4))))
+    site = TiedSite(jnp.asarray(rng.standard_normal((1, 4))), raw)
+    g, half = rng.standard_normal(4), rng.standard_normal((4, 4))
+    G = size * (half @ half.T + np.eye(4))
+
+    def value(site):
+        cov = site.root[0] @ site.root[0].T
+        return site.mean[0] @ g + jnp.sum(G * cov)
+
+    new = natural_step(site, jax.grad(value)(site), 0.5)
+    m, S = np.asarray(site.mean[0]), np.asarray(site.root[0])
+    least = np.linalg.eigvalsh(S.T @ (2.0 * G) @ S)[0]
+    rho = 0.5 if size > 0.0 else -0.5 / least
+    P = np.linalg.inv(S @ S.T)
+    h = P @ m - rho * (g - 2.0 * G @ m)
+    cov = np.linalg.inv(P + 2.0 * rho * G)
+    root = np.asarray(new.root[0])
+    assert_close(root @ root.T, cov, "factorised")
+    assert_close(new.mean[0], cov @ h, "factorised")

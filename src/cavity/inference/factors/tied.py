@@ -147,7 +147,7 @@ def _shortened_step(
 ) -> tuple[Float[Array, "P M M"], Float[Array, " P"]]:
     r"""Lower roots of $(\mathbf I + \rho \mathbf C)^{-1}$, and $\rho$, per output.
 
-    Eigenvalues cost ten times as much as a Cholesky factor, so they are computed only where the
+    Eigenvalues cost more than a Cholesky factor, so they are computed only where the
     factorisation of a full step fails.
     """
     eye = jnp.eye(change.shape[-1], dtype=change.dtype)

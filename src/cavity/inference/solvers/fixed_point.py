@@ -61,7 +61,7 @@ class Attempt(NamedTuple):
     converged: bool
 
 
-Rung = Callable[[Problem, FixedPointSolver, Sites, Sites], Attempt]
+Rung = Callable[[Problem, FixedPointSolver, Sites], Attempt]
 
 
 def find_fixed_point(
@@ -127,7 +127,7 @@ def _climb(
     """The rungs of the ladder, one after the other, until one converges."""
     sites, steps, name = swept, report.sweeps, report.finished_by
     for rung, rung_name in _ladder(problem, solver):
-        attempt = rung(problem, solver, zero, sites)
+        attempt = rung(problem, solver, zero)
         steps += attempt.steps
         sites = sites if attempt.sites is None else attempt.sites
         name = rung_name
@@ -222,10 +222,10 @@ def _count(skipped: Array | float) -> int:
     return round(float(skipped)) if np.isfinite(float(skipped)) else 0
 
 
-# ---- rungs: each takes the problem, the settings, sites of precision zero and the best sites
+# ---- rungs: each takes the problem, the settings and sites of precision zero
 
 
-def line_search(problem: Problem, solver: FixedPointSolver, zero: Sites, near: Sites) -> Attempt:
+def line_search(problem: Problem, solver: FixedPointSolver, zero: Sites) -> Attempt:
     """Descent on the variational bound by natural-gradient steps, at power 0."""
     lower, record = run_sweeps(problem, solver, zero, downhill=True)
     # rounding hides the last of the descent from the energy
@@ -233,9 +233,7 @@ def line_search(problem: Problem, solver: FixedPointSolver, zero: Sites, near: S
     return Attempt(solution.sites, int(record.sweeps) + int(solution.steps), True)
 
 
-def continue_in_power(
-    problem: Problem, solver: FixedPointSolver, zero: Sites, near: Sites
-) -> Attempt:
+def continue_in_power(problem: Problem, solver: FixedPointSolver, zero: Sites) -> Attempt:
     """Continuation in the power, from a smaller one at which sweeps converge."""
     share, sites, steps = _converging_power(problem, solver, zero)
     if share == 0.0:
@@ -270,9 +268,7 @@ def _converging_power(
     return 0.0, zero, steps
 
 
-def continue_in_noise(
-    problem: Problem, solver: FixedPointSolver, zero: Sites, near: Sites
-) -> Attempt:
+def continue_in_noise(problem: Problem, solver: FixedPointSolver, zero: Sites) -> Attempt:
     """Continuation from wider noise to the noise of the likelihood, round folds."""
     if not problem.has_noise_scale:
         return Attempt(None, 0, False)
@@ -288,9 +284,7 @@ def continue_in_noise(
     return Attempt(None, steps + continuation.evaluations, False)
 
 
-def descend_in_moments(
-    problem: Problem, solver: FixedPointSolver, zero: Sites, near: Sites
-) -> Attempt:
+def descend_in_moments(problem: Problem, solver: FixedPointSolver, zero: Sites) -> Attempt:
     """Descent of the free energy in the moments."""
     sites, steps = minimise_free_energy(problem, solver)
     return Attempt(sites, steps, sites is not None)
