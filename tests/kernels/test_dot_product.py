@@ -91,6 +91,43 @@ def test_arc_cosine_slope_at_equal_inputs(order):
     assert_close(slope, 0.5 * jax.jit(jax.grad(lambda a: kernel.diag(a)[0]))(x), "factorised")
 
 
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_arc_cosine_keeps_its_digits_where_angles_vanish(order, columns):
+    apart = RNG.normal(size=(7, columns)) * 10.0 ** -np.arange(0.0, 14.0, 2.0)[:, None]
+    near = X[:, :columns] + apart
+    parameters = 1.7, EACH[:columns], 0.4, order
+    K = ArcCosine(*parameters).cross(jnp.array(X[:, :columns]), jnp.array(near))
+    expected = oracle.matrix(
+        lambda x, z: oracle.arc_cosine(x, z, *parameters, 0.0), X[:, :columns], near
+    )
+    np.testing.assert_allclose(K, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("apart", [1.0, 1e-5, 1e-10])
+def test_slopes_of_covariances_where_angles_vanish(apart):
+    """With one column the angle is arctan(√w z) - arctan(√w x), whose slope is in closed form."""
+    w, x, z = 0.7, 1.3, 1.3 + apart
+    change = (z - x) * (1 - w * x * z) / (2 * math.sqrt(w) * (1 + w * x**2) * (1 + w * z**2))
+
+    def covariance(weight):
+        kernel = ArcCosine(weight_variance=weight, order=0)
+        return kernel.cross(jnp.array([[x]]), jnp.array([[z]]))[0, 0]
+
+    assert_close(jax.jit(jax.grad(covariance))(w), -change / math.pi)
+
+
+def test_neural_network_keeps_its_digits_far_away():
+    """Far from the centre the covariance is 1 - 2 √gap / 2π s, where products lose the gap."""
+    w, x, z = 0.7, 1.3e6, 1.3e6 + 0.9
+    # s(x, x) s(z, z) - s(x, z)² of one column is b w (x - z)²
+    gap = 1 + 2 * (2 + w * x**2 + w * z**2) + 4 * w * (x - z) ** 2
+    expected = 2 / math.pi * math.atan2(2 * (1 + w * x * z), math.sqrt(gap))
+    kernel = NeuralNetwork(weight_variance=w)
+    k = kernel.cross(jnp.array([[x]]), jnp.array([[z]]))[0, 0]
+    np.testing.assert_allclose(1.0 - k, 1.0 - expected, rtol=1e-9)
+
+
 def test_what_the_variance_makes_superfluous_is_not_learned():
     assert bijections(Polynomial()).offset == FIXED
     assert bijections(ArcCosine()).bias_variance == FIXED

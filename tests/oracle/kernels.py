@@ -73,7 +73,9 @@ def arc_cosine(x, z, variance, weight_variance, bias_variance, order, centre):
     x = np.append(np.sqrt(weight_variance) * (x - centre), math.sqrt(bias_variance))
     z = np.append(np.sqrt(weight_variance) * (z - centre), math.sqrt(bias_variance))
     lengths = np.linalg.norm(x) * np.linalg.norm(z)
-    angle = math.acos(min(1.0, float(x @ z) / lengths))
+    # from a chord and its complement, which keeps small angles (Kahan)
+    u, v = x / np.linalg.norm(x), z / np.linalg.norm(z)
+    angle = 2 * math.atan2(np.linalg.norm(u - v), np.linalg.norm(u + v))
     rest = math.pi - angle
     J = [
         rest,

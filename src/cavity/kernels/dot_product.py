@@ -1,9 +1,11 @@
 """Kernels that know a centre: functions of the inner product of two inputs seen from it."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
-from cavity.kernels.base import AbstractKernel, Values, check_columns, not_negative
+from cavity.kernels.base import AbstractKernel, Values, check_columns
+from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.types import Array, Float
 from cavity.parameters import fixed, positive
 
@@ -29,6 +31,40 @@ def squared_norm(
     """The inner product of each row with itself."""
     check_columns(X, X, weight=weight, centre=centre)
     return jnp.sum((X - centre) ** 2 * weight, axis=1)
+
+
+def wedge(
+    X: Float[Array, "N D"],
+    Z: Float[Array, "M D"],
+    bias: Float[Array, "..."],
+    weight: Float[Array, "..."],
+    centre: Float[Array, "..."],
+) -> Float[Array, "N M"]:
+    r"""The squared areas $s(x, x)\, s(z, z) - s(x, z)^2$ of $s(x, z) = b + \sum_d w_d x_d z_d$.
+
+    With $\mathbf u = (\sqrt b, \sqrt{w_d}\, x_d)$ and the same of z they are $|\mathbf u|^2$ times
+    the squared length of what $\mathbf z - \mathbf x$ has at right angles to $\mathbf u$. No
+    digit cancels in that where angles vanish, as it does in the difference of products.
+    """
+    check_columns(X, Z, weight=weight, centre=centre)
+    weights = jnp.broadcast_to(weight, X.shape[1:])
+    radius = bias + squared_norm(X, weight, centre)  # |u|², N
+
+    def along(total: Array, columns: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        x, z, w = columns
+        return total + w * x[:, None] * (z[None, :] - x[:, None]), None
+
+    columns = (X - centre).T, (Z - centre).T, weights
+    zero = jnp.zeros((X.shape[0], Z.shape[0]), jnp.result_type(radius, *columns))
+    # z - x = share u + what is at right angles
+    share = jax.lax.scan(jax.checkpoint(along), zero, columns)[0] / radius[:, None]
+
+    def across(total: Array, columns: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        x, z, w = columns
+        return total + w * (z[None, :] - x[:, None] - share * x[:, None]) ** 2, None
+
+    # one matrix is kept for the way back, not one per column
+    return radius[:, None] * jax.lax.scan(jax.checkpoint(across), bias * share**2, columns)[0]
 
 
 class Linear(AbstractKernel):
@@ -129,8 +165,9 @@ class ArcCosine(AbstractKernel):
     $$J_0 = \pi - \theta, \qquad J_1 = \sin\theta + (\pi - \theta) \cos\theta, \qquad
     J_2 = 3 \sin\theta \cos\theta + (\pi - \theta)(1 + 2 \cos^2\theta)$$
 
-    Functions are rough at order 0 (like Brownian motion, and with covariances good to about
-    1e-8 only) and gain a derivative with each order. The bias variance is not learned by
+    Functions are rough at order 0 (like Brownian motion) and gain a derivative with each order.
+    At order 0 the covariance has a kink where two inputs coincide: its slope in an input, such as
+    an inducing point, is one-sided there and counts as zero. The bias variance is not learned by
     default: multiplying it and the weight variances by a number changes nothing that the
     variance does not.
 
@@ -171,11 +208,11 @@ class ArcCosine(AbstractKernel):
         self.centre = centre
 
     def cross(self, X: Float[Array, "N D"], Z: Float[Array, "M D"]) -> Float[Array, "N M"]:
-        s_XZ = self.bias_variance + inner_product(X, Z, self.weight_variance, self.centre)
-        radius_X = jnp.sqrt(self._squared_radius(X))
-        radius_Z = jnp.sqrt(self._squared_radius(Z))
-        radii = radius_X[:, None] * radius_Z[None, :]
-        return self.variance / jnp.pi * radii**self.order * _angular(s_XZ / radii, self.order)
+        parameters = self.weight_variance, self.centre
+        cosine = self.bias_variance + inner_product(X, Z, *parameters)
+        # of inputs with no angle between them: the slope of the root is infinite, and J has none
+        sine = safe_sqrt(wedge(X, Z, self.bias_variance, *parameters))
+        return self.variance / jnp.pi * _angular(sine, cosine, self.order)
 
     def diag(self, X: Float[Array, "N D"]) -> Float[Array, " N"]:
         # J₀(0) = J₁(0) = π, J₂(0) = 3π
@@ -186,17 +223,22 @@ class ArcCosine(AbstractKernel):
         return self.bias_variance + squared_norm(X, self.weight_variance, self.centre)
 
 
-def _angular(cosine: Float[Array, "N M"], order: int) -> Float[Array, "N M"]:
-    """The angular dependence J of the arc-cosine kernel, with finite slopes at angle 0."""
-    sine2 = 1.0 - cosine**2
-    # the slope of the square root is infinite at 0; at equal inputs the cosine has none
-    sine = jnp.where(sine2 > 0.0, jnp.sqrt(jnp.where(sine2 > 0.0, sine2, 1.0)), 0.0)
-    rest = jnp.pi - jnp.arctan2(sine, cosine)
+def _angular(
+    sine: Float[Array, "N M"], cosine: Float[Array, "N M"], order: int
+) -> Float[Array, "N M"]:
+    """The angular dependence J of the arc-cosine kernel, times r**order.
+
+    Args:
+        sine: r sin θ.
+        cosine: r cos θ.
+        order: of the kernel.
+    """
+    beyond = jnp.pi - jnp.arctan2(sine, cosine)
     if order == 0:
-        return rest
+        return beyond
     if order == 1:
-        return sine + rest * cosine
-    return 3.0 * sine * cosine + rest * (1.0 + 2.0 * cosine**2)
+        return sine + beyond * cosine
+    return 3.0 * sine * cosine + beyond * (sine**2 + 3.0 * cosine**2)
 
 
 class NeuralNetwork(AbstractKernel):
@@ -239,10 +281,11 @@ class NeuralNetwork(AbstractKernel):
         self.centre = centre
 
     def cross(self, X: Float[Array, "N D"], Z: Float[Array, "M D"]) -> Float[Array, "N M"]:
-        s_XZ = self.bias_variance + inner_product(X, Z, self.weight_variance, self.centre)
+        parameters = self.weight_variance, self.centre
+        s_XZ = self.bias_variance + inner_product(X, Z, *parameters)
         s_X, s_Z = self._squared_radius(X)[:, None], self._squared_radius(Z)[None, :]
         # arcsin(p / √q) = arctan(p / √(q - p²)), and q - p² >= 1 where 1 - p²/q would round to 0
-        gap = 1.0 + 2.0 * (s_X + s_Z) + 4.0 * not_negative(s_X * s_Z - s_XZ**2)
+        gap = 1.0 + 2.0 * (s_X + s_Z) + 4.0 * wedge(X, Z, self.bias_variance, *parameters)
         return self.variance * (2.0 / jnp.pi) * jnp.arctan2(2.0 * s_XZ, jnp.sqrt(gap))
 
     def diag(self, X: Float[Array, "N D"]) -> Float[Array, " N"]:
