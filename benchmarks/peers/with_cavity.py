@@ -1,5 +1,6 @@
 """cavity: see the package for what the functions are."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -8,12 +9,15 @@ import numpy as np
 
 import cavity
 from cavity.learning.data.arrays import prepare
+from cavity.learning.data.training_data import Minibatch
 from cavity.learning.infer import as_dtype, one_blas_thread
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.adam import Adam
 
 jax.config.update("jax_enable_x64", True)
 Problem = dict[str, np.ndarray]
+# As inside a fit, until the process ends: a context that nothing refers to would end at once.
+ONE_THREAD = contextlib.ExitStack()
 POWERS = {"exact": 1.0, "vfe": 0.0, "fitc": 1.0, "power": 0.5}
 
 
@@ -33,7 +37,7 @@ def evaluation(p: Problem, method: str) -> Callable[[], float]:
     model: Any = as_dtype(_model(p, full=method == "exact"), data)
     objective = Objective(model, data, jitter=0.0 if method == "exact" else _jitter(p))
     start = np.zeros(objective.size)
-    one_blas_thread().__enter__()  # as inside a fit; the process has nothing else to do
+    ONE_THREAD.enter_context(one_blas_thread())
     return lambda: -objective(start)[0]
 
 
@@ -44,10 +48,11 @@ def step(p: Problem) -> Callable[[], float]:
     objective = Objective(model, data, method=method, jitter=_jitter(p))
     batches, steps = iter(p["batches"]), len(p["batches"])
     adam = Adam(objective, objective.first, steps, float(p["rate"]), method.batch, 0, None)
-    one_blas_thread().__enter__()
+    ONE_THREAD.enter_context(one_blas_thread())
 
     def call() -> float:
-        adam._step(next(batches))
+        rows = next(batches)
+        adam._step(Minibatch(rows.size, rows))
         return -adam.history[-1]
 
     return call

@@ -1,5 +1,8 @@
 """Tied factors against their formulas written out in numpy, and against what they tend to."""
 
+import math
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +11,7 @@ from scipy import stats
 
 import cavity
 from cavity import inducing, kernels, likelihoods
-from cavity.inference.factors.tied import TiedSite, natural_step
+from cavity.inference.factors.tied import TiedSite, natural_step, tied_cavity
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Minibatch, some_rows
 from cavity.learning.infer import as_dtype
@@ -72,33 +75,37 @@ def log_power_means(mean, var, power):
     return np.log(np.exp(power * logs) @ weights) / power
 
 
-@pytest.mark.parametrize("power", [1.0, 0.5, 0.05])
-def test_bui_s30_energy(power):
-    """bui S30: (1 - N/a) Phi(q) + N/a Phi(q/t^a) - Phi(p) + sum of log power means."""
-    fn = objective(power)
-    x, m, S = somewhere(fn)
+def dense_evidence(m, V, power):
+    """(1 - N/a) Phi(q) + N/a Phi(q/t^a) - Phi(p) + sum of log power means; at 0 the bound."""
     A, residual = projected()
-    precision = np.linalg.inv(S @ S.T)
-    shift, eye = precision @ m, np.eye(M)
+    if power == 0.0:
+        kl = 0.5 * (np.trace(V) + m @ m - M - np.linalg.slogdet(V)[1])
+        var = np.sum(A * (V @ A), axis=0) + residual
+        return log_power_means(A.T @ m, var, 0.0).sum() - kl
+    precision, eye = np.linalg.inv(V), np.eye(M)
+    shift = precision @ m
     site, site_shift = (precision - eye) / N, shift / N
     left, left_shift = precision - power * site, shift - power * site_shift
     cov = np.linalg.inv(left)
     mean, var = A.T @ cov @ left_shift, np.sum(A * (cov @ A), axis=0) + residual
     expected = (1.0 - N / power) * log_partition(precision, shift)
     expected += N / power * log_partition(left, left_shift) - log_partition(eye, np.zeros(M))
-    expected += log_power_means(mean, var, power).sum()
-    assert_close(-fn(x)[0], expected, "factorised")
+    return expected + log_power_means(mean, var, power).sum()
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5, 0.05])
+def test_bui_s30_energy(power):
+    """bui S30: (1 - N/a) Phi(q) + N/a Phi(q/t^a) - Phi(p) + sum of log power means."""
+    fn = objective(power)
+    x, m, S = somewhere(fn)
+    assert_close(-fn(x)[0], dense_evidence(m, S @ S.T, power), "factorised")
 
 
 def test_bui_s14_power_zero_is_the_uncollapsed_bound():
     """bui S14, and small powers tend to it."""
     fn = objective(0.0)
     x, m, S = somewhere(fn)
-    A, residual = projected()
-    V = S @ S.T
-    kl = 0.5 * (np.trace(V) + m @ m - M - np.linalg.slogdet(V)[1])
-    var = np.sum(A * (V @ A), axis=0) + residual
-    expected = log_power_means(A.T @ m, var, 0.0).sum() - kl
+    expected = dense_evidence(m, S @ S.T, 0.0)
     assert_close(-fn(x)[0], expected, "factorised")
     assert -objective(1e-7)(x)[0] == pytest.approx(expected, abs=1e-4)
 
@@ -167,6 +174,36 @@ def test_natural_gradients_end_where_l_bfgs_does(power):
     np.testing.assert_allclose(fn(x)[1][-M * M - M :], 0.0, atol=1e-5)
 
 
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_natural_steps_move_by_slopes_in_expectations(power):
+    """P and h move by the evidence's slopes in E[vv'] and E[v], by finite differences."""
+    fn = objective(power, method=cavity.TiedPowerEP(batch=N, natural=0.5, max_sweeps=1))
+    x, m, S = somewhere(fn)
+    V, rho, size = S @ S.T, 0.5, 1e-4
+
+    def slope(along, square):
+        # of the evidence as a function of m and V + mm'
+        values = []
+        for step in (size, -size):
+            mean = m + step * along
+            second = V + np.outer(m, m) + step * square
+            values.append(dense_evidence(mean, second - np.outer(mean, mean), power))
+        return (values[0] - values[1]) / (2.0 * size)
+
+    eye, none = np.eye(M), np.zeros((M, M))
+    by_mean = np.array([slope(row, none) for row in eye])
+    by_square = np.zeros((M, M))
+    for i, j in zip(*np.tril_indices(M), strict=True):
+        both = np.outer(eye[i], eye[j])
+        by_square[i, j] = by_square[j, i] = slope(np.zeros(M), 0.5 * (both + both.T))
+    P = np.linalg.inv(V) - 2.0 * rho * by_square
+    h = np.linalg.solve(V, m) + rho * by_mean
+    ((new,),) = fn.coordinates.tied(fn.natural(x, None, 1.0, rho))
+    root = np.asarray(new.root[0])
+    assert_close(root @ root.T, np.linalg.inv(P), "gradient")
+    assert_close(new.mean[0], np.linalg.solve(P, h), "gradient")
+
+
 @pytest.mark.parametrize("natural", [None, 0.2])
 def test_learning_from_minibatches(natural):
     """It lowers the energy to near where all rows lead, and says that it has settled."""
@@ -212,6 +249,65 @@ def test_what_tied_sites_cannot_do():
     ):
         with pytest.raises(ValueError, match=message):
             cavity.TiedPowerEP(**options)
+
+
+def solved(A, B):
+    """The solution and the determinant, in exact arithmetic."""
+    size = len(A)
+    rows = [list(a) + list(b) for a, b in zip(A, B, strict=True)]
+    determinant = Fraction(1)
+    for i in range(size):
+        determinant *= rows[i][i]
+        rows[i] = [value / rows[i][i] for value in rows[i]]
+        for j in set(range(size)) - {i}:
+            rows[j] = [a - rows[j][i] * b for a, b in zip(rows[j], rows[i], strict=True)]
+    return np.array([row[size:] for row in rows]), determinant
+
+
+def exact_terms(m, S, power, total):
+    """Phi(q) - Phi(p) + N/a [Phi(q/t^a) - Phi(q)], and the cavity, in exact arithmetic."""
+    exact = np.vectorize(Fraction)
+    m, S, a = exact(m)[:, None], exact(S), Fraction(power)
+    eye = exact(np.eye(len(m)))
+    P, volume = solved(S @ S.T, eye)
+    h = P @ m
+    left = P - a / total * (P - eye)
+    cov, precision_volume = solved(left, eye)
+    mean = cov @ h * (1 - a / total)
+    quadratic, cavity_quadratic = (m.T @ h)[0, 0], (mean.T @ left @ mean)[0, 0]
+    value = quadratic + total / a * (cavity_quadratic - quadratic)
+    ratio = math.log1p(precision_volume * volume - 1)
+    value = float(value) + math.log(volume) - float(total / a) * ratio
+    return 0.5 * value, mean[:, 0].astype(float), cov.astype(float)
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5, 1e-10])
+def test_narrow_beliefs_and_small_powers_keep_their_digits(power):
+    """The root of a narrow belief is as good as singular: its inverse has no digits left."""
+    random, size, total = np.random.default_rng(2), 4, 5000
+    raw = 0.5 * np.tril(random.standard_normal((size, size)), -1)
+    raw += np.diag([-1.0, -20.0, -12.0, -24.0])
+    m, move = random.standard_normal(size), np.tril(random.standard_normal((size, size)))
+
+    def root(raw):
+        return np.tril(raw, -1) + np.diag(np.exp(np.diag(raw)))
+
+    @jax.jit
+    def both(raw, power):
+        def value(mean, raw):
+            found = tied_cavity(TiedSite(mean[None], raw[None]), power, jnp.asarray([1.0 * total]))
+            return found.log_scale, (found.mean[0], found.root[0].T @ found.root[0])
+
+        return jax.value_and_grad(value, argnums=(0, 1), has_aux=True)(jnp.asarray(m), raw)
+
+    (value, (mean, cov)), (by_mean, by_raw) = both(raw, power)
+    expected, expected_mean, expected_cov = exact_terms(m, root(raw), power, total)
+    assert_close(value, expected)
+    assert_close(mean, expected_mean)
+    assert_close(cov, expected_cov)
+    assert_close(by_mean, -expected_mean)
+    sides = [exact_terms(m, root(raw + step * move), power, total)[0] for step in (1e-5, -1e-5)]
+    assert_close(jnp.sum(by_raw * move), (sides[0] - sides[1]) / 2e-5, "gradient")
 
 
 @pytest.mark.parametrize("size", [1.0, -100.0])

@@ -26,8 +26,14 @@ from jax.scipy.linalg import solve_triangular
 
 from cavity.inference.graph.base import Projection
 from cavity.inference.variables.inducing import DirectMessages
-from cavity.numerics.linalg import cholesky, cholesky_and_inverse, log_determinant
-from cavity.numerics.power_limits import Power, is_exactly, log_determinant_ratio
+from cavity.numerics.linalg import (
+    cholesky,
+    cholesky_and_inverse,
+    gram_lower,
+    log_determinant,
+    with_slopes,
+)
+from cavity.numerics.power_limits import Power, is_exactly, log1p_ratio
 from cavity.numerics.types import Array, Float, Scalar
 
 # The least share of its precision that a natural-gradient step may leave a direction.
@@ -93,15 +99,38 @@ def tied_cavity(site: TiedSite, power: Power, total: Float[Array, " P"]) -> Tied
             return m, S.T, log_determinant(S) / 2.0 - spread
         share = power / n
         eye = jnp.eye(m.shape[0], dtype=m.dtype)
-        K = eye + share * (S.T @ S - eye)
-        _, R = cholesky_and_inverse(K)
+        excess = gram_lower(S) - eye
+        L, R = cholesky_and_inverse(eye + share * excess)
         # (1 - ε)(I + ε(SSᵀ - I))⁻¹ m = m - ε S K⁻¹ Sᵀ m, by Woodbury's identity
         mean = m - share * (S @ (R.T @ (R @ (S.T @ m))))
-        volume = 0.5 * n * log_determinant_ratio(power, (S.T @ S - eye) / n)
+        volume = 0.5 * _log_determinant_per_share(share, excess, L, R)
         return mean, R @ S.T, log_determinant(S) / 2.0 - 0.5 * m @ mean - volume
 
     mean, root, log_scale = jax.vmap(one)(site.mean, site.root, total)
     return TiedCavity(mean, root, jnp.sum(log_scale))
+
+
+def _log_determinant_per_share(
+    share: Scalar, A: Float[Array, "M M"], L: Float[Array, "M M"], R: Float[Array, "M M"]
+) -> Scalar:
+    r"""$\log |\mathbf I + \epsilon \mathbf A| / \epsilon$, accurate for every $\epsilon > 0$.
+
+    The diagonal of the Cholesky factor is one plus something of the order of $\epsilon$, which is
+    computed without the one. Derivatives are those of R's diagonal, and none are in $\epsilon$.
+
+    Args:
+        share: $\epsilon$.
+        A: what is added to the identity.
+        L: the lower Cholesky factor of $\mathbf I + \epsilon \mathbf A$.
+        R: its inverse.
+    """
+    below = jnp.tril(L, -1)
+    # (L_jj² - 1)/ε = A_jj - Σ_k L_jk²/ε
+    pivots = jnp.diagonal(A) - jnp.sum(below * (below / share), axis=1)
+    value = jnp.sum(log1p_ratio(share, pivots))
+    # log|K|/ε = -(2/ε) Σ log R_jj
+    inverse_pivots = jnp.diagonal(R)
+    return with_slopes(value, -2.0 / (share * inverse_pivots), inverse_pivots)
 
 
 def natural_step(site: TiedSite, slope: TiedSite, step: Power) -> TiedSite:

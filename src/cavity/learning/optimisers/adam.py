@@ -88,6 +88,7 @@ class Adam:
         n = int(objective.data.length)
         random = np.random.default_rng(seed)
         self.batches = iter(objective.data.minibatches(min(batch or n, n), random))
+        self.low, self.high = np.ascontiguousarray(objective.bounds.T)
         self.moments = _rule().init(jnp.asarray(x))
         self.began = time.perf_counter()
 
@@ -138,8 +139,8 @@ class Adam:
             raise StartFailed
         moves, self.moments = _adam(jnp.asarray(slope), self.moments)
         rate = 0.5 * self.rate * (1.0 + np.cos(np.pi * len(self.history) / self.steps))
-        low, high = self.objective.bounds.T
-        self.x = np.clip(self.x - rate * np.asarray(moves, np.float64), low, high)
+        x = self.x - rate * np.asarray(moves, np.float64)
+        self.x = np.clip(x, self.low, self.high, out=x)
         self.history.append(value)
 
     def _minimum(self, message: str = "", *, interrupted: bool = False) -> Minimum:
