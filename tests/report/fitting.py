@@ -7,7 +7,8 @@ import polars as pl
 
 import cavity
 from cavity.estimators.base import to_numpy
-from cavity.tables.schema import Encoded, encode, learn_schema, with_classes
+from cavity.tables.roles import learn_schema, with_classes
+from cavity.tables.schema import Encoded, encode
 from cavity.tables.table_model import TableModel, parameters
 
 

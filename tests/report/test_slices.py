@@ -5,7 +5,8 @@ import polars as pl
 import pytest
 
 from cavity.report.slices import MOST_LEVELS, slices, typical_inputs
-from cavity.tables.schema import encode, learn_schema
+from cavity.tables.roles import learn_schema
+from cavity.tables.schema import encode
 
 TABLE = pl.DataFrame(
     {

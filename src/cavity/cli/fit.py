@@ -137,7 +137,7 @@ def with_features(kernel: str, schema: Schema) -> str:
     """A kernel's text with each categorical column replaced by the numbers of its features."""
     places, start = {}, 0
     for column in schema.inputs:
-        width = len(column.categories) if column.kind == "categorical" else 1
+        width = column.width
         if column.kind == "categorical" and column.name not in schema.features:
             places[column.name] = ",".join(map(str, range(start, start + width)))
         start += width

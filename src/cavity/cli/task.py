@@ -17,7 +17,8 @@ from cavity.estimators.registry import (
     suited,
 )
 from cavity.persistence.errors import DataError
-from cavity.tables.schema import Column, Encoded, Schema, encode, with_classes
+from cavity.tables.roles import with_classes
+from cavity.tables.schema import Column, Encoded, Schema, encode
 
 # Classes that a message names one by one.
 NAMED = 10

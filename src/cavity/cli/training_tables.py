@@ -20,17 +20,11 @@ from cavity.learning.data.batches import Batches
 from cavity.persistence.errors import DataError
 from cavity.tables.batched import LongTable, long_table, rows_at_a_time
 from cavity.tables.class_labels import class_values, classes_of
-from cavity.tables.column_types import REMEMBERED, Evidence, evidence
+from cavity.tables.column_types import FEW_ROWS, REMEMBERED, Evidence, evidence
 from cavity.tables.files import read_table
+from cavity.tables.roles import check_roles, learn_schema, schema_from
 from cavity.tables.row_cache import RowCache
-from cavity.tables.schema import (
-    Encoded,
-    Schema,
-    check_roles,
-    encode,
-    learn_schema,
-    schema_from,
-)
+from cavity.tables.schema import Encoded, Schema, encode
 from cavity.tables.table_model import check_targets
 from cavity.tables.warnings import EncodingWarnings, refuse_empty
 
@@ -88,6 +82,13 @@ def read(session: Session, request: Request) -> Tables:
     for column in found.schema.inputs:
         if column.kind == "categorical" and len(column.categories) == 1:
             session.warn(f"column '{column.name}' holds '{column.categories[0]}' in every row")
+        count = len(column.categories)
+        if count > FEW_ROWS and 2 * count > found.rows:
+            session.warn(
+                f"column '{column.name}' holds {count} different texts in {found.rows} rows and "
+                f"becomes as many inputs; if these are names, identifiers or free text, leave it "
+                f"out with --ignore {column.name}"
+            )
     if request.test is None:
         return found
     size = rows_at_a_time(request.test, request.batch_rows)
@@ -211,7 +212,8 @@ def _classes(table: LongTable, schema: Schema) -> tuple[str, ...]:
     found: set[str] = set(target.categories)
     if not found:
         for _, part in table.parts(target.name):
-            found |= set(classes_of(part[target.name], target.kind))
+            numbers = schema.as_numbers(part)
+            found |= set(classes_of(numbers[target.name], target.kind))
             if len(found) > REMEMBERED:
                 raise DataError(
                     f"the target '{target.name}' has more than {REMEMBERED} classes, too many to "

@@ -17,9 +17,9 @@ class Slice:
     Attributes:
         column: the column.
         X: inputs, (n, D).
-        places: the column's values, (n,); empty unless it is numeric.
+        places: the column's values, (n,), dates as dates; empty unless it is numeric.
         levels: the names of its values, (n,); empty if it is numeric.
-        data: the column's values in the table, (N,); empty unless it is numeric.
+        data: the column's values in the table, (N,), dates as dates; empty unless it is numeric.
     """
 
     column: Column
@@ -33,9 +33,8 @@ def blocks(schema: Schema) -> list[slice]:
     """Where the features of each input column are among the columns of X."""
     found, start = [], 0
     for column in schema.inputs:
-        width = len(column.categories) if column.kind == "categorical" else 1
-        found.append(slice(start, start + width))
-        start += width
+        found.append(slice(start, start + column.width))
+        start += column.width
     return found
 
 
@@ -70,7 +69,8 @@ def slices(schema: Schema, X: np.ndarray, points: int) -> list[Slice]:
         if column.kind == "numeric":
             places = _places(values[:, 0], points)
             inputs = _moved(typical, block, places[:, None])
-            found.append(Slice(column, inputs, places, (), values[:, 0]))
+            along, data = (schema.shown(column.name, v) for v in (places, values[:, 0]))
+            found.append(Slice(column, inputs, along, (), data))
             continue
         inside, levels = np.array([[0.0], [1.0]]), ("false", "true")
         if column.kind == "categorical":

@@ -19,7 +19,6 @@ else:
 Kind = Literal["numeric", "boolean", "categorical"]
 
 _BOOLEAN = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
-_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}([T ].*)?")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+")
 _MISSING_WORDS = {"na", "n/a", "#n/a", "null", "none", "nil", "missing", "-", "?", "."}
 
@@ -103,25 +102,15 @@ def not_a_number(name: str, row: int, cell: str) -> CellError:
     return CellError(name, row, story)
 
 
-def is_date(cell: str) -> bool:
-    """Whether a text is a date, with or without a time."""
-    return _DATE.fullmatch(cell) is not None
-
-
-def dates(name: str) -> str:
-    """The message about a column of dates."""
-    return (
-        f"column '{name}' holds dates or times; turn it into a number first (days since the "
-        f"first date, hour of the day), or leave it out with --ignore {name}"
-    )
-
-
 def refuse_other_types(column: Series) -> None:
     """Lets numbers, truth values, text and categories pass."""
     import polars as pl
 
     if column.dtype.is_temporal():
-        raise DataError(dates(column.name))
+        raise DataError(
+            f"column '{column.name}' holds dates or times, and the model was fitted to other "
+            "values; give it as it was in fitting"
+        )
     plain = (pl.String, pl.Categorical, pl.Enum, pl.Null, pl.Boolean)
     if column.dtype not in plain and not column.dtype.is_numeric():
         raise DataError(

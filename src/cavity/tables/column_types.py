@@ -1,12 +1,19 @@
 """What a column shows of itself, part by part, and what it therefore holds."""
 
 import dataclasses
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 from cavity.tables import cells
+from cavity.tables.date_evidence import DateEvidence, date_evidence, typed_evidence
+from cavity.tables.dates import refuse_durations
+from cavity.tables.notation import Notation
+from cavity.tables.numerals import NumeralEvidence, numeral_evidence
 
 if TYPE_CHECKING:
     from polars import Series
@@ -18,6 +25,7 @@ MOST_CATEGORIES = 100
 FEW_ROWS = 10  # up to here, text that differs in every row may still be a category
 # Different texts of a column that is read in parts are kept up to so many.
 REMEMBERED = 1_000
+_MEASURED = re.compile(r"[^\d]{0,4}\d[\d.,' ]*[^\d]{0,5}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +40,8 @@ class Evidence:
         numeric: those that are numbers.
         wrong: row, from 0, and text of the first one that is no number.
         truth: whether all are true or false.
-        dates: whether all are dates.
+        dates: those that are dates.
+        numerals: those that are numbers, written in any way.
         texts: the different ones; None where there are too many to remember.
     """
 
@@ -43,7 +52,8 @@ class Evidence:
     numeric: int = 0
     wrong: tuple[int, str] | None = None
     truth: bool = True
-    dates: bool = True
+    dates: DateEvidence = DateEvidence()
+    numerals: NumeralEvidence = NumeralEvidence()
     texts: frozenset[str] | None = frozenset()
 
     def __add__(self, other: "Evidence") -> "Evidence":
@@ -62,7 +72,8 @@ class Evidence:
             numeric=self.numeric + other.numeric,
             wrong=wrong,
             truth=self.truth and other.truth,
-            dates=self.dates and other.dates,
+            dates=self.dates.followed_by(other.dates, self.rows),
+            numerals=self.numerals.followed_by(other.numerals, self.rows),
             texts=None if texts is not None and len(texts) > REMEMBERED else texts,
         )
 
@@ -71,11 +82,28 @@ class Evidence:
         if self.wrong is not None:
             raise cells.not_a_number(self.name, *self.wrong)
 
+    @property
+    def may_have_commas(self) -> bool:
+        """Whether the column is other numbers if its points stand between thousands."""
+        return self.numerals.commas == self.present and self.numerals.two_ways is not None
+
+    def notation(self) -> Notation | None:
+        """How cells become numbers that a plain reader takes for none; None where there are none.
+
+        Raises:
+            DataError: for dates of several forms, and dates and numbers that can be read in
+                several ways.
+        """
+        if self.declared is not None or self.numeric == self.present or self.truth:
+            return None
+        dates = self.dates.dates(self.name, self.present)
+        return dates or self.numerals.numerals(self.name, self.present)
+
     def kind(self) -> cells.Kind:
         """What the column holds.
 
         Raises:
-            DataError: for dates, empty columns, and text that is nearly all numbers (naming the
+            DataError: for empty columns, and text that is nearly all numbers or dates (naming the
                 first cell that is not).
         """
         if self.declared in ("numeric", "boolean"):
@@ -87,33 +115,23 @@ class Evidence:
             )
         if self.declared is not None:
             return self.declared
-        if self.numeric == self.present:
+        if self.numeric == self.present or self.notation() is not None:
             return "numeric"
         if self.truth:
             return "boolean"
         if self.numeric >= MOSTLY_NUMERIC * self.present:
             self.check_numbers()
-        if self.dates:
-            raise DataError(cells.dates(self.name))
         return "categorical"
 
-    def categories(self) -> tuple[str, ...]:
-        """The distinct texts of a column in alphabetical order.
-
-        Raises:
-            DataError: if they are too many to be categories.
-        """
-        found = self.distinct()
-        different = len(found) == self.present > FEW_ROWS
-        if different or len(found) > MOST_CATEGORIES:
-            many = f"{len(found)} different texts"
-            many = "a different text in every row" if different else many
-            raise DataError(
-                f"column '{self.name}' holds {many} (such as '{found[0]}'): too many to be "
-                f"categories (at most {MOST_CATEGORIES}); leave it out with --ignore "
-                f"{self.name}, or turn it into numbers first"
-            )
-        return found
+    @property
+    def many_texts(self) -> str | None:
+        """How many texts there are, where they are too many to be categories."""
+        rows, count = plural(self.present, "row"), len(self.texts or ())
+        if self.texts is None:
+            return f"more than {REMEMBERED} different texts in {rows}"
+        if count == self.present > FEW_ROWS:
+            return f"a different text in every row of {self.present}"
+        return f"{count} different texts in {rows}" if count > MOST_CATEGORIES else None
 
     def distinct(self) -> tuple[str, ...]:
         """The distinct texts of a column in alphabetical order.
@@ -123,31 +141,66 @@ class Evidence:
         """
         if self.texts is None:
             raise DataError(
-                f"column '{self.name}' holds more than {REMEMBERED} different texts, too many to "
-                f"be categories or classes; leave it out with --ignore {self.name}, or turn it "
-                "into numbers first"
+                f"column '{self.name}' holds {self.many_texts}, too many to be categories or "
+                f"classes; leave it out with --ignore {self.name}, or turn it into numbers first"
             )
         return tuple(sorted(self.texts))
+
+
+def refuse_many_texts(columns: Sequence[Evidence]) -> None:
+    """Refuses columns of text with too many values to be categories, all in one message."""
+    many = [column for column in columns if column.many_texts]
+    if not many:
+        return
+    listed = "; ".join(f"column '{c.name}' holds {c.many_texts}{_sample(c)}" for c in many)
+    ignored = " ".join(f"--ignore {c.name}" for c in many)
+    it, measured = ("it", [c for c in many if _with_units(c)])
+    if len(many) > 1:
+        it = "them"
+    units = ""
+    if measured:
+        units = f" (of '{measured[0].name}': write the numbers alone, without signs or units)"
+    raise DataError(
+        f"{listed}: too many to be categories (at most {MOST_CATEGORIES}, and some rows of each), "
+        f"for names, identifiers and free text say nothing of other rows; leave {it} out with "
+        f"{ignored}, or turn {it} into numbers or fewer categories first{units}"
+    )
+
+
+def _sample(column: Evidence) -> str:
+    return f" (such as '{min(column.texts)}')" if column.texts else ""
+
+
+def _with_units(column: Evidence) -> bool:
+    """Whether the texts are numbers with something around them."""
+    return bool(column.texts) and all(_MEASURED.fullmatch(text) for text in column.texts or ())
 
 
 def evidence(column: Series) -> Evidence:
     """What a column, or a part of it, shows.
 
     Raises:
-        DataError: for dates, and types that are no single values.
+        DataError: for types that are no single values.
     """
     import polars as pl
 
     rows = len(column)
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         return Evidence(column.name, "boolean" if column.dtype == pl.Boolean else "numeric", rows)
+    if column.dtype.is_temporal():
+        refuse_durations(column)
+        present = rows - column.null_count()
+        return Evidence(
+            column.name, None, rows, present, truth=False, dates=typed_evidence(column)
+        )
     cells.refuse_other_types(column)
-    found = cells.text(column)
-    present, texts = found.drop_nulls(), found.drop_nulls().unique()
+    cell = cells.text(column)
+    present, texts = cell.drop_nulls(), cell.drop_nulls().unique()
     if column.dtype != pl.String:
         declared = "categorical" if column.dtype != pl.Null else None
         return Evidence(column.name, declared, rows, len(present), texts=frozenset(texts))
-    wrong = (found.is_not_null() & found.cast(pl.Float64, strict=False).is_null()).to_numpy()
+    values = cell.cast(pl.Float64, strict=False)
+    wrong = (cell.is_not_null() & values.is_null()).to_numpy()
     first = int(np.argmax(wrong)) if wrong.any() else None
     return Evidence(
         name=column.name,
@@ -155,8 +208,9 @@ def evidence(column: Series) -> Evidence:
         rows=rows,
         present=len(present),
         numeric=len(present) - int(wrong.sum()),
-        wrong=None if first is None else (first, found[first]),
+        wrong=None if first is None else (first, cell[first]),
         truth=bool(texts.str.to_lowercase().is_in(["true", "false"]).all()),
-        dates=all(cells.is_date(text) for text in texts),
+        dates=date_evidence(cell) if wrong.any() else DateEvidence(),
+        numerals=numeral_evidence(cell, values),
         texts=frozenset(texts),
     )

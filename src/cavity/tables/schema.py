@@ -6,7 +6,7 @@ Rows are counted from 1 in every message, without the header.
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +14,9 @@ import numpy as np
 from cavity.numerics.text import plural
 from cavity.persistence.errors import CellError, DataError
 from cavity.tables import cells
-from cavity.tables.class_labels import class_positions, classes_of
-from cavity.tables.column_types import Evidence, evidence
+from cavity.tables.class_labels import class_positions
+from cavity.tables.dates import Dates
+from cavity.tables.notation import Notation, notation_from, notation_record
 from cavity.tables.warnings import EncodingWarnings, refuse_empty
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ class Column:
     kind: cells.Kind
     categories: tuple[str, ...] = ()
 
+    @property
+    def width(self) -> int:
+        """The number of features that an input of this kind is."""
+        return len(self.categories) if self.kind == "categorical" else 1
+
 
 @dataclasses.dataclass(frozen=True)
 class Schema:
@@ -44,6 +50,8 @@ class Schema:
     Inputs in the order of the fitted table: a numeric column is one feature, a boolean one is 0
     or 1, a categorical one is a 0/1 feature per category. A target with classes is the position
     of its class among them; without, a numeric one is itself and a boolean one is 0 or 1.
+    `notations` holds, by name, the columns whose cells are numbers after a conversion: dates, and
+    numbers that are not written plainly.
     """
 
     inputs: tuple[Column, ...]
@@ -51,6 +59,30 @@ class Schema:
     noise_column: str | None = None
     exposure_column: str | None = None
     ignored: tuple[str, ...] = ()
+    notations: Mapping[str, Notation] = dataclasses.field(default_factory=dict)
+
+    @property
+    def dates(self) -> dict[str, Dates]:
+        """The columns of dates and times, by name."""
+        return {name: d for name, d in self.notations.items() if isinstance(d, Dates)}
+
+    def as_numbers(self, table: DataFrame) -> DataFrame:
+        """The table with numbers for the cells of columns that have a notation.
+
+        Raises:
+            DataError: naming the first cell that is not written as it was in fitting.
+        """
+        columns = [
+            notation.numbers(table[name]).alias(name)
+            for name, notation in self.notations.items()
+            if name in table.columns
+        ]
+        return table.with_columns(columns) if columns else table
+
+    def shown(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Numbers of a column as a reader wants to see them: those of dates are instants."""
+        dates = self.dates.get(name)
+        return values if dates is None else dates.shown(values)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -66,7 +98,10 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as JSON values."""
-        return dataclasses.asdict(self)
+        notations = {name: notation_record(n) for name, n in self.notations.items()}
+        return dataclasses.asdict(dataclasses.replace(self, notations={})) | {
+            "notations": notations
+        }
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> "Schema":
@@ -83,6 +118,7 @@ class Schema:
             noise_column=record.get("noise_column"),
             exposure_column=record.get("exposure_column"),
             ignored=tuple(record.get("ignored", ())),
+            notations={n: notation_from(r) for n, r in record.get("notations", {}).items()},
         )
 
 
@@ -92,108 +128,7 @@ def _features(column: Column) -> list[str]:
     return [f"{column.name}={category}" for category in column.categories]
 
 
-def learn_schema(
-    table: DataFrame,
-    targets: Sequence[str],
-    ignore: Sequence[str] = (),
-    noise_column: str | None = None,
-    exposure_column: str | None = None,
-) -> Schema:
-    """Decides what each column of a table is; every column not named is an input.
-
-    Args:
-        table: what `read_table` gives.
-        targets: the columns to predict.
-        ignore: columns to leave out.
-        noise_column: known noise variances of the rows.
-        exposure_column: exposures of the rows, for counts.
-
-    Raises:
-        DataError: for unknown columns, columns with two roles, no inputs left, and columns that
-            can be neither numbers nor categories.
-    """
-    roles = (targets, ignore, noise_column, exposure_column)
-    check_roles(table.columns, *roles)
-    return schema_from(table.columns, lambda name: evidence(table[name]), *roles)
-
-
-def check_roles(
-    columns: Sequence[str],
-    targets: Sequence[str],
-    ignore: Sequence[str] = (),
-    noise_column: str | None = None,
-    exposure_column: str | None = None,
-) -> None:
-    """Refuses what `learn_schema` does before it looks at any cell."""
-    roles = [*targets, *ignore, *(c for c in (noise_column, exposure_column) if c is not None)]
-    if not targets:
-        raise DataError("no target: name at least one column to predict")
-    for name in roles:
-        _need(columns, name)
-        if roles.count(name) > 1:
-            raise DataError(
-                f"column '{name}' is named twice among targets, ignored, noise and exposure "
-                "columns; each column has one role"
-            )
-    if set(columns) <= set(roles):
-        raise DataError(
-            "no input column is left: every column of the table is a target, ignored, or a "
-            "noise or exposure column"
-        )
-
-
-def schema_from(
-    columns: Sequence[str],
-    seen: Callable[[str], Evidence],
-    targets: Sequence[str],
-    ignore: Sequence[str] = (),
-    noise_column: str | None = None,
-    exposure_column: str | None = None,
-) -> Schema:
-    """The schema of a table from what its columns show.
-
-    Args:
-        columns: the names of all of them.
-        seen: the evidence of a column.
-        targets: as in `learn_schema`, and so on.
-        ignore: the same.
-        noise_column: the same.
-        exposure_column: the same.
-
-    Raises:
-        DataError: for columns that can be neither numbers nor categories.
-    """
-    sides = [name for name in (noise_column, exposure_column) if name is not None]
-    inputs = [name for name in columns if name not in {*targets, *ignore, *sides}]
-    for name in sides:
-        seen(name).check_numbers()
-    return Schema(
-        inputs=tuple(_learned(seen(name)) for name in inputs),
-        targets=tuple(_learned(seen(name), many=True) for name in targets),
-        noise_column=noise_column,
-        exposure_column=exposure_column,
-        ignored=tuple(ignore),
-    )
-
-
-def _learned(seen: Evidence, *, many: bool = False) -> Column:
-    """A column; a target of text may have many classes at first."""
-    kind = seen.kind()
-    if kind != "categorical":
-        return Column(seen.name, kind)
-    return Column(seen.name, kind, seen.distinct() if many else seen.categories())
-
-
-def with_classes(schema: Schema, table: DataFrame) -> Schema:
-    """The schema with its targets read as classes."""
-    targets = (
-        dataclasses.replace(c, categories=classes_of(table[c.name], c.kind))
-        for c in schema.targets
-    )
-    return dataclasses.replace(schema, targets=tuple(targets))
-
-
-def _need(columns: Sequence[str], name: str) -> None:
+def need_column(columns: Sequence[str], name: str) -> None:
     """Complains about a column that is not there, with the closest that is."""
     if name in columns:
         return
@@ -295,7 +230,8 @@ def _encode(
     sides = [name for name in (schema.noise_column, schema.exposure_column) if name is not None]
     needed = [*(c.name for c in (*schema.inputs, *targets)), *sides]
     for name in needed:
-        _need(table.columns, name)
+        need_column(table.columns, name)
+    table = schema.as_numbers(table.select([*dict.fromkeys(needed)]))
     unseen: dict[str, tuple[int, frozenset[str]]] = {}
     inputs = [_encode_input(table, column, unseen) for column in schema.inputs]
     outputs = [_encode_target(table, column) for column in targets]

@@ -1,0 +1,267 @@
+"""Whether a column holds dates, and how they are written, from what its parts show."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cavity.persistence.errors import CellError, DataError
+from cavity.tables.dates import (
+    CELL,
+    DAY,
+    ORDERS,
+    TIME_CELL,
+    Dates,
+    Writing,
+    instants,
+    typed_instants,
+    written_as,
+)
+
+if TYPE_CHECKING:
+    from polars import Series
+else:
+    Series = Any
+
+# From this share of dates on, the other cells are taken for mistakes.
+MOSTLY_DATES = 0.8
+# Orders that read none of the first cells of a part are not tried on the others.
+TRIED = 100
+_SHORT_YEAR = r"^[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2}(?:[T ].*)?$"
+
+
+class Cell(NamedTuple):
+    """A cell by its row, counted from 0, and its text."""
+
+    row: int
+    text: str
+
+    def further_down(self, rows: int) -> "Cell":
+        """The same cell of a table in which so many rows come before."""
+        return Cell(self.row + rows, self.text)
+
+    def __str__(self) -> str:
+        return f"row {self.row + 1} ('{self.text}')"
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """The cells of a column that are dates in one writing.
+
+    Attributes:
+        count: how many.
+        read: the first.
+        unread: the first cell that is none, or None.
+        low: the first instant.
+        high: the last one.
+        whole_days: whether all are midnights.
+    """
+
+    count: int
+    read: Cell
+    unread: Cell | None
+    low: int
+    high: int
+    whole_days: bool
+
+    def __add__(self, other: "Span") -> "Span":
+        return Span(
+            self.count + other.count,
+            self.read,
+            self.unread or other.unread,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.whole_days and other.whole_days,
+        )
+
+    def further_down(self, rows: int) -> "Span":
+        """The same of a table in which so many rows come before."""
+        unread = self.unread and self.unread.further_down(rows)
+        return dataclasses.replace(self, read=self.read.further_down(rows), unread=unread)
+
+
+@dataclasses.dataclass(frozen=True)
+class DateEvidence:
+    """What was seen of the dates in a column.
+
+    Attributes:
+        first: the first cell that is not missing.
+        alike: cells that look like dates, readable or not.
+        spans: by writing, the cells that are dates in it.
+    """
+
+    first: Cell | None = None
+    alike: int = 0
+    spans: Mapping[Writing, Span] = dataclasses.field(default_factory=dict)
+
+    def followed_by(self, other: "DateEvidence", rows: int) -> "DateEvidence":
+        """That of a column of which `other` comes after so many rows."""
+        first = other.first and other.first.further_down(rows)
+        later = {writing: span.further_down(rows) for writing, span in other.spans.items()}
+        spans: dict[Writing, Span] = {}
+        for writing in {**self.spans, **later}:
+            earlier_span, later_span = self.spans.get(writing), later.get(writing)
+            if earlier_span and later_span:
+                spans[writing] = earlier_span + later_span
+            elif earlier_span:
+                unread = earlier_span.unread or first
+                spans[writing] = dataclasses.replace(earlier_span, unread=unread)
+            elif later_span:
+                unread = self.first or later_span.unread
+                spans[writing] = dataclasses.replace(later_span, unread=unread)
+        return DateEvidence(self.first or first, self.alike + other.alike, spans)
+
+    def dates(self, name: str, present: int) -> Dates | None:
+        """How the dates of a column become numbers; None if it holds no dates.
+
+        Args:
+            name: of the column.
+            present: cells that are not missing.
+
+        Raises:
+            DataError: for dates of several forms, and dates that can be read in several ways.
+        """
+        if not present or self.alike < MOSTLY_DATES * present:
+            return None
+        readings = {w: span for w, span in self.spans.items() if span.count == present}
+        if not readings:
+            self._refuse_forms(name)
+        writing, span = next(iter(readings.items()))
+        # the order of points is that of days, months and years wherever it is used
+        if len(readings) > 1 and writing.order != "%d.%m.%Y":
+            raise DataError(
+                f"column '{name}' holds dates that can be read in two ways: {span.read} is "
+                f"{' or '.join(_day(span.read, w) for w in readings)}, and no other row tells "
+                f"which; write them as year-month-day (2020-12-31), or leave the column out with "
+                f"--ignore {name}"
+            )
+        return Dates.spanning(span.low, span.high, writing, whole_days=span.whole_days)
+
+    def _refuse_forms(self, name: str) -> None:
+        """Complains of the first cell that is not written as most are."""
+        remedy = (
+            "write all of them alike, best as 2020-12-31 or 2020-12-31 17:30:00, or leave the "
+            f"column out with --ignore {name}"
+        )
+        if not self.spans:
+            raise DataError(
+                f"column '{name}' holds dates that cannot be read, such as {self.first}: a year "
+                f"has four digits, and day and month must be those of the calendar; {remedy}"
+            )
+        writing, span = max(self.spans.items(), key=lambda item: item[1].count)
+        assert span.unread is not None
+        if not looks_like_date(span.unread.text):
+            story = (
+                f"'{span.unread.text}' is not a date, but the column holds dates such as "
+                f"'{span.read.text}'; correct the cell (leave a missing one empty), or leave the "
+                f"column out with --ignore {name}"
+            )
+            raise CellError(name, span.unread.row, story)
+        if not writings(span.unread.text):
+            story = (
+                f"'{span.unread.text}' cannot be read as a date like '{span.read.text}' of row "
+                f"{span.read.row + 1}: a year has four digits, and day and month must be those of "
+                "the calendar"
+            )
+            raise CellError(name, span.unread.row, f"{story}; {remedy}")
+        first, second = sorted([span.read, span.unread])
+        raise DataError(
+            f"column '{name}' holds dates in two formats: {first} and {second} are "
+            f"written differently{_difference(writing, span.unread.text)}; {remedy}"
+        )
+
+
+def _difference(writing: Writing, text: str) -> str:
+    """In which way a cell is not written as others are, where it is not its order."""
+    same_order = [w for w in writings(text) if w.order == writing.order]
+    if not same_order:
+        return ""
+    if same_order[0].zoned != writing.zoned:
+        return ", one with a time zone and one without"
+    return ", one with a time and one without"
+
+
+def _day(cell: Cell, writing: Writing) -> str:
+    """A date as it is meant in some writing, the month by its name."""
+    import polars as pl
+
+    ticks = instants(pl.Series([cell.text]), writing.order, zoned=writing.zoned)
+    return f"{ticks.cast(pl.Datetime('us'))[0]:%d %B %Y}"
+
+
+def looks_like_date(text: str) -> bool:
+    """Whether a text is a date or a time by its form."""
+    import polars as pl
+
+    return bool(_alike(pl.Series([text]))[0])
+
+
+def writings(text: str) -> list[Writing]:
+    """How a text may be written that is a date."""
+    import polars as pl
+
+    return [*date_evidence(pl.Series([text])).spans]
+
+
+def _alike(cell: Series) -> Series:
+    return (
+        cell.str.contains(CELL) | cell.str.contains(TIME_CELL) | cell.str.contains(_SHORT_YEAR)
+    ).fill_null(value=False)
+
+
+def date_evidence(cell: Series) -> DateEvidence:
+    """What cells of text show of dates.
+
+    Args:
+        cell: the cells as `cells.text` gives them.
+    """
+    present = np.flatnonzero(cell.is_not_null().to_numpy())
+    if not len(present):
+        return DateEvidence()
+    first, alike = Cell(int(present[0]), cell[int(present[0])]), int(_alike(cell).sum())
+    spans = dict(_spans(cell, present)) if alike else {}
+    return DateEvidence(first, alike, spans)
+
+
+def _spans(cell: Series, present: np.ndarray) -> Iterator[tuple[Writing, Span]]:
+    head = cell.drop_nulls().head(TRIED)
+    timed = cell.str.contains(":", literal=True).fill_null(value=False).to_numpy()
+    for order in ORDERS:
+        for zoned in (False, True):
+            if instants(head, order, zoned=zoned).null_count() == len(head):
+                continue
+            ticks = instants(cell, order, zoned=zoned)
+            readable = ticks.is_not_null().to_numpy()
+            for has_time in (False, True):
+                rows = np.flatnonzero(readable & (timed == has_time))
+                if len(rows):
+                    yield (
+                        Writing(order, has_time, zoned),
+                        _span(cell, ticks.gather(rows).to_numpy(), rows, present),
+                    )
+
+
+def _span(cell: Series, ticks: np.ndarray, rows: np.ndarray, present: np.ndarray) -> Span:
+    others = np.setdiff1d(present, rows, assume_unique=True)
+    return Span(
+        count=len(rows),
+        read=Cell(int(rows[0]), cell[int(rows[0])]),
+        unread=Cell(int(others[0]), cell[int(others[0])]) if len(others) else None,
+        low=int(ticks.min()),
+        high=int(ticks.max()),
+        whole_days=bool(np.all(ticks % DAY == 0)),
+    )
+
+
+def typed_evidence(column: Series) -> DateEvidence:
+    """What a column shows that a file declares as dates or times."""
+    ticks = typed_instants(column)
+    rows = np.flatnonzero(ticks.is_not_null().to_numpy())
+    if not len(rows):
+        return DateEvidence()
+    first, values = Cell(int(rows[0]), str(column[int(rows[0])])), ticks.gather(rows).to_numpy()
+    writing = written_as(column)
+    whole_days = bool(np.all(values % DAY == 0))
+    span = Span(len(rows), first, None, int(values.min()), int(values.max()), whole_days)
+    return DateEvidence(first, len(rows), {writing: span})

@@ -1,0 +1,267 @@
+"""Columns of dates and times of day: numbers with a unit, counted from an origin.
+
+Instants are microseconds, of dates and times since 1970, of times of day since midnight. With a
+time zone they are those of UTC.
+"""
+
+import dataclasses
+import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from cavity.persistence.errors import CellError, DataError
+from cavity.tables import cells
+
+if TYPE_CHECKING:
+    from polars import Series
+else:
+    Series = Any
+
+Unit = Literal["days", "hours", "minutes", "seconds"]
+MICROSECONDS: dict[Unit, int] = {
+    "days": 86_400_000_000,
+    "hours": 3_600_000_000,
+    "minutes": 60_000_000,
+    "seconds": 1_000_000,
+}
+DAY = MICROSECONDS["days"]
+# A unit is the largest of which the column spans so many.
+MANY_UNITS = 20
+ISO, MONTHS, NO_DATE = "%Y-%m-%d", "%Y-%m", ""
+# How dates are written, by Python's codes; %b is the name of a month, short or long.
+ORDERS = (
+    *(ISO, "%Y/%m/%d", "%Y.%m.%d", MONTHS),
+    *("%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%m.%d.%Y"),
+    *("%d %b %Y", "%b %d %Y"),
+    NO_DATE,
+)
+_YEAR, _TWO = "[0-9]{4}", "[0-9]{1,2}"
+_MONTH = (
+    "(?i:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    "|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_DATES = (
+    *(f"{_YEAR}{mark}{_TWO}{mark}{_TWO}" for mark in "-/."),
+    *(f"{_TWO}{mark}{_TWO}{mark}{_YEAR}" for mark in "-/."),
+    f"{_TWO}[ .-]+{_MONTH}[ .,-]+{_YEAR}",
+    f"{_MONTH}[. ]+{_TWO},? {_YEAR}",
+    # other numbers of this form, such as seasons, have years or months out of range
+    "(?:1[5-9]|2[0-4])[0-9]{2}-(?:0[1-9]|1[0-2])",
+)
+_TIME = rf"(?P<time>{_TWO}:[0-9]{{2}}(?::[0-9]{{2}}(?:[.,][0-9]{{1,9}})?)?)"
+_CLOCK = (
+    rf"{_TIME}(?: ?(?P<twelve>[AaPp]\.?[Mm]\.?))? ?(?P<zone>Z|UTC|[+-][0-9]{{2}}:?[0-9]{{2}})?"
+)
+CELL = rf"^(?:(?P<date>{'|'.join(_DATES)})(?:(?:T| +){_CLOCK})?)$"
+TIME_CELL = f"^{_CLOCK}$"
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # of the years 1 to 9999
+
+
+@dataclasses.dataclass(frozen=True)
+class Writing:
+    """How the cells of a column of dates are written.
+
+    Attributes:
+        order: year, month and day, by Python's codes; empty for a time of day alone.
+        timed: whether there is a time.
+        zoned: whether there is a time zone.
+    """
+
+    order: str = ISO
+    timed: bool = False
+    zoned: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Dates:
+    """A column of dates as numbers.
+
+    Attributes:
+        unit: of the numbers.
+        origin: the instant that is 0.
+        writing: how its cells are written where they are text.
+        whole_days: whether the table that it was learned from had dates without times.
+    """
+
+    unit: Unit
+    origin: int
+    writing: Writing
+    whole_days: bool
+
+    @staticmethod
+    def spanning(low: int, high: int, writing: Writing, *, whole_days: bool) -> "Dates":
+        """The unit and the origin of a column from its first and its last instant."""
+        units: list[Unit] = [*MICROSECONDS]
+        whole_days = whole_days and writing.order != NO_DATE
+        large = (u for u in units if high - low >= MANY_UNITS * MICROSECONDS[u])
+        unit = "days" if whole_days else next(large, "seconds")
+        coarser = MICROSECONDS[units[max(units.index(unit) - 1, 0)]]
+        origin = 0 if writing.order == NO_DATE else low - low % coarser
+        return Dates(unit, origin, writing, whole_days)
+
+    @staticmethod
+    def from_dict(record: dict[str, Any]) -> "Dates":
+        """Inverse of `dataclasses.asdict`."""
+        return Dates(**{**record, "writing": Writing(**record["writing"])})
+
+    @property
+    def noun(self) -> str:
+        """What the column holds."""
+        if self.writing.order == NO_DATE:
+            return "time of day"
+        return "date" if self.whole_days else "date and time"
+
+    @property
+    def since(self) -> str:
+        """The unit and the origin in words: "days since 2020-01-01"."""
+        midnight = self.writing.order == NO_DATE
+        return f"{self.unit} since {'midnight' if midnight else self.text(0.0)}"
+
+    def numbers(self, column: Series) -> Series:
+        """The cells of a column as numbers, null where missing.
+
+        Raises:
+            DataError: naming the first cell that is no such date, or a column of numbers.
+        """
+        import polars as pl
+
+        if column.dtype == pl.Null:
+            return column.cast(pl.Float64)
+        if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+            raise DataError(
+                f"column '{column.name}' holds {column.dtype} values, and the model was fitted to "
+                f"the {self.noun} in it; give it as a {self.noun}, such as {self.text(0.0)}"
+            )
+        ticks, cell = self._instants(column)
+        wrong = np.flatnonzero((cell.is_not_null() & ticks.is_null()).to_numpy())
+        if len(wrong):
+            row = int(wrong[0])
+            raise CellError(column.name, row, self._complaint(cell[row]))
+        unit = MICROSECONDS[self.unit]
+        return (ticks - self.origin).cast(pl.Float64) / unit
+
+    def _instants(self, column: Series) -> tuple[Series, Series]:
+        """The instants, and the cells."""
+        if not column.dtype.is_temporal():
+            cell = cells.text(column)
+            return instants(cell, self.writing.order, zoned=self.writing.zoned), cell
+        refuse_durations(column)
+        if written_as(column).zoned != self.writing.zoned:
+            with_zone, without = "with a time zone", "without one"
+            fitted, present = (with_zone, without)[:: 1 if self.writing.zoned else -1]
+            raise DataError(
+                f"column '{column.name}' holds times {present}, and the model was fitted to times "
+                f"{fitted}; convert the column"
+            )
+        return typed_instants(column), column
+
+    def _complaint(self, cell: object) -> str:
+        written = f", written like '{self.example}'" if isinstance(cell, str) else ""
+        return (
+            f"'{cell}' is not a {self.noun}{written}; correct the cell (leave a missing one empty)"
+        )
+
+    @property
+    def example(self) -> str:
+        """A cell as the column was written."""
+        return written_example(self.writing)
+
+    def shown(self, values: np.ndarray) -> np.ndarray:
+        """Numbers of the column as numpy instants, in UTC; times of day are of 1970-01-01."""
+        ticks = np.rint(np.asarray(values, float) * MICROSECONDS[self.unit])
+        # whole numbers, because sums of large ones lose microseconds as floating-point numbers
+        whole = np.clip(ticks, _FIRST - self.origin, _LAST - self.origin).astype("int64")
+        return np.clip(whole + self.origin, _FIRST, _LAST).astype("datetime64[us]")
+
+    def text(self, value: float) -> str:
+        """A number of the column as a date or a time."""
+        if self.whole_days:
+            value = np.floor(value + 0.5)
+        instant: datetime.datetime = self.shown(np.array([value]))[0].item()
+        if self.whole_days:
+            return instant.date().isoformat()
+        instant = (instant + datetime.timedelta(microseconds=500)).replace(
+            microsecond=(instant.microsecond + 500) // 1000 * 1000 % 1_000_000
+        )
+        shape = "milliseconds" if instant.microsecond else "seconds"
+        if self.writing.order == NO_DATE:
+            return instant.time().isoformat(shape)
+        return instant.isoformat(" ", shape) + (" UTC" if self.writing.zoned else "")
+
+
+def written_example(writing: Writing) -> str:
+    """The last afternoon of 2020 in some writing."""
+    clock = " 17:30:00" if writing.timed else ""
+    zone = "+00:00" if writing.zoned else ""
+    moment = datetime.date(2020, 12, 31).strftime(writing.order)
+    return f"{moment}{clock}{zone}".strip()
+
+
+def refuse_durations(column: Series) -> None:
+    """Lets dates and times pass.
+
+    Raises:
+        DataError: for durations.
+    """
+    import polars as pl
+
+    if column.dtype == pl.Duration:
+        raise DataError(
+            f"column '{column.name}' holds durations; turn them into numbers first (such as "
+            f"hours), or leave the column out with --ignore {column.name}"
+        )
+
+
+def written_as(column: Series) -> Writing:
+    """How dates that a file declares as such would be written."""
+    import polars as pl
+
+    if isinstance(column.dtype, pl.Datetime):
+        return Writing(ISO, timed=True, zoned=column.dtype.time_zone is not None)
+    return Writing(ISO) if column.dtype == pl.Date else Writing(NO_DATE, timed=True)
+
+
+def typed_instants(column: Series) -> Series:
+    """The instants of a column that a file declares as dates or times, null where missing."""
+    import polars as pl
+
+    if column.dtype == pl.Time:
+        return column.to_physical() // 1000
+    wide = column.cast(pl.Datetime("us", getattr(column.dtype, "time_zone", None)))
+    ticks = wide.to_physical()
+    outside = np.flatnonzero(~ticks.is_between(_FIRST, _LAST).fill_null(value=True).to_numpy())
+    if len(outside):
+        story = "the date is outside the years 1 to 9999; correct the cell"
+        raise CellError(column.name, int(outside[0]), story)
+    return ticks
+
+
+def instants(cell: Series, order: str, *, zoned: bool) -> Series:
+    """The instants of cells that are written in some order, null where they are not.
+
+    Args:
+        cell: texts.
+        order: one of `ORDERS`.
+        zoned: whether they have a time zone.
+    """
+    import polars as pl
+
+    fields = pl.col("cell").str.extract_groups(TIME_CELL if order == NO_DATE else CELL).struct
+    date = pl.lit("1970-01-01") if order == NO_DATE else fields.field("date")
+    if "%b" in order:
+        date = date.str.replace_all("[ .,-]+", " ").str.to_titlecase()
+        date = date.str.replace("([A-Z][a-z]{2})[a-z]*", "$1")
+    if order == MONTHS:
+        date = date + "-01"
+    code = ISO if order in (NO_DATE, MONTHS) else order
+    full = "^([0-9]+:[0-9]+)$"
+    clock = fields.field("time").str.replace(full, "${1}:00").str.replace(",", ".", literal=True)
+    if order != NO_DATE:
+        clock = clock.fill_null("00:00:00")
+    twelve = fields.field("twelve").str.replace_all(".", "", literal=True).fill_null("")
+    zone = fields.field("zone").str.replace("Z|UTC", "+00:00").fill_null("")
+    moment = pl.concat_str(date, pl.lit(" "), clock, twelve, zone)
+    codes = [f"{code} {time}{'%z' if zoned else ''}" for time in ("%H:%M:%S%.f", "%I:%M:%S%.f%p")]
+    read = [moment.str.to_datetime(code, strict=False, time_unit="us") for code in codes]
+    return cell.to_frame("cell").select(pl.coalesce(read)).to_series().to_physical()

@@ -1,0 +1,26 @@
+"""Notations: how the cells of a column are written that a plain reader takes for no numbers.
+
+A notation turns a column into numbers (`numbers`), in fitting and ever after.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from cavity.tables.dates import Dates
+from cavity.tables.numerals import Numerals
+
+Notation = Dates | Numerals
+
+
+def notation_record(notation: Notation) -> dict[str, Any]:
+    """A notation as JSON values."""
+    name = "dates" if isinstance(notation, Dates) else "numerals"
+    return {name: dataclasses.asdict(notation)}
+
+
+def notation_from(record: Mapping[str, Any]) -> Notation:
+    """Inverse of `notation_record`."""
+    if "dates" in record:
+        return Dates.from_dict(record["dates"])
+    return Numerals(**record["numerals"])

@@ -1,0 +1,146 @@
+"""What the columns of a table are to a model, decided from what they hold."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cavity.persistence.errors import DataError
+from cavity.tables.class_labels import classes_of
+from cavity.tables.column_types import Evidence, evidence, refuse_many_texts
+from cavity.tables.dates import Dates
+from cavity.tables.notation import Notation
+from cavity.tables.numerals import Numerals
+from cavity.tables.schema import Column, Schema, need_column
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+else:
+    DataFrame = Any
+
+
+def learn_schema(
+    table: DataFrame,
+    targets: Sequence[str],
+    ignore: Sequence[str] = (),
+    noise_column: str | None = None,
+    exposure_column: str | None = None,
+) -> Schema:
+    """Decides what each column of a table is; every column not named is an input.
+
+    Args:
+        table: what `read_table` gives.
+        targets: the columns to predict.
+        ignore: columns to leave out.
+        noise_column: known noise variances of the rows.
+        exposure_column: exposures of the rows, for counts.
+
+    Raises:
+        DataError: for unknown columns, columns with two roles, no inputs left, and columns that
+            can be neither numbers nor categories.
+    """
+    roles = (targets, ignore, noise_column, exposure_column)
+    check_roles(table.columns, *roles)
+    return schema_from(table.columns, lambda name: evidence(table[name]), *roles)
+
+
+def check_roles(
+    columns: Sequence[str],
+    targets: Sequence[str],
+    ignore: Sequence[str] = (),
+    noise_column: str | None = None,
+    exposure_column: str | None = None,
+) -> None:
+    """Refuses what `learn_schema` does before it looks at any cell."""
+    roles = [*targets, *ignore, *(c for c in (noise_column, exposure_column) if c is not None)]
+    if not targets:
+        raise DataError("no target: name at least one column to predict")
+    for name in roles:
+        need_column(columns, name)
+        if roles.count(name) > 1:
+            raise DataError(
+                f"column '{name}' is named twice among targets, ignored, noise and exposure "
+                "columns; each column has one role"
+            )
+    if set(columns) <= set(roles):
+        raise DataError(
+            "no input column is left: every column of the table is a target, ignored, or a "
+            "noise or exposure column"
+        )
+
+
+def schema_from(
+    columns: Sequence[str],
+    seen: Callable[[str], Evidence],
+    targets: Sequence[str],
+    ignore: Sequence[str] = (),
+    noise_column: str | None = None,
+    exposure_column: str | None = None,
+) -> Schema:
+    """The schema of a table from what its columns show.
+
+    Args:
+        columns: the names of all of them.
+        seen: the evidence of a column.
+        targets: as in `learn_schema`, and so on.
+        ignore: the same.
+        noise_column: the same.
+        exposure_column: the same.
+
+    Raises:
+        DataError: for columns that can be neither numbers nor categories.
+    """
+    sides = [name for name in (noise_column, exposure_column) if name is not None]
+    inputs = [name for name in columns if name not in {*targets, *ignore, *sides}]
+    read = {name: seen(name) for name in (*inputs, *targets, *sides)}
+    notations = {name: column.notation() for name, column in read.items()}
+    for name in (*targets, *sides):
+        if isinstance(notations[name], Dates):
+            raise _refused_dates(name, "target" if name in targets else "column")
+    for name in sides:
+        if notations[name] is None:
+            read[name].check_numbers()
+    _check_decimals(read, notations)
+    kinds = {name: read[name].kind() for name in (*inputs, *targets)}
+    refuse_many_texts([read[name] for name in inputs if kinds[name] == "categorical"])
+
+    def column(name: str) -> Column:
+        categorical = kinds[name] == "categorical"
+        return Column(name, kinds[name], read[name].distinct() if categorical else ())
+
+    return Schema(
+        inputs=tuple(map(column, inputs)),
+        targets=tuple(map(column, targets)),
+        noise_column=noise_column,
+        exposure_column=exposure_column,
+        ignored=tuple(ignore),
+        notations={name: n for name, n in notations.items() if n is not None},
+    )
+
+
+def _refused_dates(name: str, role: str) -> DataError:
+    return DataError(
+        f"the {role} '{name}' holds dates or times, and a model predicts numbers or classes; to "
+        "predict when something happens, add a column with the days (or hours) since a date that "
+        f"each row knows, name that one, and leave this one out with --ignore {name}"
+    )
+
+
+def _check_decimals(
+    columns: Mapping[str, Evidence], notations: Mapping[str, Notation | None]
+) -> None:
+    """Refuses numbers with points in a table of decimal commas if they may be thousands."""
+    if Numerals(",") not in notations.values():
+        return
+    for name, column in columns.items():
+        if notations[name] is None and column.may_have_commas:
+            raise column.numerals.in_two_ways(name)
+
+
+def with_classes(schema: Schema, table: DataFrame) -> Schema:
+    """The schema with its targets read as classes."""
+    table = schema.as_numbers(table)
+    targets = (
+        dataclasses.replace(c, categories=classes_of(table[c.name], c.kind))
+        for c in schema.targets
+    )
+    return dataclasses.replace(schema, targets=tuple(targets))

@@ -1,0 +1,204 @@
+"""Dates and times of a table as numbers with a unit, and back; what cannot be read is named."""
+
+import dataclasses
+import datetime as dt
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cavity.persistence.errors import DataError
+from cavity.tables import schema
+from cavity.tables.dates import Dates
+from cavity.tables.roles import learn_schema
+
+DAY = dt.date(2020, 12, 30)
+NOON = dt.datetime(2020, 12, 30, 12, 0)
+
+
+def table(*cells, dtype=None):
+    return pl.DataFrame({"day": pl.Series(cells, dtype=dtype), "y": np.arange(float(len(cells)))})
+
+
+def learned(*cells, dtype=None):
+    return learn_schema(table(*cells, dtype=dtype), ["y"])
+
+
+def encoded(*cells, dtype=None):
+    """The numbers, and the notation that they have."""
+    whole = learned(*cells, dtype=dtype)
+    return schema.encode(table(*cells, dtype=dtype), whole).X[:, 0], whole.notations["day"]
+
+
+SAME_DAYS = {
+    "ISO": ("2020-12-30", "2021-01-31", "2021-02-01"),
+    "no zeros": ("2020-12-30", "2021-1-31", "2021-2-1"),
+    "slashes, the year first": ("2020/12/30", "2021/01/31", "2021/02/01"),
+    "slashes, the day first": ("30/12/2020", "31/01/2021", "1/2/2021"),
+    "slashes, the month first": ("12/30/2020", "01/31/2021", "2/1/2021"),
+    "hyphens": ("30-12-2020", "31-1-2021", "01-02-2021"),
+    "points": ("30.12.2020", "31.01.2021", "1.2.2021"),
+    "names": ("30 DEC 2020", "31-Jan-2021", "1 February 2021"),
+    "names first": ("Dec 30, 2020", "January 31, 2021", "Feb 1, 2021"),
+    "midnights": ("2020-12-30 00:00:00", "2021-01-31 00:00", "2021-02-01T00:00"),
+    "typed": (DAY, dt.date(2021, 1, 31), dt.date(2021, 2, 1)),
+    "typed midnights": (*map(dt.datetime, [2020, 2021, 2021], [12, 1, 2], [30, 31, 1]),),
+}
+
+
+@pytest.mark.parametrize("cells", SAME_DAYS.values(), ids=SAME_DAYS)
+def test_days_are_counted_from_the_first(cells):
+    numbers, dates = encoded(*cells)
+    expected = [(d - DAY).days for d in (DAY, dt.date(2021, 1, 31), dt.date(2021, 2, 1))]
+    np.testing.assert_array_equal(numbers, expected)
+    assert (dates.unit, dates.noun) == ("days", "date")
+    assert [dates.text(n) for n in numbers] == ["2020-12-30", "2021-01-31", "2021-02-01"]
+    assert dates.shown(numbers)[0] == np.datetime64("2020-12-30")
+
+
+TIMES = {
+    "hours": (("2020-12-30 12:00", "2020-12-31 12:30"), [12.0, 36.5]),
+    "minutes": (("2020-12-30T12:00:00", "2020-12-30T12:30:15"), [0.0, 30.25]),
+    "seconds": (("2020-12-30 12:00", "2020-12-30 12:00:02.5"), [0.0, 2.5]),
+    "days": (("12/30/2020 6:00 AM", "1/30/2021 12:00 pm"), [0.25, 31.5]),
+    "typed": ((NOON, NOON + dt.timedelta(days=1)), [12.0, 36.0]),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_the_unit_of_times_fits_their_spread(name):
+    cells, expected = TIMES[name]
+    numbers, dates = encoded(*cells)
+    np.testing.assert_allclose(numbers, expected, rtol=1e-12)
+    assert dates.unit == ("hours" if name == "typed" else name)
+    assert dates.noun == "date and time"
+
+
+def test_time_zones_are_told_in_universal_time():
+    """Summer and winter time of Berlin, as text and typed."""
+    cells = ("2020-06-01T12:00:00+02:00", "2020-12-01T12:00:00+01:00", "2020-12-02T00:00:00Z")
+    numbers, dates = encoded(*cells)
+    # noon in Berlin is 10 o'clock of universal time in summer, 11 o'clock in winter
+    np.testing.assert_allclose(numbers * 24, [10, 183 * 24 + 11, 184 * 24], rtol=1e-12)
+    assert dates.text(numbers[0]) == "2020-06-01 10:00:00 UTC"
+    naive = [dt.datetime(2020, 6, 1, 12), dt.datetime(2020, 12, 1, 12)]
+    typed = pl.Series(naive).dt.replace_time_zone("Europe/Berlin")
+    again, of_typed = encoded(*typed, dtype=typed.dtype)
+    np.testing.assert_allclose(again, numbers[:2])
+    assert of_typed.text(again[0]) == dates.text(numbers[0])
+
+
+@pytest.mark.parametrize("cells", [("10:30", "9:05:30"), (dt.time(10, 30), dt.time(9, 5, 30))])
+def test_times_of_day_are_since_midnight(cells):
+    numbers, dates = encoded(*cells)
+    minutes = {"hours": 60.0, "minutes": 1.0}[dates.unit]
+    np.testing.assert_allclose(numbers * minutes, [630.0, 545.5])
+    assert (dates.noun, dates.since) == ("time of day", f"{dates.unit} since midnight")
+    assert [dates.text(n) for n in numbers] == ["10:30:00", "09:05:30"]
+
+
+def test_months_are_their_first_days():
+    numbers, dates = encoded("1949-01", "1949-02", "1949-12")
+    np.testing.assert_array_equal(numbers, [0, 31, 334])
+    assert dates.text(31.0) == "1949-02-01"
+    seasons = learned("2011-12", "2012-13")
+    assert seasons.inputs[0].kind == "categorical"
+
+
+def test_json_and_files_of_before():
+    """A schema is the same after JSON, and one without notations is read."""
+    whole = learned("2020-12-30 10:00", "2020-12-31 12:30")
+    record = json.loads(json.dumps(whole.to_dict()))
+    assert schema.Schema.from_dict(record) == whole
+    assert isinstance(whole.notations["day"], Dates)
+    before = {k: v for k, v in record.items() if k != "notations"}
+    assert schema.Schema.from_dict(before) == dataclasses.replace(whole, notations={})
+
+
+def test_missing_dates_are_missing_numbers():
+    cells = table("2020-12-30", "", None, "2020-12-31")
+    whole = learn_schema(cells, ["y"])
+    with pytest.raises(DataError, match=r"'day', row 2: the cell is missing \(2 of 4"):
+        schema.encode(cells, whole)
+    np.testing.assert_array_equal(schema.encode(cells, whole, drop_missing=True).X[:, 0], [0, 1])
+
+
+def test_new_tables_may_be_typed_and_reach_further():
+    whole = learned("30.12.2020", "31.12.2020")
+    for day in ("1.1.2022", dt.date(2022, 1, 1), dt.datetime(2022, 1, 1)):
+        new = pl.DataFrame({"day": [day]})
+        assert schema.encode(new, whole, need_targets=False).X[0, 0] == 367.0
+    half_day = pl.DataFrame({"day": ["31.12.2020 12:00"]})
+    assert schema.encode(half_day, whole, need_targets=False).X[0, 0] == 1.5
+
+
+NEW = {
+    "another order": (["31.12.2020", "12/31/2020"], r"row 2: '12/31/2020' is not a date, written"),
+    "no date": (["soon"], "row 1: 'soon' is not a date, written like '31.12.2020'"),
+    "numbers": ([20201231], "holds Int64 values, and the model was fitted to the date"),
+    "with a zone": (
+        [dt.datetime(2020, 1, 1, tzinfo=dt.UTC)],
+        "holds times with a time zone, and the model was fitted to times without one",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_new_tables_that_are_written_otherwise(name):
+    cells, message = NEW[name]
+    whole = learned("30.12.2020", "31.12.2020")
+    with pytest.raises(DataError, match=message):
+        schema.encode(pl.DataFrame({"day": cells}), whole, need_targets=False)
+
+
+REFUSED = {
+    "two formats": (
+        ("2020-12-30", "2020-12-31", "31/12/2020"),
+        r"two formats: row 1 \('2020-12-30'\) and row 3 \('31/12/2020'\).*write all of them alike",
+    ),
+    "two orders": (
+        ("31/12/2020", "01/02/2020", "12/31/2020"),
+        r"two formats: row 1 \('31/12/2020'\) and row 3 \('12/31/2020'\)",
+    ),
+    "two zones": (
+        ("2020-12-30 10:00", "2020-12-31T11:30:00Z"),
+        r"row 1 .* and row 2 .*one with a time zone and one without",
+    ),
+    "times and none": (
+        ("2020-12-30 10:00", "2020-12-31"),
+        r"row 1 .* and row 2 .*one with a time and one without",
+    ),
+    "ambiguous": (
+        ("01/02/2020", "03/04/2020"),
+        r"two ways: row 1 \('01/02/2020'\) is 01 February 2020 or 02 January 2020.*2020-12-31.*"
+        "--ignore day",
+    ),
+    "short years": (("31/12/20", "30/12/20"), r"cannot be read, such as row 1.*four digits"),
+    "a short year": (("31/12/2020", "1.1.21"), "row 2: '1.1.21' cannot be read as a date like"),
+    "no day": (("2020-02-29", "2020-02-30"), "row 2: '2020-02-30' cannot be read.*calendar"),
+    "a word": (("2020-12-30",) * 5 + ("soon",), "row 6: 'soon' is not a date, but the column"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_dates_that_cannot_be_told(name):
+    cells, message = REFUSED[name]
+    with pytest.raises(DataError, match=message):
+        learned(*cells)
+
+
+@pytest.mark.parametrize("roles", [(["day"],), (["y"], [], "day"), (["y"], [], None, "day")])
+def test_dates_are_inputs_only(roles):
+    cells = table("2020-12-30", "2020-12-31").with_columns(x=1.0)
+    with pytest.raises(DataError, match=r"'day' holds dates or times.*days .or hours. since"):
+        learn_schema(cells, *roles)
+
+
+def test_every_instant_of_a_typed_table_comes_back():
+    """Random microseconds within some days of a year between 1 and 9999."""
+    rng = np.random.default_rng(0)
+    ticks = rng.integers(-62_135_596_800_000_000, 253_402_300_799_999_999, 1)
+    near = pl.Series(ticks[0] + rng.integers(0, 10**12, 50)).cast(pl.Datetime("us"))
+    numbers, dates = encoded(*near, dtype=near.dtype)
+    np.testing.assert_array_equal(dates.shown(numbers), near.to_numpy())
