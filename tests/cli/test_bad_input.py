@@ -62,8 +62,13 @@ TABLES = {
     "no inputs": ("weight\n1\n2\n", "no input column"),
     "two of a name": ("height,height,weight\n1,2,3\n", "two columns"),
     "long row": ("height,weight\n1,2,3\n", "line 2"),
-    "semicolons": ("height;weight\n1;2\n", "commas"),
-    "dates": ("day,weight\n2020-01-01,2\n2020-01-02,3\n", "dates"),
+    "two forms of dates": (
+        "day,weight\n2020-01-01,2\n31/12/2020,3\n",
+        "row 1 ('2020-01-01') and row 2 ('31/12/2020')",
+    ),
+    "dates that can be read in two ways": ("day,weight\n01/02/2020,2\n", "01 February 2020 or"),
+    "dates to predict": ("x,weight\n1,2020-01-01\n2,2020-01-02\n", "holds dates or times"),
+    "thousands or decimals": ('height,weight\n"1,234",2\n', "is 1234 or 1.234"),
 }
 
 

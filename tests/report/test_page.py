@@ -12,6 +12,7 @@ import pytest
 from cavity import kernels
 from cavity.persistence.errors import DataError
 from cavity.report import page as report
+from cavity.report.convergence import unconverged
 from cavity.tables.schema import encode
 from tests.report.fitting import fitted_to
 
@@ -189,9 +190,26 @@ def test_what_a_reader_must_hear(written):
     fitted.record.update(converged=False, message="the limit of iterations")
     odd = table.with_columns(c=pl.Series(["new"] + ["a", "b"] * 19 + [None]))
     _, page = written(fitted, encode(odd, fitted.schema, drop_missing=True))
-    assert "The fit did not converge: the limit of iterations" in page.text
+    assert "Learning ended before the optimum. Inference at the parameters" in page.text
+    assert "How it ended: the limit of iterations." in page.text
     assert "1 of 40 rows holds categories" in page.text
     assert "1 more has missing cells and was left out" in page.text
+
+
+@pytest.mark.parametrize(
+    ("record", "title", "serious"),
+    [
+        ({"message": "sites did not converge: 9 sweeps left"}, "Inference did not", True),
+        ({"message": "4 chains of 9 draws", "mcmc": {}}, "The draws did not converge", True),
+        ({"message": "stopped at the limit"}, "Learning ended before the optimum", False),
+    ],
+)
+def test_what_a_fit_without_convergence_means(record, title, serious):
+    """Only doubts about the predictions themselves are loud."""
+    problem = unconverged(record | {"converged": False})
+    assert problem.title.startswith(title)
+    assert problem.serious == serious
+    assert unconverged(record | {"converged": True}) is None
 
 
 def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):

@@ -1,5 +1,8 @@
 """Reports on classes and on models that bear outliers."""
 
+import base64
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -86,6 +89,32 @@ def test_outlying_rows(written):  # noqa: F811
     rows = page.text.split("tail probability weight site precision")[1].split()
     assert rows[0] == "21"  # counted from 1, the strangest first
     assert "the standard normal deviate that has the same predicted probability" in page.text
+
+
+def dated(table):
+    """The table with days from 2020-12-30 on for its first column."""
+    return table.with_columns(
+        x=pl.date_range(pl.date(2020, 12, 30), pl.date(2021, 2, 7), eager=True)
+    )
+
+
+def test_dates_are_shown_as_dates(written):  # noqa: F811
+    robust = likelihoods.StudentT(scale=0.1, df=4.0)
+    _, page = written(*fitted_to(dated(with_outliers()), ["y"], likelihood=robust))
+    summary = "x input date 2020-12-30 2021-01-19 2021-02-07 used as days since 2020-12-30"
+    assert summary in page.text
+    assert "kernel.lengthscale x 1 days" in page.text
+    rows = page.text.split("tail probability weight site precision")[1].split()
+    assert rows[:2] == ["21", "2021-01-19"]
+    pictures = [base64.b64decode(i["src"].split(",")[1]).decode() for i in page.all("img")]
+    assert re.search(r">2021(-Feb)?<", pictures[0])  # the whole fit
+
+
+def test_dates_among_other_columns(written):  # noqa: F811
+    table = dated(one_input()).with_columns(c=pl.Series(["a", "b"] * 20))
+    _, page = written(*fitted_to(table, ["y"]))
+    assert "along each of: x" in " ".join(i["alt"] for i in page.all("img"))
+    assert "kernel.lengthscale x 1 days" in page.text
 
 
 def test_no_outlying_rows(written):  # noqa: F811

@@ -8,7 +8,8 @@ import matplotlib
 import numpy as np
 import pytest
 
-from cavity.report import plots
+from cavity.learning.metrics.classification import Reliability, Roc
+from cavity.report import class_plots, plots
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -40,7 +41,8 @@ def quantiles(mean, std=1.0):
 def test_a_picture_leaves_no_trace():
     code = """
 import sys, matplotlib
-from cavity.report import plots
+from cavity.learning.metrics.classification import Reliability, Roc
+from cavity.report import class_plots, plots
 before = dict(matplotlib.rcParams)
 plots.picture(lambda figure: figure.subplots().plot([1, 2]))
 assert dict(matplotlib.rcParams) == before
@@ -216,3 +218,25 @@ def test_rug_and_inducing_points_are_where_they_should_be():
     assert sorted(set(rug.get_xdata())) == [0.25, 0.5]
     assert inducing.get_xdata().tolist() == [0.1, 0.9]
     assert axes.get_xlim() == (0.0, 1.0)
+
+
+# ------------------------------------------------------------------------------ legends
+
+
+def test_legends_are_outside_of_the_axes():
+    """Where they cover no point, wherever the points are."""
+    bins = Reliability(*np.full((2, 5), 0.9), np.full(5, 10))
+    values = np.linspace(0.0, 1.0, 40)
+    drawn = {
+        "reliability": lambda axes: [
+            class_plots.draw_reliability(axes, bins, np.zeros(5), np.ones(5)),
+            plots.legend_above(axes),
+        ],
+        "chances": lambda axes: class_plots.draw_chances(axes, values, values > 0.5, ["a", "b"]),
+        "roc": lambda axes: class_plots.draw_roc(axes, Roc(values, values)),
+        "calibration": lambda axes: plots.draw_calibration(axes, values, values),
+        "histogram": lambda axes: plots.draw_residual_histogram(axes, values),
+    }
+    for draw in drawn.values():
+        axes, _ = axes_of(draw, height=4.0)
+        assert axes.get_legend().get_window_extent().y0 >= axes.get_window_extent().y1 - 1.0

@@ -10,6 +10,7 @@ import pytest
 
 from cavity.persistence.errors import DataError
 from cavity.tables import schema
+from cavity.tables.column_types import evidence
 from cavity.tables.dates import Dates
 from cavity.tables.roles import learn_schema
 
@@ -116,8 +117,15 @@ def test_json_and_files_of_before():
     assert schema.Schema.from_dict(before) == dataclasses.replace(whole, notations={})
 
 
-def test_missing_dates_are_missing_numbers():
-    cells = table("2020-12-30", "", None, "2020-12-31")
+def test_the_same_day_and_month_are_not_ambiguous():
+    numbers, dates = encoded("01/01/2020", "02/02/2020")
+    np.testing.assert_array_equal(numbers, [0, 32])
+    assert dates.text(0.0) == "2020-01-01"
+
+
+@pytest.mark.parametrize("none", ["", "NaN", "NaT"])
+def test_missing_dates_are_missing_numbers(none):
+    cells = table("2020-12-30", none, None, "2020-12-31")
     whole = learn_schema(cells, ["y"])
     with pytest.raises(DataError, match=r"'day', row 2: the cell is missing \(2 of 4"):
         schema.encode(cells, whole)
@@ -170,13 +178,14 @@ REFUSED = {
         r"row 1 .* and row 2 .*one with a time and one without",
     ),
     "ambiguous": (
-        ("01/02/2020", "03/04/2020"),
-        r"two ways: row 1 \('01/02/2020'\) is 01 February 2020 or 02 January 2020.*2020-12-31.*"
+        ("05/05/2020", "01/02/2020", "03/04/2020"),
+        r"two ways: row 2 \('01/02/2020'\) is 01 February 2020 or 02 January 2020.*2020-12-31.*"
         "--ignore day",
     ),
     "short years": (("31/12/20", "30/12/20"), r"cannot be read, such as row 1.*four digits"),
     "a short year": (("31/12/2020", "1.1.21"), "row 2: '1.1.21' cannot be read as a date like"),
     "no day": (("2020-02-29", "2020-02-30"), "row 2: '2020-02-30' cannot be read.*calendar"),
+    "a word for none": (("2020-12-30", "n/a"), "row 2: 'n/a' is not a date.*a missing one empty"),
     "a word": (("2020-12-30",) * 5 + ("soon",), "row 6: 'soon' is not a date, but the column"),
 }
 
@@ -202,3 +211,29 @@ def test_every_instant_of_a_typed_table_comes_back():
     near = pl.Series(ticks[0] + rng.integers(0, 10**12, 50)).cast(pl.Datetime("us"))
     numbers, dates = encoded(*near, dtype=near.dtype)
     np.testing.assert_array_equal(dates.shown(numbers), near.to_numpy())
+
+
+PARTS = (
+    *(cells for cells, _ in REFUSED.values()),
+    *SAME_DAYS.values(),
+    *(cells for cells, _ in TIMES.values()),
+    ("12", "1,234", "56"),
+    ("1.5", "1,234.5", "7"),
+    ("a", "b", "2020-01-01"),
+)
+
+
+@pytest.mark.parametrize("cells", PARTS)
+def test_a_table_in_parts_shows_what_the_whole_one_does(cells):
+    """The same notation or the same complaint, rows counted over all parts."""
+    whole = evidence(pl.Series("day", cells))
+    for cut in range(1, len(cells)):
+        parts = [evidence(pl.Series("day", part)) for part in (cells[:cut], cells[cut:])]
+        assert outcome(parts[0] + parts[1]) == outcome(whole)
+
+
+def outcome(column):
+    try:
+        return column.notation(), column.kind()
+    except DataError as error:
+        return str(error)

@@ -44,6 +44,13 @@ def test_parquet_keeps_its_types(tmp_path):
     assert tables.read_table(tmp_path / "t.PARQUET").equals(frame)
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_marks_between_cells(write, mark):
+    content = mark.join(["a", '"b, b"', "c"]) + "\n" + mark.join(["1", '"2,5"', "3"])
+    assert tables.read_table(write(content)).columns == ["a", "b, b", "c"]
+    assert tables.read_table(write(content)).rows() == [("1", "2,5", "3")]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -52,7 +59,6 @@ def test_parquet_keeps_its_types(tmp_path):
         ("a,b\n", "no rows below its header"),
         ("a,b,a\n1,2,3\n", "two columns named 'a'"),
         (",b\n1,2\n", "column 1 has no name"),
-        ("a;b\n1;2\n", "separate the cells by commas"),
         ("a,b\n1,2\n3,4,5\n", "line 3 has 3 cells, the header 2"),
         (b"a,b\nm\xfcnchen,2\n", "byte 6 is not UTF-8"),
         (b"\x00\xff\xfe\x81\x00garbage", "not UTF-8"),

@@ -53,6 +53,7 @@ from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.gp import GP
 from cavity.persistence import model_file as storage
 from cavity.persistence.checkpoint import Checkpoint
+from cavity.report.convergence import unconverged
 from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel, diagnostics, parameters
 
@@ -169,17 +170,23 @@ def fit_table(session: Session, request: Request) -> Outcome:
         tested = fitted.record | {"test": fitted.metrics(tables.test)}
         fitted = dataclasses.replace(fitted, record=tested)
         fitted.save(request.out)
-    message = fitted.record["message"]
     if interrupted:
         held = "the draws" if request.method == "mcmc" else "the best model"
         session.note(f"interrupted; {request.out} holds {held} so far")
         if kept is not None:
             session.note("the same command with --resume goes on from here")
     elif not fitted.record["converged"]:
-        session.warn(f"not converged: {message}")
+        session.warn(_not_converged(fitted.record))
     written = f"model written to {request.out} ({session.seconds:.1f} s)"
     text = f"{describe_fit(fitted)}\n\n{written}"
     return Outcome(fitted.record, text, INTERRUPTED if interrupted else 0)
+
+
+def _not_converged(record: dict[str, Any]) -> str:
+    """What a fit that did not converge means for its predictions."""
+    problem = unconverged(record)
+    assert problem is not None
+    return f"not converged: {record['message']}. {problem.meaning}"
 
 
 def fit_model(
@@ -295,6 +302,8 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
     }
     if estimator.chains_ is not None:
         record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
+    if schema.dates:
+        record["dates"] = {name: dates.since for name, dates in schema.dates.items()}
     if tables.batches is not None:
         record["batches"] = tables.batch_count
     return TableModel(posterior, schema, record, scale, tables.y_mean, tables.y_var)

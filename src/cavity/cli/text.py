@@ -32,6 +32,7 @@ def describe_fit(fitted: TableModel) -> str:
             "data",
             f"{plural(record['n_rows'], 'row')}, {plural(len(record['inputs']), 'input')}",
         ),
+        *(("dates", f"{name} in {d.since}") for name, d in fitted.schema.dates.items()),
         ("model", f"{record['kernel']}, {noise}, {form}"),
         ("log evidence", _evidence(record["log_evidence"])),
         ("learning", f"{converged} in {iterations}: {record['message']}"),

@@ -330,6 +330,8 @@ def _diagnostics(
     return RowDiagnostics(data, data.problem(model, method.approximation, jitter), sites)
 
 
+# How a message begins where sites are no fixed point.
+SITES_UNFINISHED = "sites did not converge"
 # What finished, where it was not plain sweeps.
 _BY = {
     "damped sweeps": " (damped at first)",
@@ -346,7 +348,7 @@ def _message(report: ConvergenceReport, *, done: bool) -> str:
     if done:
         return f"sites converged after {count}{_BY.get(report.finished_by, '')}"
     return (
-        f"sites did not converge: {count} left a residual of {report.residual:.2g} deviations and "
+        f"{SITES_UNFINISHED}: {count} left a residual of {report.residual:.2g} deviations and "
         f"{plural(report.skipped, 'site')} skipped"
     )
 

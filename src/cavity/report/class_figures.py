@@ -8,7 +8,7 @@ import numpy as np
 
 from cavity.learning.metrics.classification import Reliability, reliability, roc
 from cavity.numerics.text import plural
-from cavity.report import plots
+from cavity.report import class_plots, plots
 from cavity.report.figures import Picture, panels
 from cavity.report.slices import Slice
 
@@ -62,8 +62,9 @@ def reliability_diagram(outcome: ClassOutcome) -> Picture:
 
     def draw(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
-        plots.draw_reliability(left, *bins)
-        plots.draw_chances(right, chance, truth, plots.labels([others, name], 16))
+        class_plots.draw_reliability(left, *bins)
+        plots.legend_above(left)
+        class_plots.draw_chances(right, chance, truth, plots.labels([others, name], 16))
 
     return Picture(
         "reliability",
@@ -91,10 +92,12 @@ def class_reliability(outcome: ClassOutcome) -> Picture:
     def draw(figure: Figure) -> None:
         grid = figure.subplots(height, min(len(chosen), 3), squeeze=False).ravel()
         for i, (axes, of_class) in enumerate(zip(grid, bins, strict=False)):
-            plots.draw_reliability(axes, *of_class, legend=i == 0)
+            class_plots.draw_reliability(axes, *of_class)
             axes.set_title(f"{names[i]} ({plural(int(count[chosen[i]]), 'row')})")
         for axes in grid[len(bins) :]:
             axes.remove()
+        handles, names_of_marks = grid[0].get_legend_handles_labels()
+        figure.legend(handles, names_of_marks, loc="outside lower center", ncols=3)
 
     left_out = len(outcome.classes) - len(chosen)
     more = f" The {left_out} rarest classes are not shown." if left_out else ""
@@ -108,7 +111,7 @@ def class_reliability(outcome: ClassOutcome) -> Picture:
         "they say; points nearer to one half than the line means too confident, further out too "
         "cautious. A grey bar is where a calibrated model would lie 95 times in 100 with so few "
         "rows." + more,
-        plots.picture(draw, height=0.3 + 3.0 * height),
+        plots.picture(draw, height=0.6 + 3.0 * height),
     )
 
 
@@ -141,7 +144,7 @@ def along_inputs(
 
     def draw(axes: Axes, i: int, name: str) -> None:
         cut, shares = chosen[i]
-        plots.draw_shares(axes, cut.levels or cut.places, shares, short, name)
+        class_plots.draw_shares(axes, cut.levels or cut.places, shares, short, name)
 
     listed = ", ".join(cut.column.name for cut in cuts)
     return Picture(
@@ -166,7 +169,7 @@ def confusion(outcome: ClassOutcome) -> Picture:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        plots.draw_confusion(axes, counts, plots.labels(outcome.classes, 16))
+        class_plots.draw_confusion(axes, counts, plots.labels(outcome.classes, 16))
 
     return Picture(
         "confusion",
@@ -188,7 +191,7 @@ def roc_curve(outcome: ClassOutcome) -> Picture | None:
         return None
 
     def draw(figure: Figure) -> None:
-        plots.draw_roc(figure.subplots(), found)
+        class_plots.draw_roc(figure.subplots(), found)
 
     return Picture(
         "roc",

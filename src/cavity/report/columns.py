@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cavity.report.slices import blocks
+from cavity.tables.dates import Dates
 from cavity.tables.schema import Column, Encoded, Schema
 
 
@@ -14,9 +15,9 @@ class ColumnRow(NamedTuple):
     name: str
     role: str
     kind: str
-    low: float | None
-    mean: float | None
-    high: float | None
+    low: float | str | None
+    mean: float | str | None
+    high: float | str | None
     note: str = ""
 
 
@@ -30,7 +31,7 @@ def column_rows(schema: Schema, table: Encoded) -> list[ColumnRow]:
     X, y = table.X, table.y
     where = blocks(schema)
     rows = [
-        _summary(column, "input", X[:, block])
+        _dated(_summary(column, "input", X[:, block]), schema.dates.get(column.name))
         for column, block in zip(schema.inputs, where, strict=True)
     ]
     if y is not None:
@@ -41,6 +42,16 @@ def column_rows(schema: Schema, table: Encoded) -> list[ColumnRow]:
         column = Column(str(sides[side]), "numeric")
         rows.append(_summary(column, side.replace("_", " "), values[:, None]))
     return rows
+
+
+def _dated(row: ColumnRow, dates: Dates | None) -> ColumnRow:
+    """The summary of a column of dates with dates for its numbers."""
+    if dates is None:
+        return row
+    numbers = (row.low, row.mean, row.high)
+    low, mean, high = (dates.text(n) if isinstance(n, float) else n for n in numbers)
+    note = "; ".join(filter(None, [row.note, f"used as {dates.since}"]))
+    return row._replace(kind=dates.noun, low=low, mean=mean, high=high, note=note)
 
 
 def _summary(column: Column, role: str, values: np.ndarray) -> ColumnRow:
@@ -65,3 +76,19 @@ def _summary(column: Column, role: str, values: np.ndarray) -> ColumnRow:
     note = "constant" if len(x) > 1 and np.all(x == x[0]) else ""
     low, mean, high = float(x.min()), float(x.mean()), float(x.max())
     return ColumnRow(column.name, role, column.kind, low, mean, high, note)
+
+
+def row_dates(schema: Schema, table: Encoded, row: int) -> dict[str, str]:
+    """The dates of a row by the names of their columns.
+
+    Args:
+        schema: which columns these are.
+        table: the table as numbers.
+        row: its number in the table, from 1 on.
+    """
+    i = int(np.searchsorted(table.numbers, row))
+    return {
+        column.name: schema.dates[column.name].text(float(table.X[i, block.start]))
+        for column, block in zip(schema.inputs, blocks(schema), strict=True)
+        if column.name in schema.dates
+    }

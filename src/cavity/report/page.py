@@ -12,17 +12,18 @@ from cavity.estimators.predictions import Predictions, binary_probabilities
 from cavity.inducing.base import Points
 from cavity.learning.metrics.regression import average_metrics
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
-from cavity.likelihoods.predictive.numerical import NumericalPredictive
 from cavity.persistence.atomic_file import reason, whole_file, why_not_writable
 from cavity.persistence.errors import DataError
 from cavity.report import class_figures, figures
 from cavity.report.class_figures import ClassOutcome
-from cavity.report.columns import column_rows
+from cavity.report.columns import column_rows, row_dates
+from cavity.report.convergence import unconverged
 from cavity.report.figures import BANDS, Outcome, Picture, Shown
 from cavity.report.leave_one_out import LeftOutRows, SingleRows, left_out_rows, single_rows
 from cavity.report.metric_descriptions import METRICS
 from cavity.report.outliers import Outliers, outliers
 from cavity.report.parameters import class_of, parameter_rows, relevances
+from cavity.report.rough_predictions import RoughPredictions
 from cavity.report.slices import Slice, slices
 from cavity.tables.schema import Encoded
 from cavity.tables.table_model import TableModel
@@ -98,6 +99,7 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
     return environment.get_template("report.html").render(
         version=version("cavity"),
         record=page.fitted.record,
+        unconverged=unconverged(page.fitted.record),
         fitted=page.fitted,
         encoded=page.encoded,
         columns=column_rows(page.fitted.schema, page.encoded),
@@ -107,7 +109,9 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
             page.fitted.schema.features,
             page.fitted.targets,
             page.fitted.classes,
+            {name: dates.unit for name, dates in page.fitted.schema.dates.items()},
         ),
+        row_dates=functools.partial(row_dates, page.fitted.schema, page.encoded),
         known_noise=posterior.known_noise,
         average=average_metrics(metrics) if metrics else {},
         explanations=METRICS,
@@ -117,8 +121,10 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
     )
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """A number for a reader; a dash where there is none."""
+def number(value: float | str | None, digits: int = 4) -> str:
+    """A number for a reader, a dash where there is none; a date as it is."""
+    if isinstance(value, str):
+        return value
     if value is None or (isinstance(value, float) and not np.isfinite(value)):
         return "–"
     if isinstance(value, int | np.integer):
@@ -139,7 +145,9 @@ class Page:
             return binary_probabilities(self.fitted.posterior, X)
         side = {k: np.full(len(X), np.median(v)) for k, v in self.encoded.side.items()}
         out = self.fitted.predictive(X, side)
-        return out if self.fitted.normal else Rough(out.mean, out.numerical_predictive())
+        return (
+            out if self.fitted.normal else RoughPredictions(out.mean, out.numerical_predictive())
+        )
 
     def shown(self, target: str) -> tuple[str, Shown]:
         """What curves of a target show: the name of their axis, and more in words."""
@@ -329,11 +337,12 @@ class Page:
             ends = np.array([min(ends[0], Z.min()), max(ends[1], Z.max())])
         room = 0.05 * (ends[1] - ends[0]) or 0.05 * abs(ends[0]) or 1.0
         places = np.linspace(ends[0] - room, ends[1] + room, 400)
-        cut = Slice(column, places[:, None], places, (), x)
+        shown = functools.partial(self.fitted.schema.shown, column.name)
+        cut = Slice(column, places[:, None], shown(places), (), shown(x))
         out = self.predict(cut.X)
         quantiles = out.quantiles(BANDS)
         if Z is not None:
-            Z = Z[(places[0] <= Z) & (places[-1] >= Z)]
+            Z = shown(Z[(places[0] <= Z) & (places[-1] >= Z)])
         y = self.encoded.y
         return [
             figures.fit(
@@ -370,23 +379,6 @@ def _class_quality(outcome: ClassOutcome) -> tuple[list[Picture], list[str]]:
     if curve is None and len(outcome.classes) == 2:
         notes.append("There is no ROC curve, because the rows of this table are all of one class.")
     return pictures + ([] if curve is None else [curve]), notes
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Rough:
-    """Means and quantiles from tables, quick and exact enough to be drawn.
-
-    Attributes:
-        mean: means, (n, P).
-        tables: of each output.
-    """
-
-    mean: np.ndarray
-    tables: list[NumericalPredictive]
-
-    def quantiles(self, levels: Sequence[float] | np.ndarray) -> np.ndarray:
-        """Quantiles, (n, P, Q)."""
-        return np.stack([t.quantiles(np.asarray(levels)) for t in self.tables], axis=1)
 
 
 def _in_one_go(cuts: Sequence[Slice], predict: Any) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -163,6 +163,7 @@ def parameter_rows(
     features: Sequence[str],
     targets: Sequence[str],
     classes: Sequence[str] = (),
+    measured: Mapping[str, str] | None = None,
 ) -> list[ParameterRow]:
     """The learned parameters of a model, number by number, but for inducing points.
 
@@ -173,6 +174,7 @@ def parameter_rows(
         features: names of the input columns, in order.
         targets: names of the targets, in order.
         classes: names of the classes, in order.
+        measured: the units of columns that have some, by the name of the column.
     """
     known = {}
     latents = model.likelihood.latent_functions
@@ -192,7 +194,8 @@ def parameter_rows(
         if not name.startswith("inducing.") and domains.get(name) != FIXED:
             axes, unit = known.get(name, ([], Units()))
             owner, every = class_of(name, classes), [*axes, list(targets)]
-            rows += _rows(name, np.asarray(value, float), owner, every, _words(unit, output))
+            words = _words(unit, output)
+            rows += _rows(name, np.asarray(value, float), owner, every, words, measured or {})
     return rows
 
 
@@ -217,12 +220,22 @@ def _axes(array: np.ndarray, along: Mapping[int, Sequence[str]]) -> list[list[st
 
 
 def _rows(
-    name: str, value: np.ndarray, owner: str, axes: list[list[str]], words: str
+    name: str,
+    value: np.ndarray,
+    owner: str,
+    axes: list[list[str]],
+    words: str,
+    measured: Mapping[str, str],
 ) -> Iterator[ParameterRow]:
     for index in np.ndindex(value.shape):
-        found = [names[i] for names, i in zip(axes, index, strict=False) if i < len(names)]
-        place = ", ".join(filter(None, [owner, *found]))
-        yield ParameterRow(name, place, float(value[index]), words)
+        entries = [names[i] for names, i in zip(axes, index, strict=False) if i < len(names)]
+        units = words
+        for entry in entries:
+            if entry in measured:
+                unit = measured[entry]
+                units = units.replace("per column", f"per {unit[:-1]}").replace("column", unit)
+        place = ", ".join(filter(None, [owner, *entries]))
+        yield ParameterRow(name, place, float(value[index]), units)
 
 
 def _words(unit: Units, output: str) -> str:

@@ -66,11 +66,13 @@ class LongTable:
         path: a .csv or .parquet file.
         rows: of a part.
         columns: the names of all columns.
+        separator: between the cells of a csv file.
     """
 
     path: Path
     rows: int
     columns: tuple[str, ...]
+    separator: str = ","
 
     def parts(self, *columns: str) -> Iterator[tuple[int, DataFrame]]:
         """One pass: for each part the number of rows before it, and the part.
@@ -81,7 +83,7 @@ class LongTable:
         Raises:
             DataError: if the file cannot be read, has no rows, or is broken further down.
         """
-        scan = _scan(self.path, self.columns)
+        scan = _scan(self.path, self.columns, self.separator)
         chosen = scan.select(columns) if columns else scan
         first, blank = 0, _blank_lines(self.path)
         with _readable(self.path):
@@ -107,7 +109,8 @@ def long_table(path: str | Path, rows: int) -> LongTable:
     try:
         with path.open("rb") as file:
             if kind == ".csv":
-                return LongTable(path, rows, tuple(csv_header(path, file)))
+                names, separator = csv_header(path, file)
+                return LongTable(path, rows, tuple(names), separator)
     except IsADirectoryError:
         raise DataError(
             f"{path} is a folder; give a table, a .csv or .parquet file", kind="io"
@@ -131,14 +134,14 @@ def table_parts(path: str | Path, rows: int | None) -> Iterator[tuple[int | None
     yield from long_table(path, rows).parts()
 
 
-def _scan(path: Path, columns: tuple[str, ...] = ()) -> LazyFrame:
+def _scan(path: Path, columns: tuple[str, ...] = (), separator: str = ",") -> LazyFrame:
     """A lazy table; brackets and stars in its name are no pattern."""
     import polars as pl
 
     if ending(path) == ".parquet":
         return pl.scan_parquet(path, glob=False)
     named: Any = {"with_column_names": lambda _: list(columns)}
-    return pl.scan_csv(path, infer_schema=False, glob=False, **named)
+    return pl.scan_csv(path, infer_schema=False, glob=False, separator=separator, **named)
 
 
 def _blank_lines(path: Path) -> int:

@@ -20,7 +20,7 @@ Kind = Literal["numeric", "boolean", "categorical"]
 
 _BOOLEAN = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+")
-_MISSING_WORDS = {"na", "n/a", "#n/a", "null", "none", "nil", "missing", "-", "?", "."}
+MISSING_WORDS = {"na", "n/a", "#n/a", "null", "none", "nil", "missing", "-", "?", "."}
 
 
 def text(column: Series) -> Series:
@@ -94,7 +94,7 @@ def not_a_number(name: str, row: int, cell: str) -> CellError:
     """The error about a cell that should be a number."""
     if _DECIMAL_COMMA.fullmatch(cell):
         hint = f"write decimals with a point: {cell.replace(',', '.')}"
-    elif cell.lower() in _MISSING_WORDS:
+    elif cell.lower() in MISSING_WORDS:
         hint = "leave a missing value empty"
     else:
         hint = f"correct the cell, or leave the column out with --ignore {name} when fitting"

@@ -96,7 +96,7 @@ class Evidence:
         """
         if self.declared is not None or self.numeric == self.present or self.truth:
             return None
-        dates = self.dates.dates(self.name, self.present)
+        dates = self.dates.dates(self.name)
         return dates or self.numerals.numerals(self.name, self.present)
 
     def kind(self) -> cells.Kind:

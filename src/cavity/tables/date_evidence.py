@@ -1,21 +1,25 @@
 """Whether a column holds dates, and how they are written, from what its parts show."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cavity.persistence.errors import CellError, DataError
+from cavity.tables.cells import MISSING_WORDS
 from cavity.tables.dates import (
     CELL,
     DAY,
+    DAYS_AND_MONTHS,
     ORDERS,
     TIME_CELL,
     Dates,
     Writing,
     instants,
     typed_instants,
+    without_no_dates,
     written_as,
 )
 
@@ -87,12 +91,18 @@ class DateEvidence:
 
     Attributes:
         first: the first cell that is not missing.
-        alike: cells that look like dates, readable or not.
+        present: cells that are not missing.
+        words: those that are words for a missing value.
+        alike: those that look like dates, readable or not.
+        two_ways: the first that is one date with the day first and another with the month first.
         spans: by writing, the cells that are dates in it.
     """
 
     first: Cell | None = None
+    present: int = 0
+    words: int = 0
     alike: int = 0
+    two_ways: Cell | None = None
     spans: Mapping[Writing, Span] = dataclasses.field(default_factory=dict)
 
     def followed_by(self, other: "DateEvidence", rows: int) -> "DateEvidence":
@@ -110,29 +120,33 @@ class DateEvidence:
             elif later_span:
                 unread = self.first or later_span.unread
                 spans[writing] = dataclasses.replace(later_span, unread=unread)
-        return DateEvidence(self.first or first, self.alike + other.alike, spans)
+        two_ways = self.two_ways or (other.two_ways and other.two_ways.further_down(rows))
+        return DateEvidence(
+            self.first or first,
+            self.present + other.present,
+            self.words + other.words,
+            self.alike + other.alike,
+            two_ways,
+            spans,
+        )
 
-    def dates(self, name: str, present: int) -> Dates | None:
+    def dates(self, name: str) -> Dates | None:
         """How the dates of a column become numbers; None if it holds no dates.
-
-        Args:
-            name: of the column.
-            present: cells that are not missing.
 
         Raises:
             DataError: for dates of several forms, and dates that can be read in several ways.
         """
-        if not present or self.alike < MOSTLY_DATES * present:
+        if not self.alike or self.alike < MOSTLY_DATES * (self.present - self.words):
             return None
-        readings = {w: span for w, span in self.spans.items() if span.count == present}
+        readings = {w: span for w, span in self.spans.items() if span.count == self.present}
         if not readings:
             self._refuse_forms(name)
         writing, span = next(iter(readings.items()))
-        # the order of points is that of days, months and years wherever it is used
-        if len(readings) > 1 and writing.order != "%d.%m.%Y":
+        # with points between them, days come before months wherever that is used
+        if len(readings) > 1 and self.two_ways and writing.order != "%d.%m.%Y":
             raise DataError(
-                f"column '{name}' holds dates that can be read in two ways: {span.read} is "
-                f"{' or '.join(_day(span.read, w) for w in readings)}, and no other row tells "
+                f"column '{name}' holds dates that can be read in two ways: {self.two_ways} is "
+                f"{' or '.join(_day(self.two_ways, w) for w in readings)}, and no other row tells "
                 f"which; write them as year-month-day (2020-12-31), or leave the column out with "
                 f"--ignore {name}"
             )
@@ -216,30 +230,41 @@ def date_evidence(cell: Series) -> DateEvidence:
     Args:
         cell: the cells as `cells.text` gives them.
     """
+    cell = without_no_dates(cell)
     present = np.flatnonzero(cell.is_not_null().to_numpy())
     if not len(present):
         return DateEvidence()
     first, alike = Cell(int(present[0]), cell[int(present[0])]), int(_alike(cell).sum())
     spans = dict(_spans(cell, present)) if alike else {}
-    return DateEvidence(first, alike, spans)
+    words = int(cell.str.to_lowercase().is_in([*MISSING_WORDS]).sum())
+    return DateEvidence(first, len(present), words, alike, _in_two_ways(cell, spans), spans)
+
+
+def _in_two_ways(cell: Series, spans: Mapping[Writing, Span]) -> Cell | None:
+    orders = {writing.order for writing in spans}
+    zones = {writing.zoned for writing in spans}
+    pairs = zip(DAYS_AND_MONTHS[::2], DAYS_AND_MONTHS[1::2], strict=True)
+    for pair, zoned in itertools.product(pairs, zones):
+        days, months = (instants(cell, order, zoned=zoned) for order in pair)
+        rows = np.flatnonzero((days != months).fill_null(value=False).to_numpy())
+        if {*pair} <= orders and len(rows):
+            return Cell(int(rows[0]), cell[int(rows[0])])
+    return None
 
 
 def _spans(cell: Series, present: np.ndarray) -> Iterator[tuple[Writing, Span]]:
     head = cell.drop_nulls().head(TRIED)
     timed = cell.str.contains(":", literal=True).fill_null(value=False).to_numpy()
-    for order in ORDERS:
-        for zoned in (False, True):
-            if instants(head, order, zoned=zoned).null_count() == len(head):
-                continue
-            ticks = instants(cell, order, zoned=zoned)
-            readable = ticks.is_not_null().to_numpy()
-            for has_time in (False, True):
-                rows = np.flatnonzero(readable & (timed == has_time))
-                if len(rows):
-                    yield (
-                        Writing(order, has_time, zoned),
-                        _span(cell, ticks.gather(rows).to_numpy(), rows, present),
-                    )
+    for order, zoned in itertools.product(ORDERS, (False, True)):
+        if instants(head, order, zoned=zoned).null_count() == len(head):
+            continue
+        ticks = instants(cell, order, zoned=zoned)
+        readable = ticks.is_not_null().to_numpy()
+        for has_time in (False, True):
+            rows = np.flatnonzero(readable & (timed == has_time))
+            if len(rows):
+                span = _span(cell, ticks.gather(rows).to_numpy(), rows, present)
+                yield Writing(order, has_time, zoned), span
 
 
 def _span(cell: Series, ticks: np.ndarray, rows: np.ndarray, present: np.ndarray) -> Span:
@@ -264,4 +289,4 @@ def typed_evidence(column: Series) -> DateEvidence:
     writing = written_as(column)
     whole_days = bool(np.all(values % DAY == 0))
     span = Span(len(rows), first, None, int(values.min()), int(values.max()), whole_days)
-    return DateEvidence(first, len(rows), {writing: span})
+    return DateEvidence(first, len(rows), 0, len(rows), None, {writing: span})

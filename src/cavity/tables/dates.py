@@ -30,9 +30,10 @@ DAY = MICROSECONDS["days"]
 MANY_UNITS = 20
 ISO, MONTHS, NO_DATE = "%Y-%m-%d", "%Y-%m", ""
 # How dates are written, by Python's codes; %b is the name of a month, short or long.
+DAYS_AND_MONTHS = ("%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%m.%d.%Y")
 ORDERS = (
     *(ISO, "%Y/%m/%d", "%Y.%m.%d", MONTHS),
-    *("%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%m.%d.%Y"),
+    *DAYS_AND_MONTHS,
     *("%d %b %Y", "%b %d %Y"),
     NO_DATE,
 )
@@ -94,8 +95,9 @@ class Dates:
         """The unit and the origin of a column from its first and its last instant."""
         units: list[Unit] = [*MICROSECONDS]
         whole_days = whole_days and writing.order != NO_DATE
-        large = (u for u in units if high - low >= MANY_UNITS * MICROSECONDS[u])
-        unit = "days" if whole_days else next(large, "seconds")
+        spread = DAY * MANY_UNITS if whole_days else high - low
+        large = [u for u in units if spread >= MANY_UNITS * MICROSECONDS[u]]
+        unit: Unit = large[0] if large else "seconds"
         coarser = MICROSECONDS[units[max(units.index(unit) - 1, 0)]]
         origin = 0 if writing.order == NO_DATE else low - low % coarser
         return Dates(unit, origin, writing, whole_days)
@@ -144,7 +146,7 @@ class Dates:
     def _instants(self, column: Series) -> tuple[Series, Series]:
         """The instants, and the cells."""
         if not column.dtype.is_temporal():
-            cell = cells.text(column)
+            cell = without_no_dates(cells.text(column))
             return instants(cell, self.writing.order, zoned=self.writing.zoned), cell
         refuse_durations(column)
         if written_as(column).zoned != self.writing.zoned:
@@ -168,7 +170,14 @@ class Dates:
         return written_example(self.writing)
 
     def shown(self, values: np.ndarray) -> np.ndarray:
-        """Numbers of the column as numpy instants, in UTC; times of day are of 1970-01-01."""
+        """Numbers of the column for an axis: instants in UTC, or hours for times of day."""
+        instants = self._moments(values)
+        if self.writing.order != NO_DATE:
+            return instants
+        return (instants - np.datetime64(0, "us")) / np.timedelta64(1, "h")
+
+    def _moments(self, values: np.ndarray) -> np.ndarray:
+        """Numbers of the column as numpy instants; times of day are of 1970-01-01."""
         ticks = np.rint(np.asarray(values, float) * MICROSECONDS[self.unit])
         # whole numbers, because sums of large ones lose microseconds as floating-point numbers
         whole = np.clip(ticks, _FIRST - self.origin, _LAST - self.origin).astype("int64")
@@ -178,13 +187,10 @@ class Dates:
         """A number of the column as a date or a time."""
         if self.whole_days:
             value = np.floor(value + 0.5)
-        instant: datetime.datetime = self.shown(np.array([value]))[0].item()
+        instant: datetime.datetime = self._moments(np.array([value]))[0].item()
         if self.whole_days:
             return instant.date().isoformat()
-        instant = (instant + datetime.timedelta(microseconds=500)).replace(
-            microsecond=(instant.microsecond + 500) // 1000 * 1000 % 1_000_000
-        )
-        shape = "milliseconds" if instant.microsecond else "seconds"
+        shape = "microseconds" if instant.microsecond else "seconds"
         if self.writing.order == NO_DATE:
             return instant.time().isoformat(shape)
         return instant.isoformat(" ", shape) + (" UTC" if self.writing.zoned else "")
@@ -196,6 +202,15 @@ def written_example(writing: Writing) -> str:
     zone = "+00:00" if writing.zoned else ""
     moment = datetime.date(2020, 12, 31).strftime(writing.order)
     return f"{moment}{clock}{zone}".strip()
+
+
+def without_no_dates(cell: Series) -> Series:
+    """Texts with null for what programs write where there is no date."""
+    import polars as pl
+
+    none = pl.col("cell").str.contains("(?i)^na[nt]$")
+    frame = cell.to_frame("cell")
+    return frame.select(pl.when(~none).then(pl.col("cell")).alias(cell.name)).to_series()
 
 
 def refuse_durations(column: Series) -> None:

@@ -17,6 +17,8 @@ else:
     DataFrame = Any
 
 ENDINGS = (".csv", ".parquet")
+# Between cells: the first of those that make as many.
+SEPARATORS = ",;\t"
 
 
 def read_table(path: str | Path) -> DataFrame:
@@ -59,11 +61,11 @@ def ending(path: Path) -> str:
 def _read_csv(path: Path, data: bytes) -> DataFrame:
     import polars as pl
 
-    names = csv_header(path, io.BytesIO(data))
+    names, separator = csv_header(path, io.BytesIO(data))
     try:
         # blank lines at the end are no rows
         source = io.BytesIO(data.rstrip(b"\r\n") + b"\n")
-        table = pl.read_csv(source, infer_schema=False)
+        table = pl.read_csv(source, infer_schema=False, separator=separator)
         table.columns = names
     except pl.exceptions.PolarsError as error:
         raise DataError(
@@ -72,15 +74,16 @@ def _read_csv(path: Path, data: bytes) -> DataFrame:
     return table
 
 
-def csv_header(path: Path, file: io.BufferedReader | io.BytesIO) -> list[str]:
-    """The names of the columns of a csv file, checked.
+def csv_header(path: Path, file: io.BufferedReader | io.BytesIO) -> tuple[list[str], str]:
+    """The names of the columns of a csv file, checked, and what separates cells.
 
     Raises:
         DataError: for a header that is missing or cannot be used.
     """
     lines = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     try:
-        names = next((row for row in csv.reader(lines) if row), None)
+        separator = _separator(lines)
+        names = next((row for row in csv.reader(lines, delimiter=separator) if row), None)
     except (UnicodeDecodeError, csv.Error) as error:
         file.seek(0)
         raise DataError(f"{path} cannot be read as csv: {why_no_csv(file, error)}") from None
@@ -97,12 +100,14 @@ def csv_header(path: Path, file: io.BufferedReader | io.BytesIO) -> list[str]:
             )
         if name in names[:i]:
             raise DataError(f"{path} has two columns named '{name}'; rename one of them")
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
-        raise DataError(
-            f"{path} has one column named '{names[0]}'; separate the cells by commas, and write "
-            "decimals with a point"
-        )
-    return names
+    return names, separator
+
+
+def _separator(lines: io.TextIOWrapper) -> str:
+    """The mark that makes the most cells of the header; the file is at its beginning after."""
+    header = next((line for line in lines if line.strip()), "")
+    lines.seek(0)
+    return max(SEPARATORS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), ())))
 
 
 def why_no_csv(file: io.BufferedReader | io.BytesIO, error: Exception) -> str:
@@ -117,8 +122,9 @@ def why_no_csv(file: io.BufferedReader | io.BytesIO, error: Exception) -> str:
         position += len(line)
     file.seek(0)
     texts = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    lines, width = csv.reader(texts), 0
+    width = 0
     try:
+        lines = csv.reader(texts, delimiter=_separator(texts))
         for row in lines:
             width = width or len(row)
             if len(row) > width:

@@ -149,8 +149,8 @@ def numeral_evidence(cell: Series, plain: Series) -> NumeralEvidence:
     commas = read_numerals(cell, ",")
     differ = np.flatnonzero((points != commas).fill_null(value=False).to_numpy())
     first = Cell(int(differ[0]), cell[int(differ[0])]) if len(differ) else None
-    counts = (len(cell) - values.null_count() for values in (points, commas))
-    return NumeralEvidence(*counts, first)
+    counts = [len(cell) - values.null_count() for values in (points, commas)]
+    return NumeralEvidence(counts[0], counts[1], first)
 
 
 def _dotted(cell: Series) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cavity.persistence.errors import DataError
+from cavity.tables.cells import Kind
 from cavity.tables.class_labels import classes_of
 from cavity.tables.column_types import Evidence, evidence, refuse_many_texts
 from cavity.tables.dates import Dates
@@ -100,7 +101,7 @@ def schema_from(
         if notations[name] is None:
             read[name].check_numbers()
     _check_decimals(read, notations)
-    kinds = {name: read[name].kind() for name in (*inputs, *targets)}
+    kinds: dict[str, Kind] = {name: read[name].kind() for name in (*inputs, *targets)}
     refuse_many_texts([read[name] for name in inputs if kinds[name] == "categorical"])
 
     def column(name: str) -> Column:

@@ -1,0 +1,51 @@
+"""What it means for predictions that a fit did not converge."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from cavity.learning.infer import SITES_UNFINISHED
+
+
+class Unconverged(NamedTuple):
+    """What to say of a fit that did not converge.
+
+    Attributes:
+        title: what is the matter.
+        meaning: what it means for predictions and for numbers about them.
+        serious: whether the predictions themselves are in doubt.
+    """
+
+    title: str
+    meaning: str
+    serious: bool
+
+
+_DRAWS = Unconverged(
+    "The draws did not converge",
+    "The chains do not agree on the posterior yet, so predictions, intervals and the numbers "
+    "about them depend on chance.",
+    serious=True,
+)
+_SITES = Unconverged(
+    "Inference did not converge",
+    "The posterior is not a fixed point of the method, so predictions, intervals and the log "
+    "evidence are not those of the model, however good the metrics look; try another power or "
+    "method.",
+    serious=True,
+)
+_LEARNING = Unconverged(
+    "Learning ended before the optimum",
+    "Inference at the parameters that were reached is complete: predictions, intervals and "
+    "metrics are right for this model. Other parameters have a higher log evidence and may "
+    "predict somewhat better.",
+    serious=False,
+)
+
+
+def unconverged(record: Mapping[str, Any]) -> Unconverged | None:
+    """What to say of the fit that a record describes; nothing where it converged."""
+    if record["converged"]:
+        return None
+    if "mcmc" in record:
+        return _DRAWS
+    return _SITES if record["message"].startswith(SITES_UNFINISHED) else _LEARNING
