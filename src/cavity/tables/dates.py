@@ -96,7 +96,7 @@ class Dates:
         units: list[Unit] = [*MICROSECONDS]
         whole_days = whole_days and writing.order != NO_DATE
         spread = DAY * MANY_UNITS if whole_days else high - low
-        large = [u for u in units if spread >= MANY_UNITS * MICROSECONDS[u]]
+        large: list[Unit] = [u for u in units if spread >= MANY_UNITS * MICROSECONDS[u]]
         unit: Unit = large[0] if large else "seconds"
         coarser = MICROSECONDS[units[max(units.index(unit) - 1, 0)]]
         origin = 0 if writing.order == NO_DATE else low - low % coarser
