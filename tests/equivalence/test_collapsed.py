@@ -5,12 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cavity.inference.energy import empty_sites
 from tests.equivalence.problem import (
     BLOCKS,
     EACH_BLOCK,
     EACH_ROW,
     POWERS,
     ROWS,
+    energy_at,
+    laid_out,
     problem,
     with_mean,
 )
@@ -53,6 +56,17 @@ def test_bui_05_06_posterior_is_the_dense_posterior(setting, power, blocks):
         marginals = posterior.marginals(S)
         assert_close(marginals.mean, mean, "factorised", scale=1.0)
         assert_close(marginals.var, np.diag(cov), "factorised", scale=1.0)
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["sparse", "full"])
+def test_jitter_is_a_share_of_the_prior_variance(full):
+    """Large enough to be seen: on the diagonal of Kuu, or of Kff where it was raised."""
+    p = problem(jitter=1e-2)
+    p = p.but(Z=None) if full else p
+    graph, _ = laid_out(p.model, p.X, p.y, jitter=1e-2, power=0.5)
+    diagonal = p.but(noise=p.noise + 1e-2 * p.variance)
+    expected = diagonal.exact() if full else p.oracle(0.5)
+    assert_close(-energy_at(graph, empty_sites(graph)), expected, "factorised")
 
 
 def test_bui_05_power_one_is_fitc():

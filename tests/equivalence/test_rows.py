@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity.inference.energy import Graph, empty_sites
+from cavity.inference.energy import Graph, beliefs, empty_sites, energy, marginals
 from cavity.inference.graph.rows import Rows
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, infer_from
@@ -26,6 +26,7 @@ from tests.equivalence.problem import (
     laid_out,
     problem,
     settled,
+    sweep_once,
 )
 from tests.tolerances import assert_close
 
@@ -193,3 +194,24 @@ def test_two_factors_on_one_variable_are_one():
     sites, record = settled(both, SWEEPS)
     assert record.converged
     assert_close(-energy_at(both, sites), p.oracle(0.5), "factorised")
+
+
+def test_fixed_marginals_go_to_their_factor():
+    """Those of the beliefs give the energy itself, where rows of two factors differ.
+
+    Away from a fixed point, where scales depend on marginals even with Gaussian noise.
+    """
+    p = problem()
+    graphs = [
+        laid_out(p.model, p.X[rows], p.y[rows], SWEEPS, power=0.5)[0]
+        for rows in (slice(0, 8), slice(8, 16))
+    ]
+    both = Graph(graphs[0].variables, (graphs[0].factors[0], graphs[1].factors[0]))
+    sites, _, _ = sweep_once(both, empty_sites(both), 0.5)
+
+    @eqx.filter_jit
+    def energies(graph, sites):
+        fixed = marginals(graph, beliefs(graph, sites))
+        return energy(graph, sites), energy(graph, sites, fixed)
+
+    assert_close(*energies(both, sites))

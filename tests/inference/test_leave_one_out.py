@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
 import cavity
 from cavity.likelihoods import Bernoulli, Gaussian
@@ -51,6 +52,35 @@ def test_missing_outputs_and_blocks():
         cavity.infer(model, X, Y, blocks=np.arange(14) // 7).leave_one_out()
 
 
+@pytest.mark.parametrize("points", [None, 5], ids=["full", "sparse"])
+def test_outputs_missing_in_different_places(points):
+    """Each output's densities are those of its observed rows alone, and NaN elsewhere."""
+    y = np.stack([Y, -Y], axis=1)
+    y[[1, 6], 0], y[[2, 6], 1] = np.nan, np.nan
+    inducing = None if points is None else cavity.inducing.Points(X[:points])
+    model = cavity.GP(KERNEL, Gaussian(0.05), inducing)
+    found = cavity.infer(model, X, y, power=0.5, missing="skip").leave_one_out()
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(y))
+    for column, own in zip(y.T, found.T, strict=True):
+        seen = ~np.isnan(column)
+        alone = cavity.infer(model, X[seen], column[seen], power=0.5).leave_one_out()
+        assert_close(own[seen], alone, "factorised")
+
+
+def test_two_classes_are_their_cavities():
+    """By hand: Phi(y m / sqrt(1 + v)) with the whole of a row's site taken out."""
+    labels = (Y > 0).astype(float)
+    result = cavity.infer(cavity.GP(KERNEL, Bernoulli()), X, labels, power=0.5)
+    mean, var = result.posterior.marginals(X)
+    tau = result.site_precisions()
+    ((store,),) = result.found
+    nu = np.asarray(store.shift)[:14, 0]
+    left = 1.0 - var * tau
+    m, v = (mean - var * nu) / left, var / left
+    expected = special.log_ndtr((2.0 * labels - 1.0) * m / np.sqrt(1.0 + v))
+    assert_close(result.leave_one_out(), expected, "factorised")
+
+
 # --------------------------------------------------------------------------- the sites of rows
 
 POINTS = cavity.inducing.Points(X[:5])
@@ -79,6 +109,14 @@ def test_an_outlier_has_next_to_no_precision(method):
     found = cavity.infer(model, X, y, power=1.0, method=method).site_precisions()
     assert found.shape == (14,)
     assert np.flatnonzero(found < 0.1 * np.median(found)).tolist() == [6]
+
+
+def test_rows_with_a_tied_site_have_the_precision_of_their_noise():
+    """What a Gaussian row says at the belief is one over its noise, at every power."""
+    model = cavity.GP(KERNEL, Gaussian(0.05), POINTS)
+    for power in (0.0, 1.0):
+        found = cavity.infer(model, X, Y, power=power, method=cavity.TiedPowerEP(max_sweeps=5))
+        np.testing.assert_allclose(found.site_precisions(), 20.0, rtol=1e-9)
 
 
 def test_precisions_of_several_outputs_and_functions():

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import cavity
+from cavity.inference.approximations.local_terms import differentiated
 from cavity.inference.energy import empty_sites, marginals
+from cavity.inference.graph.base import Latent
+from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import BlockSites, ScalarSites
 from cavity.learning.methods import PowerEP
 from tests.equivalence.gauss_hermite import Probit
@@ -137,6 +140,23 @@ def test_jylanki_13_cavities_add_up(labelled, power):
     cavities = np.array([np.sum(mean / var), np.sum(1.0 / var)])
     q, p0 = (np.array([m[0, 0], 1.0]) / v[0, 0] for m, v in (view, prior))
     assert_close(cavities, (6.0 - power) * q + power * p0, "factorised")
+
+
+@pytest.mark.parametrize("power", [0.3, 1.0])
+def test_curvatures_from_variances_are_those_of_an_exact_integral(power):
+    """Gaussian noise: the log power mean is -(m - y)²/2(σ² + av) and a function of v."""
+    noise, y = 0.2, jnp.asarray([[0.4], [-1.0]])
+    mean, var = jnp.asarray([[0.1], [0.5]]), jnp.asarray([[0.7], [1.3]])
+
+    def log_mean(latents, rows, power):
+        ((m, v, _),) = latents
+        total = noise + power * v
+        return -0.5 * ((m - y) ** 2 / total + jnp.log1p(power * v / noise) / power)
+
+    latents = (Latent(mean, var, jnp.zeros((2, 1))),)
+    (found,) = differentiated(log_mean, latents, Rows(y, y, jnp.ones_like(y)), power)
+    assert_close(found.slope, (y - mean) / (noise + power * var))
+    assert_close(found.curvature, -1.0 / (noise + power * var))
 
 
 class Louder(Probit):

@@ -3,8 +3,11 @@
 import jax
 import numpy as np
 import pytest
+from scipy import special
 
 import cavity
+from tests.oracle import dense
+from tests.tolerances import assert_close
 
 X = np.array([[0.0], [1.0], [1.5], [2.4]])
 Y = np.array([0.0, 1.0, 1.0, 0.0])
@@ -60,6 +63,39 @@ def test_nearer_to_the_truth_than_the_plain_prediction(likelihood, log_prob):
     plain = np.exp([np.asarray(out.log_density(np.full(2, c))) for c in labels]).T
     assert np.max(np.abs(found - truth)) < 0.02
     assert np.max(np.abs(found - truth)) < np.max(np.abs(plain - truth))
+
+
+def evidence_at_the_mode(K, labels):
+    """Laplace's log evidence of a logit, dense: Newton's method on the precision's terms."""
+    alpha, eye = np.zeros(len(labels)), np.eye(len(labels))
+    for _ in range(100):
+        f = K @ alpha
+        p = special.expit(f)
+        W = p * (1.0 - p)
+        alpha = np.linalg.solve(eye + W[:, None] * K, W * f + labels - p)
+    f = K @ alpha
+    W = special.expit(f) * special.expit(-f)
+    value = np.sum(special.log_expit((2.0 * labels - 1.0) * f)) - 0.5 * alpha @ f
+    return value - 0.5 * np.linalg.slogdet(eye + W[:, None] * K)[1]
+
+
+def test_probabilities_are_shares_of_two_evidences():
+    """Each label's evidence is about a mode of its own, and their shares add up to one."""
+    model = cavity.GP(cavity.kernels.RBF(6.0, 0.8), cavity.likelihoods.Bernoulli("logit"))
+    found = cavity.tierney_kadane(model, X, Y, NEW)
+    for new, row in zip(NEW, found, strict=True):
+        places = np.concatenate([X, new[None]])
+        K = dense.rbf(places, places, 6.0, 0.8)
+        evidences = [evidence_at_the_mode(K, np.append(Y, label)) for label in (0.0, 1.0)]
+        assert_close(row, evidences - np.logaddexp(*evidences), "fixed_point")
+
+
+def test_a_mode_that_is_not_found_is_an_error():
+    """New labels that contradict the data need more sweeps than the mode of the data."""
+    x, y = np.zeros((1, 1)), np.ones(1)
+    model = cavity.GP(cavity.kernels.RBF(400.0, 0.8), cavity.likelihoods.Bernoulli("logit"))
+    with pytest.raises(cavity.NumericalError, match="no mode for a new row"):
+        cavity.tierney_kadane(model, x, y, x, method=cavity.Laplace(max_sweeps=15))
 
 
 def test_what_it_is_not_for():

@@ -1,0 +1,1 @@
+"""Deliberate faults of the source, and the tests that must notice each of them."""

@@ -1,0 +1,295 @@
+"""Faults of the energy, the site update, factors and local terms."""
+
+from benchmarks.mutations.fault import Fault
+
+# Tests of the common mode, and that exact rows are general ones, whose cases have names.
+GENERAL = "equivalence/test_general_row.py::test_exact_row_is_the_general_row"
+COMMON = "inference/test_common_mode.py::test_taking_it_out_leads_to_the_same_sites_sooner"
+
+ENERGY = (
+    Fault(
+        "fixed marginals of the first factor stand for all",
+        "inference/energy.py",
+        "None if fixed is None else fixed[i]",
+        "None if fixed is None else fixed[0]",
+        ("equivalence/test_rows.py::test_fixed_marginals_go_to_their_factor",),
+    ),
+    Fault(
+        "rows of a minibatch stand for themselves alone",
+        "inference/energy.py",
+        "factor.at_rows(store, index, scale)",
+        "factor.at_rows(store, index, 1.0)",
+        ("learning/test_interleaved.py::test_energies_of_minibatches_are_unbiased",),
+    ),
+    Fault(
+        "only the last factor's message reaches a variable",
+        "inference/energy.py",
+        "message if before is None else _add(before, message)",
+        "message",
+        ("equivalence/test_rows.py::test_two_factors_on_one_variable_are_one",),
+    ),
+    Fault(
+        "the response takes shifts about zero",
+        "inference/energy.py",
+        "site.shift - site.precision * mean, site.precision)",
+        "site.shift, site.precision)",
+        ("inference/test_convergence.py::test_responses_are_differences_of_marginals",),
+    ),
+)
+
+SITE_UPDATE = (
+    Fault(
+        "the common mode is a sum, not a mean",
+        "inference/site_update.py",
+        "sum(m.mean for m in marginals) / len(marginals)",
+        "sum(m.mean for m in marginals)",
+        (f"{COMMON}[softmax, power 0]",),
+    ),
+    Fault(
+        "every step is whole",
+        "inference/site_update.py",
+        "lambda old, to: old + step * (to - old)",
+        "lambda old, to: to",
+        ("equivalence/test_sweeps.py::test_bui_08_sweep_law",),
+    ),
+    Fault(
+        "absent rows store sites",
+        "inference/site_update.py",
+        "fine & (present > 0.0)))",
+        "fine))",
+        ("inference/test_site_update.py::test_sites_of_absent_rows_stay_empty",),
+    ),
+    Fault(
+        "skipped sites are not counted",
+        "inference/site_update.py",
+        "jnp.where(fine, 0.0, present)",
+        "0.0 * present",
+        ("inference/test_site_update.py::test_improper_cavities_are_skipped",),
+    ),
+    Fault(
+        "the residual is that of the last latent function",
+        "inference/site_update.py",
+        "residual = jnp.maximum(residual, _mismatch(",
+        "residual = jnp.maximum(0.0, _mismatch(",
+        ("inference/test_convergence.py::test_the_residual_is_that_of_all_latent_functions",),
+    ),
+    Fault(
+        "improper cavities are matched",
+        "inference/site_update.py",
+        "fine = proper & _is_finite(match, present)",
+        "fine = _is_finite(match, present)",
+        ("inference/test_site_update.py::test_improper_cavities_are_skipped",),
+    ),
+)
+
+SITE_ARITHMETIC = (
+    Fault(
+        "a cavity's mean lacks the whole shift",
+        "numerics/site_arithmetic.py",
+        "(mean - power * var * shift) / ratio",
+        "(mean - var * shift) / ratio",
+        ("equivalence/test_sweeps.py::test_bui_07_turner_01_sweeps_reach_the_closed_form",),
+    ),
+    Fault(
+        "a cavity lacks a share of one less the power",
+        "numerics/site_arithmetic.py",
+        "1.0 - power * precision * var\n    proper",
+        "1.0 - (1.0 - power) * precision * var\n    proper",
+        ("equivalence/test_sweeps.py::test_bui_07_turner_01_sweeps_reach_the_closed_form",),
+    ),
+    Fault(
+        "the log normaliser ratio has no power before its square",
+        "numerics/site_arithmetic.py",
+        "0.5 * power * shift**2 * var",
+        "0.5 * shift**2 * var",
+        ("equivalence/test_sweeps.py::test_bui_07_turner_01_sweeps_reach_the_closed_form",),
+    ),
+    Fault(
+        "sites are matched at power 1",
+        "numerics/site_arithmetic.py",
+        "ratio = 1.0 + power * curvature * var",
+        "ratio = 1.0 + curvature * var",
+        ("equivalence/test_sweeps.py::test_bui_07_turner_01_sweeps_reach_the_closed_form",),
+    ),
+    Fault(
+        "the slope of a match is not divided",
+        "numerics/site_arithmetic.py",
+        "precision * mean + slope / ratio",
+        "precision * mean + slope",
+        ("equivalence/test_sweeps.py::test_bui_07_turner_01_sweeps_reach_the_closed_form",),
+    ),
+)
+
+EXACT = (
+    Fault(
+        "leave-one-out of exact factors leaves the residual out",
+        "inference/factors/exact.py",
+        "latent.var + latent.residual + self.noise_variance",
+        "latent.var + self.noise_variance",
+        ("inference/test_leave_one_out.py::test_jylanki_19_gaussian_noise_is_exact",),
+    ),
+    Fault(
+        "exact sites have the whole residual",
+        "inference/factors/gaussian_sites.py",
+        "precision = w / (1.0 + a * d * w)",
+        "precision = w / (1.0 + d * w)",
+        (
+            "equivalence/test_collapsed.py::test_bui_07_13_turner_03_closed_form_is_the_dense_energy",
+        ),
+    ),
+    Fault(
+        "the presence of the first output stands for all, exact rows",
+        "inference/factors/gaussian_sites.py",
+        "w = presence / variance  # N G",
+        "w = presence[:, :1] / variance",
+        ("equivalence/test_general_row.py::test_outputs_are_independent_problems",),
+    ),
+    Fault(
+        "absent rows have constants",
+        "inference/factors/gaussian_sites.py",
+        "constant = presence * (LOG_2PI + jnp.log(variance))",
+        "constant = (LOG_2PI + jnp.log(variance))",
+        ("equivalence/test_rows.py::test_presence_picks_rows",),
+    ),
+    Fault(
+        "the presence of the first output stands for all, exact blocks",
+        "inference/factors/gaussian_sites.py",
+        "jnp.broadcast_to(presence / variance, ",
+        "jnp.broadcast_to(presence[..., :1] / variance, ",
+        ("equivalence/test_general_row.py::test_outputs_are_independent_problems",),
+    ),
+    Fault(
+        "the sites' own part in the factor's slope is left out",
+        "inference/factors/fused_gaussian.py",
+        "@ (gram + own_gram))",
+        "@ gram)",
+        ("inference/test_fused_gaussian.py::test_messages_and_their_derivatives",),
+    ),
+)
+
+SITES = (
+    Fault(
+        "cavities leave out one power for all rows",
+        "inference/factors/site.py",
+        "return self.row_power(rows) if at_cavity else 0.0",
+        "return self.power if at_cavity else 0.0",
+        (f"{GENERAL}[a power per row]",),
+    ),
+    Fault(
+        "sites of absent rows send messages",
+        "inference/factors/site.py",
+        "masked(site, presence))",
+        "site)",
+        ("inference/test_presence.py::test_sites_of_absent_outputs_count_for_nothing",),
+    ),
+    Fault(
+        "the presence of the first output stands for all, terms",
+        "inference/factors/site.py",
+        "total = jnp.sum(rows.site_presence * log_mean)",
+        "total = jnp.sum(rows.site_presence[:, :1] * log_mean)",
+        ("inference/test_presence.py",),
+    ),
+    Fault(
+        "the presence of the first output stands for all, cavities",
+        "inference/factors/site.py",
+        "jnp.sum(presence * jnp.where(proper, ratio, jnp.nan))",
+        "jnp.sum(presence[:, :1] * jnp.where(proper, ratio, jnp.nan))",
+        ("inference/test_presence.py",),
+    ),
+    Fault(
+        "the energy is finite without a proper cavity",
+        "inference/factors/site.py",
+        "jnp.where(proper, ratio, jnp.nan)",
+        "jnp.where(proper, ratio, 0.0)",
+        ("inference/test_site_update.py::test_energy_without_a_proper_cavity_is_not_a_number",),
+    ),
+    Fault(
+        "the quadratic of the joint density has no half",
+        "inference/factors/site.py",
+        "quadratic = 0.5 * marginal.mean",
+        "quadratic = marginal.mean",
+        (
+            "inference/test_methods.py::test_jylanki_34_em_goes_uphill_to_the_mode",
+            "inference/test_mode.py",
+        ),
+    ),
+    Fault(
+        "own sites of rows with a tied one are matched at the power",
+        "inference/factors/site.py",
+        "by.slope, by.curvature, 0.0)",
+        "by.slope, by.curvature, self.power)",
+        (
+            "inference/test_leave_one_out.py::test_rows_with_a_tied_site_have_the_precision_of_their_noise",
+        ),
+    ),
+    Fault(
+        "Laplace's method sees variances",
+        "inference/factors/site.py",
+        "jnp.zeros_like(var) if at_mode else var",
+        "var",
+        ("inference/test_methods.py::test_jylanki_s48_laplace",),
+    ),
+    Fault(
+        "the residual is that of the first chunk",
+        "inference/factors/site.py",
+        "SiteUpdate(moved, jnp.max(residual), ",
+        "SiteUpdate(moved, residual[0], ",
+        ("inference/test_convergence.py::test_residuals_are_of_all_factors_and_chunks",),
+    ),
+    Fault(
+        "the volume of the tied energy is added",
+        "inference/factors/tied.py",
+        "- 0.5 * m @ mean - volume",
+        "- 0.5 * m @ mean + volume",
+        ("inference/test_tied.py::test_bui_s30_energy",),
+    ),
+    Fault(
+        "natural steps take logarithms of the diagonal for the diagonal",
+        "inference/factors/tied.py",
+        "jnp.diag(jnp.diagonal(by_raw) / jnp.diagonal(S))",
+        "jnp.diag(jnp.diagonal(by_raw))",
+        ("inference/test_tied.py::test_natural_steps_are_in_natural_parameters",),
+    ),
+    Fault(
+        "the observed rows of the first output stand for all",
+        "inference/factors/slots.py",
+        "jnp.broadcast_to(rows.presence, rows.y.shape)",
+        "jnp.broadcast_to(rows.presence[:, :1], rows.y.shape)",
+        ("inference/test_tied.py::test_two_outputs_missing_values_and_two_latent_functions",),
+    ),
+)
+
+TERMS = (
+    Fault(
+        "Laplace's residual has no power",
+        "inference/approximations/local_terms.py",
+        "curvature + power * slope**2)\n\n        near",
+        "curvature + slope**2)\n\n        near",
+        ("inference/test_methods.py::test_residuals_of_any_size",),
+    ),
+    Fault(
+        "curvatures from variances are those of power 1",
+        "inference/approximations/local_terms.py",
+        "return 2.0 * by_var - power * G**2",
+        "return 2.0 * by_var - G**2",
+        (
+            "inference/test_site_update.py::test_curvatures_from_variances_are_those_of_an_exact_integral",
+        ),
+    ),
+    Fault(
+        "leave-one-out averages a power of the density",
+        "inference/approximations/local_terms.py",
+        "return self.log_mean(latents, rows, 1.0)",
+        "return self.log_mean(latents, rows, 0.5)",
+        ("inference/test_leave_one_out.py::test_two_classes_are_their_cavities",),
+    ),
+    Fault(
+        "the presence of the first output stands for all, block terms",
+        "inference/approximations/local_terms.py",
+        "jnp.swapaxes(jnp.broadcast_to(rows.presence, rows.y.shape), 1, 2)",
+        "jnp.swapaxes(jnp.broadcast_to(rows.presence[..., :1], rows.y.shape), 1, 2)",
+        (f"{GENERAL}[blocks, missing outputs]",),
+    ),
+)
+
+FACTOR_FAULTS = (*ENERGY, *SITE_UPDATE, *SITE_ARITHMETIC, *EXACT, *SITES, *TERMS)
