@@ -142,8 +142,8 @@ def test_new_tables_may_be_typed_and_reach_further():
 
 
 NEW = {
-    "another order": (["31.12.2020", "12/31/2020"], r"row 2: '12/31/2020' is not a date, written"),
-    "no date": (["soon"], "row 1: 'soon' is not a date, written like '31.12.2020'"),
+    "another order": (["31.12.2020", "12/31/2020"], "row 2: '12/31/2020' is not a date that is"),
+    "no date": (["soon"], "row 1: 'soon' is not a date that is written .* '31.12.2020'"),
     "numbers": ([20201231], "holds Int64 values, and the model was fitted to the date"),
     "with a zone": (
         [dt.datetime(2020, 1, 1, tzinfo=dt.UTC)],

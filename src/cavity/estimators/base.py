@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cavity.estimators.frames import dates_as_days
 from cavity.estimators.predictions import Predictions, function_of, predict_outputs
 from cavity.estimators.registry import build_method, whole
 from cavity.estimators.reinference import infer_again, left_out_densities
@@ -204,6 +205,7 @@ class AbstractEstimator(BaseEstimator):
 
     def _inputs(self, X) -> np.ndarray:
         check_is_fitted(self, "posterior_")
+        X = dates_as_days(X)
         checked = np.asarray(validate_data(self, X, dtype=np.float64, order="C", reset=False))
         check_magnitude("X", checked, small=False)
         return checked

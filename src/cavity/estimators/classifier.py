@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from cavity.estimators.base import AbstractEstimator, AbstractModelSettings
 from cavity.estimators.decisions import align_costs
+from cavity.estimators.frames import dates_as_days
 from cavity.estimators.predictions import bayes_decision, class_log_probabilities
 from cavity.estimators.registry import CLASSIFICATION
 from cavity.estimators.settings import check
@@ -89,7 +90,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator, AbstractModelSettings):
         """Learns the parameters and infers the posterior.
 
         Args:
-            X: inputs, (N, D); arrays or data frames of numbers.
+            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration.
             batches: all rows, as `cavity.Batches` of pairs of inputs and of places of
@@ -105,6 +106,7 @@ class GPClassifier(ClassifierMixin, AbstractEstimator, AbstractModelSettings):
         Raises:
             ValueError: for unusable data or settings.
         """
+        X = dates_as_days(X)
         X, y = map(np.asarray, validate_data(self, X, y, dtype=np.float64, order="C"))
         classes, labels = _sorted(y)
         check_classification_targets(y)

@@ -17,6 +17,7 @@ from cavity.estimators.base import (
     given,
     not_both,
 )
+from cavity.estimators.frames import dates_as_days
 from cavity.estimators.registry import REGRESSION, one_of, whole
 from cavity.estimators.sampling import sample_outputs
 from cavity.estimators.settings import check
@@ -115,7 +116,7 @@ class GPRegressor(
         """Learns the parameters and infers the posterior.
 
         Args:
-            X: inputs, (N, D); arrays or data frames of numbers.
+            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
             y: outputs, (N,) or (N, P).
             noise_variance: known noise variance of each row, (N,), in squared units of y; takes
                 the place of a learned one.
@@ -307,6 +308,7 @@ class GPRegressor(
 
     def _validated(self, X, y) -> tuple[Any, Any]:
         one_of("missing", self.missing, ("error", "skip"))
+        X = dates_as_days(X)
         if self.missing == "error":
             both: Any = {"multi_output": True, "y_numeric": True}
             found: Any = validate_data(self, X, y, dtype=np.float64, order="C", **both)

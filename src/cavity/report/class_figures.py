@@ -111,7 +111,7 @@ def class_reliability(outcome: ClassOutcome) -> Picture:
         "they say; points nearer to one half than the line means too confident, further out too "
         "cautious. A grey bar is where a calibrated model would lie 95 times in 100 with so few "
         "rows." + more,
-        plots.picture(draw, height=0.6 + 3.0 * height),
+        plots.picture(draw, height=0.3 + 3.0 * height),
     )
 
 

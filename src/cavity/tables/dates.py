@@ -158,16 +158,11 @@ class Dates:
             )
         return typed_instants(column), column
 
-    def _complaint(self, cell: object) -> str:
-        written = f", written like '{self.example}'" if isinstance(cell, str) else ""
+    def _complaint(self, cell: str) -> str:
         return (
-            f"'{cell}' is not a {self.noun}{written}; correct the cell (leave a missing one empty)"
+            f"'{cell}' is not a {self.noun} that is written as those of the fit, such as "
+            f"'{written_example(self.writing)}'; correct the cell (leave a missing one empty)"
         )
-
-    @property
-    def example(self) -> str:
-        """A cell as the column was written."""
-        return written_example(self.writing)
 
     def shown(self, values: np.ndarray) -> np.ndarray:
         """Numbers of the column for an axis: instants in UTC, or hours for times of day."""
