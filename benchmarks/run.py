@@ -30,6 +30,7 @@ NAMES = (
     "precision",
     "steps",
     "recorded_classes",
+    "fuzz",
 )
 
 

@@ -117,17 +117,6 @@ def test_slopes_of_covariances_where_angles_vanish(apart):
     assert_close(jax.jit(jax.grad(covariance))(w), -change / math.pi)
 
 
-def test_neural_network_keeps_its_digits_far_away():
-    """Far from the centre the covariance is 1 - 2 √gap / 2π s, where products lose the gap."""
-    w, x, z = 0.7, 1.3e6, 1.3e6 + 0.9
-    # s(x, x) s(z, z) - s(x, z)² of one column is b w (x - z)²
-    gap = 1 + 2 * (2 + w * x**2 + w * z**2) + 4 * w * (x - z) ** 2
-    expected = 2 / math.pi * math.atan2(2 * (1 + w * x * z), math.sqrt(gap))
-    kernel = NeuralNetwork(weight_variance=w)
-    k = kernel.cross(jnp.array([[x]]), jnp.array([[z]]))[0, 0]
-    np.testing.assert_allclose(1.0 - k, 1.0 - expected, rtol=1e-9)
-
-
 def test_what_the_variance_makes_superfluous_is_not_learned():
     assert bijections(Polynomial()).offset == FIXED
     assert bijections(ArcCosine()).bias_variance == FIXED

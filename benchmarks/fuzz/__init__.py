@@ -1,0 +1,1 @@
+"""Random models beside oracles of their own: `python -m benchmarks.fuzz`."""
