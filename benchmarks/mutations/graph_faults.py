@@ -18,7 +18,7 @@ ROWS_AND_SITES = (
         "inference/graph/rows.py",
         "jnp.max(presence, axis=1)",
         "jnp.min(presence, axis=1)",
-        ("equivalence/test_sweeps.py::test_bui_08_blocks_follow_the_same_law",),
+        (f"{GENERAL}[blocks, power 0.5]",),
     ),
     Fault(
         "a block's cavity lacks the whole shift",
@@ -47,7 +47,7 @@ ROWS_AND_SITES = (
         "values[0] >= -1e-10",
         "values[-1] >= -1e-10",
         (
-            "inference/test_site_update.py::test_a_block_cavity_with_two_negative_eigenvalues_is_not_proper",
+            "inference/test_site_update.py::test_a_block_cavity_with_negative_eigenvalues_is_not_proper",
         ),
     ),
     Fault(

@@ -111,9 +111,11 @@ def test_energy_without_a_proper_cavity_is_not_a_number(blocked):
         assert np.isfinite(energy_at(graph, sites)) == proper
 
 
-def test_a_block_cavity_with_two_negative_eigenvalues_is_not_proper():
+@pytest.mark.parametrize("other", [3.0, 0.1])
+def test_a_block_cavity_with_negative_eigenvalues_is_not_proper(other):
+    """Two of them, whose product is positive, or one."""
     mean, var = jnp.zeros((1, 1, 2)), jnp.eye(2)[None, None]
-    site = BlockSites(jnp.zeros((1, 1, 2)), 3.0 * jnp.eye(2)[None, None])
+    site = BlockSites(jnp.zeros((1, 1, 2)), jnp.diag(jnp.asarray([3.0, other]))[None, None])
     for power, proper in ((1.0, False), (0.5, False), (0.25, True), (0.0, True)):
         assert bool(site.cavity(mean, var, power)[2][0, 0]) == proper
 
