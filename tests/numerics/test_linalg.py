@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax.scipy.linalg import solve_triangular
 
+from cavity.numerics.jit import QUICK, _understood
 from cavity.numerics.linalg import (
     MOST_JITTER,
     cholesky,
@@ -119,6 +120,16 @@ def test_a_factor_and_its_inverse_move_as_solves_say(condition):
         for f in (cholesky_and_inverse, by_solves)
     ]
     assert_close(*slopes)
+
+
+def test_a_batch_of_large_factors_takes_seconds(rng):
+    """As one program on the whole batch it took minutes, as users compile it."""
+    half = rng.standard_normal((2, 600, 20))
+    K = half @ half.transpose(0, 2, 1) + 5.0 * np.eye(600)
+    options = dict.fromkeys(QUICK, True) if _understood() else {}
+    L, R = jax.jit(jax.vmap(cholesky_and_inverse), compiler_options=options)(K)
+    assert_close(L, np.linalg.cholesky(K), "factorised")
+    assert_close(R, np.linalg.inv(np.linalg.cholesky(K)), "factorised")
 
 
 def test_known_slopes_stand_for_the_computation():

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax.custom_batching import sequential_vmap
 from jax.scipy.linalg import solve_triangular
 
 from cavity.numerics.types import Array, Float, Scalar
@@ -85,6 +86,20 @@ def inverse_lower(L: Float[Array, "M M"]) -> Float[Array, "M M"]:
     return jnp.block([[A, zero], [-D @ (L[half:, :half] @ A), D]])
 
 
+# Triangles up to this size are inverted all at once where there is a batch of them.
+WHOLE_BATCH = 4 * WHOLE_INVERSE
+
+
+@sequential_vmap
+def _inverse_in_turn(L: Float[Array, "M M"]) -> Float[Array, "M M"]:
+    """`inverse_lower`, of one matrix of a batch after another.
+
+    With three or more levels of blocks in a batch, XLA's emitters of fused loops for the CPU give
+    code that takes minutes.
+    """
+    return inverse_lower(L)
+
+
 @jax.custom_jvp
 def cholesky_and_inverse(
     K: Float[Array, "M M"],
@@ -96,7 +111,7 @@ def cholesky_and_inverse(
     $\mathbf R \dot{\mathbf K} \mathbf R^\top$.
     """
     L = cholesky(K)
-    return L, inverse_lower(L)
+    return L, _inverse_in_turn(L) if K.shape[0] > WHOLE_BATCH else inverse_lower(L)
 
 
 @cholesky_and_inverse.defjvp
