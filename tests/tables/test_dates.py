@@ -11,7 +11,7 @@ import pytest
 from cavity.persistence.errors import DataError
 from cavity.tables import schema
 from cavity.tables.column_types import evidence
-from cavity.tables.dates import Dates
+from cavity.tables.dates import Dates, look_like_days
 from cavity.tables.roles import learn_schema
 
 DAY = dt.date(2020, 12, 30)
@@ -93,10 +93,17 @@ def test_time_zones_are_told_in_universal_time():
 @pytest.mark.parametrize("cells", [("10:30", "9:05:30"), (dt.time(10, 30), dt.time(9, 5, 30))])
 def test_times_of_day_are_since_midnight(cells):
     numbers, dates = encoded(*cells)
-    minutes = {"hours": 60.0, "minutes": 1.0}[dates.unit]
-    np.testing.assert_allclose(numbers * minutes, [630.0, 545.5])
-    assert (dates.noun, dates.since) == ("time of day", f"{dates.unit} since midnight")
+    np.testing.assert_allclose(numbers * 60.0, [630.0, 545.5])
+    assert (dates.noun, dates.since) == ("time of day", "hours since midnight")
+    np.testing.assert_allclose(dates.shown(numbers), numbers)
     assert [dates.text(n) for n in numbers] == ["10:30:00", "09:05:30"]
+
+
+def test_numbers_that_look_like_days():
+    assert look_like_days(np.array([20200131.0, 20200201.0]))
+    assert not look_like_days(np.array([20200131.0, 20200132.0]))
+    assert not look_like_days(np.array([20200131.0, 7.0]))
+    assert not look_like_days(np.array([20200131.5]))
 
 
 def test_months_are_their_first_days():

@@ -1,7 +1,7 @@
 """The tables of a fit as numbers: in memory, or of a long table read part by part."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from cavity.persistence.errors import DataError
 from cavity.tables.batched import LongTable, long_table, rows_at_a_time
 from cavity.tables.class_labels import class_values, classes_of
 from cavity.tables.column_types import FEW_ROWS, REMEMBERED, Evidence, evidence
+from cavity.tables.dates import look_like_days
 from cavity.tables.files import read_table
 from cavity.tables.roles import check_roles, learn_schema, schema_from
 from cavity.tables.row_cache import RowCache
@@ -79,16 +80,8 @@ def read(session: Session, request: Request) -> Tables:
     """
     rows = rows_at_a_time(request.table, request.batch_rows)
     found = _read_whole(session, request) if rows is None else _read_long(session, request, rows)
-    for column in found.schema.inputs:
-        if column.kind == "categorical" and len(column.categories) == 1:
-            session.warn(f"column '{column.name}' holds '{column.categories[0]}' in every row")
-        count = len(column.categories)
-        if count > FEW_ROWS and 2 * count > found.rows:
-            session.warn(
-                f"column '{column.name}' holds {count} different texts in {found.rows} rows and "
-                f"becomes as many inputs; if these are names, identifiers or free text, leave it "
-                f"out with --ignore {column.name}"
-            )
+    for warning in _doubts(found):
+        session.warn(warning)
     if request.test is None:
         return found
     size = rows_at_a_time(request.test, request.batch_rows)
@@ -97,6 +90,28 @@ def read(session: Session, request: Request) -> Tables:
         _check_targets(found.schema, found.likelihood, part)
     report_warnings(session, request.test, test.noticed)
     return dataclasses.replace(found, test=test)
+
+
+def _doubts(tables: Tables) -> Iterator[str]:
+    """Inputs that may not be meant as they are read."""
+    start = 0
+    for column in tables.schema.inputs:
+        name, count, values = column.name, len(column.categories), tables.train.X[:, start]
+        start += column.width
+        if column.kind == "categorical" and count == 1:
+            yield f"column '{name}' holds '{column.categories[0]}' in every row"
+        if count > FEW_ROWS and 2 * count > tables.rows:
+            yield (
+                f"column '{name}' holds {count} different texts in {tables.rows} rows and becomes "
+                "as many inputs; if these are names, identifiers or free text, leave it out with "
+                f"--ignore {name}"
+            )
+        if name not in tables.schema.notations and look_like_days(values):
+            yield (
+                f"column '{name}' holds numbers such as {values[0]:.0f}, which are no dates to a "
+                "model: they jump at the end of a month; if they are dates, write them as "
+                "2020-12-31"
+            )
 
 
 def _read_whole(session: Session, request: Request) -> Tables:

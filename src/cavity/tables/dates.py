@@ -98,6 +98,7 @@ class Dates:
         spread = DAY * MANY_UNITS if whole_days else high - low
         large: list[Unit] = [u for u in units if spread >= MANY_UNITS * MICROSECONDS[u]]
         unit: Unit = large[0] if large else "seconds"
+        unit = "hours" if writing.order == NO_DATE else unit
         coarser = MICROSECONDS[units[max(units.index(unit) - 1, 0)]]
         origin = 0 if writing.order == NO_DATE else low - low % coarser
         return Dates(unit, origin, writing, whole_days)
@@ -206,6 +207,16 @@ def without_no_dates(cell: Series) -> Series:
     none = pl.col("cell").str.contains("(?i)^na[nt]$")
     frame = cell.to_frame("cell")
     return frame.select(pl.when(~none).then(pl.col("cell")).alias(cell.name)).to_series()
+
+
+def look_like_days(values: np.ndarray) -> bool:
+    """Whether all numbers are days of the last centuries without marks, such as 20201231."""
+    import polars as pl
+
+    if not np.all((values > 17_000_101) & (values < 22_000_101) & (values % 1 == 0)):
+        return False
+    texts = pl.Series(values).cast(pl.Int64).cast(pl.String)
+    return texts.str.to_date("%Y%m%d", strict=False).null_count() == 0
 
 
 def refuse_durations(column: Series) -> None:
