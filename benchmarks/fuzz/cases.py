@@ -59,7 +59,9 @@ class Case:
     def __str__(self) -> str:
         n, d = self.X.shape
         noise = type(self.model.likelihood).__name__
-        return f"{self.kind} {kernels.text(self.model.kernel)} {noise} N={n} D={d}"
+        kernel = self.model.kernel
+        formula = "several" if isinstance(kernel, tuple) else kernels.text(kernel)
+        return f"{self.kind} {formula} {noise} N={n} D={d}"
 
 
 class Draws:
@@ -155,7 +157,8 @@ def _moved(module: Any, x: float, y: float) -> Any:
 
 def _units(rng: Draws) -> tuple[float, float]:
     """Units of inputs and output, ordinary ones most of the time."""
-    return tuple(rng.scale(-12, 12) if rng.values.random() < 0.25 else 1.0 for _ in range(2))
+    x, y = (rng.scale(-12, 12) if rng.values.random() < 0.25 else 1.0 for _ in range(2))
+    return float(x), float(y)
 
 
 def _mean(rng: Draws, D: int) -> means.AbstractMean:

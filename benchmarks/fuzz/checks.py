@@ -112,7 +112,7 @@ def _laid(case: Case, jitter: float) -> gaussian.Laid:
         X=wide(case.X),
         y=case.y.reshape(n, -1),
         power=np.broadcast_to(case.power, n),
-        blocks=case.blocks if blocked else np.arange(n),
+        blocks=np.asarray(case.blocks) if blocked else np.arange(n),
         known=case.known,
         jitter=jitter,
     )

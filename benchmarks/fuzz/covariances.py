@@ -19,7 +19,7 @@ def wide(x: Any) -> np.ndarray:
     return np.asarray(x, WIDE)
 
 
-def covariance(kernel: kernels.AbstractKernel, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+def covariance(kernel: Any, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     """The covariances of a kernel between the rows of X and of Z."""
     match kernel:
         case kernels.Sum():

@@ -90,7 +90,7 @@ def tilted(density: LogDensity, features: list[tuple[float, float]], power: floa
     half, middle = np.diff(ends) / 2.0, (ends[1:] + ends[:-1]) / 2.0
     nodes = (middle[:, None] + half[:, None] * NODES).ravel()
     logs = log_product(nodes) + np.log((half[:, None] * WEIGHTS).ravel())
-    total = special.logsumexp(logs)
+    total = np.logaddexp.reduce(logs)
     weights = np.exp(logs - total)
     centre = weights @ nodes
     return Tilted(float(total), float(centre), float(weights @ (nodes - centre) ** 2))
