@@ -2,8 +2,8 @@
 
 `python -m benchmarks.mutations` copies the source and the tests into a temporary folder, checks
 that the named tests pass there, and runs them once with each fault until the first failure. The
-checkout is not touched. `--only WORD` takes the faults whose name or file has the word, and
-leaves the other rows of the csv as they are.
+checkout is not touched. `--only WORD ...` takes the faults whose name or file has one of the
+words, and leaves the rows of other faults in the csv as they are.
 """
 
 import argparse
@@ -46,15 +46,17 @@ class Outcome(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", metavar="WORD", help="faults whose name or file has the word")
-    word = parser.parse_args().only
-    faults = [f for f in FAULTS if word is None or word in f.name or word in f.file]
-    table = Table("mutations.csv", keys=("fault",) if word else ())
+    parser.add_argument(
+        "--only", nargs="+", metavar="WORD", help="faults whose name or file has one of the words"
+    )
+    words = parser.parse_args().only
+    faults = [f for f in FAULTS if not words or any(w in f.name or w in f.file for w in words)]
+    table = Table("mutations.csv", keys=("fault",))
     survivors: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         copy = copied(Path(folder))
         check_unchanged(copy, faults)
-        if word is None:
+        if not words:
             table.path.unlink(missing_ok=True)
         for fault in faults:
             with mutated(copy, fault):

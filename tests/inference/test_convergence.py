@@ -80,6 +80,7 @@ def mismatch(sites, power):
 SCHEDULES = {
     "parallel": ({"step": 0.5}, False, 1.0, 10),
     "batches": ({"step": 0.5, "batch": 5}, False, 1.0, 10),
+    "one batch": ({"step": 0.5, "batch": 100}, False, 1.0, 10),
     "line search": ({}, True, 0.0, 9),
 }
 
