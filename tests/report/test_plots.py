@@ -1,5 +1,6 @@
 """Pictures: what is drawn is what was given, whatever the data are like."""
 
+import itertools
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -218,6 +219,24 @@ def test_rug_and_inducing_points_are_where_they_should_be():
     assert sorted(set(rug.get_xdata())) == [0.25, 0.5]
     assert inducing.get_xdata().tolist() == [0.1, 0.9]
     assert axes.get_xlim() == (0.0, 1.0)
+
+
+# ------------------------------------------------------------------------------ dates
+
+
+@pytest.mark.parametrize("days", [3, 40, 59, 420, 720, 900, 5_000])
+def test_dates_of_a_small_panel_do_not_overlap(days):
+    x = np.datetime64("2019-01-01") + np.arange(days).astype("timedelta64[D]")
+
+    def draw(axes):
+        plots.draw_bands(axes, x, np.zeros(days), quantiles(np.zeros(days)), "day")
+        plots.space_dates(axes)
+
+    axes, _ = axes_of(draw, width=2.8, height=2.3)
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+    assert len(boxes) >= 2
+    for earlier, later in itertools.pairwise(sorted(boxes, key=lambda box: box.x0)):
+        assert earlier.x1 < later.x0
 
 
 # ------------------------------------------------------------------------------ legends

@@ -287,6 +287,7 @@ def panels(
         grid = figure.subplots(height, width, sharey=True, squeeze=False).ravel()
         for i, (axes, cut) in enumerate(zip(grid, cuts, strict=False)):
             draw_panel(axes, i, names[cut.column.name])
+            plots.space_dates(axes)
         for axes in grid[len(cuts) :]:
             axes.remove()
         for axes in grid[: len(cuts) : width]:

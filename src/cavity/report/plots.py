@@ -271,6 +271,16 @@ def draw_levels(
     axes.set_xlim(-0.6, len(levels) - 0.4)
 
 
+def space_dates(axes: Axes) -> None:
+    """Fewer dates on the lower edge of a small panel, where there are any, to keep them apart."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    if isinstance(axes.xaxis.get_major_locator(), AutoDateLocator):
+        locator = AutoDateLocator(minticks=2, maxticks=5)
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+
+
 def draw_rug(axes: Axes, x: np.ndarray) -> None:
     """Ticks along the lower edge where the data are."""
     low, high = axes.get_xlim()
