@@ -15,6 +15,7 @@ from cavity.learning.data.arrays import prepare
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers import checkpoint as checkpoints
+from cavity.learning.optimisers import lbfgs, restarts
 from cavity.learning.optimisers.trials import fit_best
 from cavity.parameters import FIXED, bijections
 
@@ -158,6 +159,25 @@ def test_a_search_that_dies_and_goes_on(case, tmp_path, every):
     def fit(store):
         return cavity.fit(model, X, y, checkpoint=store, **options)
 
+    found, deaths = lives(tmp_path, fit, 5)
+    assert deaths > 2
+    assert_same(found, whole)
+
+
+@pytest.mark.parametrize(("model", "y"), [(sparse, Y), (sparse_probit, LABELS)])
+def test_a_search_in_rescaled_coordinates_that_dies_and_goes_on(
+    model, y, tmp_path, every, monkeypatch
+):
+    def fit(store):
+        return cavity.fit(model, X, y, max_iterations=10, checkpoint=store)
+
+    plain = fit(None)
+    monkeypatch.setattr(restarts, "TOLERANT", 10)
+    monkeypatch.setattr(lbfgs, "RESCALED", 4)
+    whole = fit(None)
+    assert whole.history[:4] == plain.history[:4]
+    assert whole.history[5] != plain.history[5]
+    every(2)
     found, deaths = lives(tmp_path, fit, 5)
     assert deaths > 2
     assert_same(found, whole)

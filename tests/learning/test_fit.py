@@ -12,6 +12,7 @@ import pytest
 import cavity
 from cavity import parameters, priors
 from cavity.learning.data.scales import in_data_units, measure
+from cavity.learning.optimisers import restarts
 from cavity.parameters import FIXED, Positive, bijections
 from tests.equivalence.problem import energy_and_gradient
 from tests.tolerances import assert_close
@@ -66,6 +67,19 @@ def test_the_record_is_consistent(fitted):
     assert text.startswith("log evidence ")
     assert "converged: the " in text
     assert "kernel.lengthscale" in text
+
+
+def test_tolerances_are_for_each_output_and_wider_for_inducing_inputs(monkeypatch):
+    """Beyond as many outputs as the tolerance is meant for, here 9 instead of 500."""
+
+    def ended(**options):
+        return cavity.fit(model(), X, Y, tolerance=1.0, **options).message
+
+    fixed = eqx.tree_at(lambda m: m.inducing.Z, bijections(model()), FIXED)
+    assert "by less than 1 nats" in ended()
+    monkeypatch.setattr(restarts, "TOLERANT", 9)
+    assert "by less than 5 nats" in ended(bijections=fixed)
+    assert "by less than 50 nats" in ended()
 
 
 def test_learning_is_deterministic(fitted):

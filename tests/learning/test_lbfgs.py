@@ -55,6 +55,30 @@ def test_ends_when_little_is_gained():
     assert "fell by less than 10 nats per iteration" in found.message
 
 
+def stiff(x):
+    """A bowl whose coordinates differ in steepness by up to a million."""
+    steepness = np.logspace(0.0, 6.0, x.size)
+    return 0.5 * float(steepness @ x**2), steepness * x
+
+
+def test_rescaled_coordinates_reach_a_minimum_in_fewer_iterations():
+    """The record stays whole, bounds hold in every part of the search, and the limit too."""
+    n, seen = 120, []
+    bounds = np.tile([[-np.inf, np.inf]], (n, 1))
+    bounds[5] = [0.5, 2.0]
+    options = OPTIONS | {"bounds": bounds, "tolerance": 1e-9}
+    plain = minimise(stiff, np.ones(n), **options)
+    found = minimise(stiff, np.ones(n), rescale=True, callback=seen.append, **options)
+    assert found.converged
+    assert found.iterations < 0.6 * plain.iterations
+    np.testing.assert_allclose(found.x, 0.5 * (np.arange(n) == 5), atol=1e-3)
+    assert [p.iteration for p in seen] == list(range(1, found.iterations + 1))
+    assert np.all(np.diff(found.history) <= 0.0)
+    short = minimise(stiff, np.ones(n), rescale=True, **options | {"max_iterations": 40})
+    assert not short.converged
+    assert short.history == found.history[:40]
+
+
 BOXED = np.array([[-18.0, 18.0]] * 2)
 
 

@@ -72,7 +72,9 @@ def fit(
         n_restarts: further runs from perturbed starts; the best run is kept.
         max_iterations: iterations of one run at the most.
         tolerance: a run ends when the objective falls by less than this many nats per iteration;
-            beyond 500 outputs in proportion to them, as what matters is the gain per row.
+            beyond 500 outputs in proportion to them, as what matters is the gain per row, and
+            ten times that where inducing inputs are learned: there the default is 2e-5 nats per
+            output and iteration. Unchanged with tied sites.
         seed: of the perturbed starts.
         callback: called with a `Progress` after every iteration.
         checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on from

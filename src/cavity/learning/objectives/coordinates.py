@@ -15,6 +15,7 @@ from cavity.learning.data.scales import (
 from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.models.base import AbstractModel
 from cavity.numerics.types import Array
+from cavity.parameters import free_parts, units
 
 
 class Coordinates:
@@ -50,6 +51,13 @@ class Coordinates:
     def n_parameters(self) -> int:
         """The number of coordinates that are parameters of the model."""
         return self.scale.size
+
+    @property
+    def learns_locations(self) -> bool:
+        """Whether locations among the inputs, such as inducing points, are coordinates."""
+        return any(
+            unit.location for *_, unit in free_parts(self.start, self.maps, units(self.start))
+        )
 
     def move(self, x: np.ndarray) -> np.ndarray:
         """The change of the unconstrained parameters at a point."""

@@ -103,6 +103,11 @@ class Objective:
         return self.coordinates.size
 
     @property
+    def learns_inducing(self) -> bool:
+        """Whether inducing inputs are learned."""
+        return self.start.sparse and self.coordinates.learns_locations
+
+    @property
     def bounds(self) -> np.ndarray:
         """Bounds of the coordinates."""
         return self.coordinates.bounds

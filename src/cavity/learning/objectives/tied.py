@@ -53,6 +53,7 @@ def minimise_objective(
     tolerance: float,
     callback: Callable[[Progress], None] | None,
     search: Search,
+    rescale: bool = False,
 ) -> Minimum:
     """Minimises an objective from `x`: by L-BFGS-B, or with minibatches by Adam."""
     training = objective.method.training
@@ -65,6 +66,7 @@ def minimise_objective(
                 max_iterations=max_iterations,
                 tolerance=tolerance,
                 callback=callback,
+                rescale=rescale,
             )
     steps, rate = training.steps, training.learning_rate
     return Adam(objective, x, steps, rate, training.batch, training.seed, callback, search).run()

@@ -2,7 +2,8 @@
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +17,11 @@ WINDOW = 10
 # kin40k and 200 inducing points, 50 get 12 nats further in 100 iterations than 20 do; with few
 # coordinates they only cost the host time.
 SHARE, FEWEST, MOST = 32, 20, 50
+# Coordinates are rescaled after so many iterations, and whenever these have doubled, by the
+# steepness that was met in so many of the last ones (benchmarks/results/ending.csv).
+RESCALED, REMEMBERED = 25, 60
+# Steepness is taken to be within these multiples of its median.
+FLATTEST, SHARPEST = 1e-2, 1e4
 # A slope below this has vanished, whatever the tolerance.
 VANISHED = 1e-6
 # A fall by less than this share of the objective is rounding; slopes are at most so steep.
@@ -96,6 +102,9 @@ class _Search:
     evaluations: int = 0
     reason: str = ""
     history: list[float] = dataclasses.field(default_factory=list)
+    path: deque[tuple[np.ndarray, np.ndarray]] = dataclasses.field(
+        default_factory=lambda: deque(maxlen=REMEMBERED + 1)
+    )
     began: float = dataclasses.field(default_factory=time.perf_counter)
 
     def evaluate(self, point: np.ndarray) -> tuple[float, np.ndarray]:
@@ -110,45 +119,29 @@ class _Search:
             self.best, self.x, self.slope = value, point.copy(), gradient
         return value, gradient
 
-    def scaled(
-        self, x: np.ndarray, bounds: np.ndarray
-    ) -> tuple[Callable[[np.ndarray], tuple[float, np.ndarray]], float]:
-        """`evaluate` in units of the slope at x, so that a first step has at most length one.
+    def after(self, since: int) -> None:
+        """Records an iteration, and stops where the last ones gained next to nothing.
 
-        Where all coordinates have two bounds L-BFGS-B steps by the whole gradient at first, which
-        leads to the bounds.
-
-        Returns:
-            The function and the unit.
+        Args:
+            since: the iteration after which coordinates were rescaled last.
         """
-        first = self.evaluate(x)
-        slope = _within(x, first[1], bounds)
-        steepest = min(float(np.max(np.abs(slope))), STEEPEST)
-        share = np.clip(slope / max(steepest, 1.0), -1.0, 1.0)
-        unit = max(max(steepest, 1.0) * float(np.linalg.norm(share)), 1.0)
-
-        def fn(point: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = first if np.array_equal(point, x) else self.evaluate(point)
-            return value / unit, gradient / unit
-
-        return fn, unit
-
-    def after(self, _: np.ndarray) -> None:
-        """Records an iteration, and stops where the last ones gained next to nothing."""
+        assert self.x is not None
+        assert self.slope is not None
         self.history.append(self.best)
+        self.path.append((self.x, self.slope))
         if self.callback is not None:
             seconds = time.perf_counter() - self.began
             done = len(self.history)
             self.callback(
                 Progress(done, self.evaluations, self.best, seconds, self.max_iterations)
             )
-        if self.gained() < self.tolerance:
+        if self.gained(since) < self.tolerance:
             self.reason = f"the objective fell by less than {self.tolerance:g} nats per iteration"
             raise StopIteration
 
-    def gained(self) -> float:
+    def gained(self, since: int) -> float:
         """What the last iterations gained on average; infinite before there are enough."""
-        recent = self.history[-WINDOW - 1 :]
+        recent = self.history[since:][-WINDOW - 1 :]
         return (recent[0] - recent[-1]) / WINDOW if len(recent) > WINDOW else np.inf
 
     def level(self, bounds: np.ndarray) -> bool:
@@ -158,19 +151,6 @@ class _Search:
         steepest = np.max(np.abs(_within(self.x, self.slope, bounds)))
         return bool(steepest < max(self.tolerance * WINDOW, VANISHED))
 
-    def left(self, bounds: np.ndarray, unit: float, inverse: Any) -> float:
-        """What is left to gain at the best point, by the curvature that the search has met.
-
-        Args:
-            bounds: of the coordinates.
-            unit: of the objective that was searched.
-            inverse: the inverse of its curvature, as a linear operator.
-        """
-        assert self.x is not None
-        assert self.slope is not None
-        slope = _within(self.x, self.slope, bounds) / unit
-        return float(0.5 * unit * slope @ inverse.matvec(slope))
-
     def minimum(self, message: str, *, converged: bool, interrupted: bool = False) -> Minimum:
         """The best point so far."""
         assert self.x is not None
@@ -178,9 +158,120 @@ class _Search:
         return Minimum(self.x, self.best, converged, interrupted, message, *done)
 
 
+@dataclasses.dataclass
+class _Round:
+    """A part of a search, in coordinates of its own: x = origin + scale * u.
+
+    The objective is divided by a unit, so that a first step has at most length one. Where all
+    coordinates have two bounds L-BFGS-B steps by the whole gradient at first, which leads to the
+    bounds.
+    """
+
+    search: _Search
+    start: np.ndarray
+    value: float
+    gradient: np.ndarray
+    bounds: np.ndarray
+    origin: np.ndarray
+    scale: np.ndarray
+    unit: float = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        slope = _within(self.start, self.gradient, self.bounds) * self.scale
+        steepest = min(float(np.max(np.abs(slope))), STEEPEST)
+        share = np.clip(slope / max(steepest, 1.0), -1.0, 1.0)
+        self.unit = max(max(steepest, 1.0) * float(np.linalg.norm(share)), 1.0)
+
+    def __call__(self, u: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and gradient in the units of the round."""
+        x = np.clip(self.origin + self.scale * u, *self.bounds.T)
+        if np.array_equal(x, self.start):
+            value, gradient = self.value, self.gradient
+        else:
+            value, gradient = self.search.evaluate(x)
+        return value / self.unit, self.scale * gradient / self.unit
+
+    def run(self, iterations: int) -> Any:
+        """What L-BFGS-B says after so many iterations at the most."""
+        from scipy import optimize
+
+        size, since = self.start.size, len(self.search.history)
+        return optimize.minimize(
+            self,
+            (self.start - self.origin) / self.scale,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=(self.bounds - self.origin[:, None]) / self.scale[:, None],
+            callback=lambda _: self.search.after(since),
+            options={
+                "maxiter": iterations,
+                "maxfun": 4 * iterations,
+                "maxcor": min(max(size // SHARE, FEWEST), MOST),
+                "ftol": LEAST_FALL / self.unit,
+                "gtol": VANISHED / self.unit,
+            },
+        )
+
+    def left(self, inverse: Any) -> float:
+        """What is left to gain at the best point, by the curvature that the round has met.
+
+        Args:
+            inverse: the inverse of its curvature, as a linear operator.
+        """
+        x, slope = self.search.x, self.search.slope
+        assert x is not None
+        assert slope is not None
+        slope = self.scale * _within(x, slope, self.bounds) / self.unit
+        return float(0.5 * self.unit * slope @ inverse.matvec(slope))
+
+
+def _scales(path: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Units of coordinates in which an objective is about as steep along each of them.
+
+    The steepness of a coordinate is the change of its slope per change of the coordinate, as the
+    root mean square over the steps of a path, which count as of one length.
+
+    Args:
+        path: points and the gradients there.
+    """
+    points, slopes = (np.diff(np.array(rows), axis=0) for rows in zip(*path, strict=True))
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    lengths = np.where(lengths > 0.0, lengths, np.inf)
+    moves = np.sqrt(np.sum((points / lengths) ** 2, axis=0))
+    changes = np.sqrt(np.sum((slopes / lengths) ** 2, axis=0))
+    moving = (moves > 0.0) & (changes > 0.0)
+    if not np.any(moving):
+        return np.ones(moving.size)
+    steepness = changes[moving] / moves[moving]
+    middle = np.median(steepness)
+    units = np.ones(moving.size)
+    units[moving] = np.clip(steepness / middle, FLATTEST, SHARPEST) ** -0.5
+    return units / np.exp(np.mean(np.log(units)))
+
+
 def _within(x: np.ndarray, slope: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """The slope, without what bounds keep from being followed."""
     return np.where(np.where(slope > 0.0, x > bounds[:, 0], x < bounds[:, 1]), slope, 0.0)
+
+
+def _rounds(
+    search: _Search, x: np.ndarray, bounds: np.ndarray, *, rescale: bool
+) -> tuple[_Round, Any]:
+    """Searches from x until it ends; the last round, and what L-BFGS-B says of that."""
+    value, gradient = search.evaluate(x)
+    origin, scale = np.zeros(x.size), np.ones(x.size)
+    until = RESCALED if rescale else search.max_iterations
+    while True:
+        current = _Round(search, x, value, gradient, bounds, origin, scale)
+        until = min(until, search.max_iterations)
+        status = current.run(until - len(search.history))
+        done = len(search.history)
+        if status.status != 1 or done < until or done == search.max_iterations:
+            return current, status
+        assert search.x is not None
+        assert search.slope is not None
+        x, value, gradient = search.x, search.best, search.slope
+        origin, scale, until = x, _scales(search.path), 2 * until
 
 
 def minimise(
@@ -191,6 +282,7 @@ def minimise(
     max_iterations: int,
     tolerance: float,
     callback: Callable[[Progress], None] | None = None,
+    rescale: bool = False,
 ) -> Minimum:
     """Minimises `fn` from `x` by L-BFGS-B and returns the best point it met.
 
@@ -205,12 +297,13 @@ def minimise(
         tolerance: the search ends when the value fell by less than this per iteration, on
             average over the last ten.
         callback: called after each iteration.
+        rescale: whether to rescale the coordinates after 25 iterations, 50, 100 and so on, by
+            the steepness met until then. The search begins anew each time, and gains more where
+            coordinates are many and differ in steepness, as those of inducing inputs do.
 
     Raises:
         StartFailed: if `fn` is not finite at the start.
     """
-    from scipy import optimize
-
     search = _Search(fn, max_iterations, tolerance, callback)
     try:
         if x.size == 0 or max_iterations == 0:
@@ -218,34 +311,19 @@ def minimise(
             message = "nothing to learn" if x.size == 0 else "nothing learned, as asked for"
             return search.minimum(message, converged=True)
         x = np.clip(x, *bounds.T)
-        scaled, unit = search.scaled(x, bounds)
-        found = optimize.minimize(
-            scaled,
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            callback=search.after,
-            options={
-                "maxiter": max_iterations,
-                "maxfun": 4 * max_iterations,
-                "maxcor": min(max(x.size // SHARE, FEWEST), MOST),
-                "ftol": LEAST_FALL / unit,
-                "gtol": VANISHED / unit,
-            },
-        )
+        last, status = _rounds(search, x, bounds, rescale=rescale)
     except KeyboardInterrupt:
         if search.x is None:
             raise
         return search.minimum(INTERRUPTED, converged=False, interrupted=True)
     if search.reason:
         return search.minimum(search.reason, converged=True)
-    if found.status == 1:
+    if status.status == 1:
         message = f"stopped at the limit of {max_iterations} iterations: allow more"
         return search.minimum(message, converged=False)
     if search.level(bounds):
         return search.minimum("the gradient vanished", converged=True)
-    if search.left(bounds, unit, found.hess_inv) < tolerance:
+    if last.left(status.hess_inv) < tolerance:
         message = f"less than {tolerance:g} nats are left to gain, which rounding hides"
         return search.minimum(message, converged=True)
     message = (
