@@ -79,7 +79,7 @@ def test_tolerances_are_for_each_output_and_wider_for_inducing_inputs(monkeypatc
     assert "by less than 1 nats" in ended()
     monkeypatch.setattr(restarts, "TOLERANT", 9)
     assert "by less than 5 nats" in ended(bijections=fixed)
-    assert "by less than 50 nats" in ended()
+    assert "by less than 40 nats" in ended()
 
 
 def test_learning_is_deterministic(fitted):

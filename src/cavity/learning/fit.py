@@ -73,8 +73,8 @@ def fit(
         max_iterations: iterations of one run at the most.
         tolerance: a run ends when the objective falls by less than this many nats per iteration;
             beyond 500 outputs in proportion to them, as what matters is the gain per row, and
-            ten times that where inducing inputs are learned: there the default is 2e-5 nats per
-            output and iteration. Unchanged with tied sites.
+            eight times that where inducing inputs are learned without tied sites: there the
+            default is 1.6e-5 nats per output and iteration.
         seed: of the perturbed starts.
         callback: called with a `Progress` after every iteration.
         checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on from

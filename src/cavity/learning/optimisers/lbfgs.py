@@ -265,8 +265,8 @@ def _rounds(
         current = _Round(search, x, value, gradient, bounds, origin, scale)
         until = min(until, search.max_iterations)
         status = current.run(until - len(search.history))
-        done = len(search.history)
-        if status.status != 1 or done < until or done == search.max_iterations:
+        iterations = len(search.history)
+        if status.status != 1 or iterations < until or iterations == search.max_iterations:
             return current, status
         assert search.x is not None
         assert search.slope is not None

@@ -25,7 +25,7 @@ from cavity.parameters import Positive, free_parts
 TOLERANT = 500
 # Where inducing inputs are learned from more outputs than that, the tolerance is this many times
 # as much: what is gained beyond hardly changes predictions (benchmarks/results/ending.csv).
-INDUCING = 10.0
+INDUCING = 8.0
 # What private sites are found to while learning, in deviations: the energy is stationary in them,
 # so its error is of the order of the square.
 LEARNING = 1e-5
