@@ -247,9 +247,6 @@ def measure(seed: int, power: float, layout: str, left_out: str, rungs: tuple, l
         if all(row[name] == value for name, value in key.items()):
             return row
     result = run(seed, power, layout, rungs, limit)
-    if rungs and result["converged"]:
-        # reports call every continuation Newton's method
-        (result["finished_by"],) = rungs
     row = identity(seed, power, layout) | {"left_out": left_out, "derived": False} | result
     TABLE.add(row)
     print(*(row[name] for name in ("seed", "power", "layout", "left_out")), end=": ")
@@ -297,7 +294,7 @@ def hard_problems() -> tuple[list[tuple[int, float]], list[int]]:
     """
     with (FOLDER / "robust_ep.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["finished_by"] != "parallel sweeps"]
-    hardest = [row for row in rows if row["finished_by"] == "free energy"]
+    hardest = [row for row in rows if row["finished_by"] == "moment descent"]
     third = sorted({int(row["seed"]) for row in rows})[::3]
     return [(int(row["seed"]), float(row["power"])) for row in hardest], third
 

@@ -334,10 +334,12 @@ def _diagnostics(
 SITES_UNFINISHED = "sites did not converge"
 # What finished, where it was not plain sweeps.
 _BY = {
+    "continuation in the power": " of continuation in the power",
     "damped sweeps": " (damped at first)",
-    "free energy": " of a descent of the free energy",
     "line search": " of the line search",
+    "moment descent": " of a descent of the free energy",
     "Newton's method": " of Newton's method",
+    "noise continuation": " of continuation in the noise",
 }
 
 

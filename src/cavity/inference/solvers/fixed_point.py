@@ -142,16 +142,16 @@ def _climb(
 
 
 def _ladder(problem: Problem, solver: FixedPointSolver) -> Iterator[tuple[Rung, str]]:
-    """The rungs for a problem that the settings leave in, and what a report calls them."""
+    """The rungs for a problem that the settings leave in, with their names."""
     if problem.variational:
-        rungs = (("line search", line_search, "line search"),)
+        rungs = (("line search", line_search),)
     else:
         rungs = (
-            ("continuation in the power", continue_in_power, "Newton's method"),
-            ("noise continuation", continue_in_noise, "Newton's method"),
-            ("moment descent", descend_in_moments, "free energy"),
+            ("continuation in the power", continue_in_power),
+            ("noise continuation", continue_in_noise),
+            ("moment descent", descend_in_moments),
         )
-    return ((rung, name) for key, rung, name in rungs if key in solver.rungs)
+    return ((rung, name) for name, rung in rungs if name in solver.rungs)
 
 
 def _damped(

@@ -190,6 +190,9 @@ class FixedPointSolver:
         nearby: the residual at which sites are near enough, to start from and to learn by.
         accepted: the residual at which sites that another algorithm than plain sweeps reached
             count as a fixed point.
+
+    Raises:
+        ValueError: for an unknown rung.
     """
 
     step: float | None = None
@@ -206,3 +209,7 @@ class FixedPointSolver:
     warm_step: float = 0.5
     nearby: float = 1e-2
     accepted: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.rungs) - set(RUNGS):
+            raise ValueError(f"rungs must be among {RUNGS}, given {sorted(unknown)}")
