@@ -127,6 +127,14 @@ class Problem(eqx.Module):
         shapes = eqx.filter_eval_shape(lambda: empty_sites(self.graph()))
         return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
+    def stationary(self) -> bool:
+        """Whether the energy is stationary in private sites at a fixed point."""
+
+        def every_factor() -> bool:
+            return all(factor.stationary for factor in self.graph().factors)
+
+        return eqx.filter_eval_shape(every_factor)
+
 
 def has_sites(sites: Sites) -> bool:
     """Whether any factor stores sites."""

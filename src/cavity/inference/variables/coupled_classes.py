@@ -100,11 +100,11 @@ class CoupledClassValuesBelief(AbstractClassBelief):
         self, projection: Projection
     ) -> tuple[Float[Array, "N C"], Float[Array, "N C C"]]:
         def half(own: Array, weighed: Array) -> tuple[Array, Array]:
-            # BK = I - B D⁻¹
-            return own, self.root - weighed
+            # KB = I - D⁻¹ B
+            return own, self.root.T - weighed
 
         own, halves = self._over_classes(half)
-        cov = jnp.einsum("kmn,lmn->nkl", halves, halves)
+        cov = jnp.einsum("knm,lnm->nkl", halves, halves)
         return self._means(), cov + own.T[:, :, None] * jnp.eye(len(own), dtype=own.dtype)
 
     def contrasts(
@@ -112,22 +112,21 @@ class CoupledClassValuesBelief(AbstractClassBelief):
     ) -> tuple[Float[Array, "N C"], Float[Array, "N C"]]:
         s = jnp.sum(self.precision, axis=0)
         # the weighted mean of I - B_k D_k⁻¹ is I - P / s
-        common = self.factor.T / s
+        common = self.factor / s[:, None]
 
         def contrast(own: Array, weighed: Array) -> tuple[Array, Array]:
-            return own, jnp.sum((common - weighed) ** 2, axis=0)
+            return own, jnp.sum((common - weighed) ** 2, axis=1)
 
         own, spread = self._over_classes(contrast)
         return contrasts.apart(self._means(), own.T, spread.T, sites.shift, sites.precision)
 
     def _means(self) -> Float[Array, "N C"]:
-        K = _each(self.covariance, len(self.weights))
-        return jnp.einsum("kij,kj->ik", K, self.weights)
+        return _times(self.covariance, self.weights).T
 
     def _over_classes(
         self, fn: Callable[[Array, Array], tuple[Array, Array]]
     ) -> tuple[Array, Array]:
-        """Maps over the classes a function of own variances and of P^-1/2 B D⁻¹.
+        """Maps over the classes a function of own variances and of D⁻¹ B P^-T/2.
 
         Own variances are those of one class heard alone, the diagonal of K - KBK.
         """
@@ -135,8 +134,8 @@ class CoupledClassValuesBelief(AbstractClassBelief):
         def one(parts: tuple[Array, Array, Array]) -> tuple[Array, Array]:
             K, B, pi = parts
             left = jnp.diagonal(B) / pi  # of I - KB: small where the data say much
-            own = jnp.where(left < 0.5, 1.0 - left, jnp.sum(K * B, axis=0)) / pi
-            return fn(jnp.maximum(own, 0.0), (self.root @ B) / pi)
+            own = jnp.where(left < 0.5, 1.0 - left, jnp.sum(K * B, axis=1)) / pi
+            return fn(jnp.maximum(own, 0.0), (B @ self.root.T) / pi[:, None])
 
         return _over_classes(one, self.covariance, self.blocks, self.precision)
 
@@ -181,19 +180,19 @@ class CoupledClassValues(AbstractClassVariable):
 
         blocks, volumes = _over_classes(one, self.covariance, pi)
         L = cholesky(jnp.sum(blocks, axis=0))
-        s, K = jnp.sum(pi, axis=0), _each(self.covariance, self.classes)
+        s, K = jnp.sum(pi, axis=0), self.covariance
 
         def solved(nu: Array) -> Array:
             """(I + TK)⁻¹ ν."""
-            heard = jnp.einsum("kij,kj->ki", blocks, jnp.einsum("kij,kj->ki", K, nu))
+            heard = _times(blocks, _times(K, nu))
             common = cho_solve((L, True), jnp.sum(heard, axis=0))
-            return nu - heard + jnp.einsum("kij,j->ki", blocks, common)
+            return nu - heard + blocks @ common
 
         weights = solved(nu)
         # P is nearly singular in the height that all classes share: one step of refinement
-        seen = pi * jnp.einsum("kij,kj->ki", K, weights)
+        seen = pi * _times(K, weights)
         weights = weights + solved(nu - weights - seen + pi * (jnp.sum(seen, axis=0) / s))
-        gained = jnp.sum(nu * jnp.einsum("kij,kj->ki", K, weights))
+        gained = jnp.sum(nu * _times(K, weights))
         volume = jnp.sum(volumes) + log_determinant(L) - jnp.sum(jnp.log(s))
         value = 0.5 * (gained - volume) + jnp.sum(messages.log_scale)
         root = inverse_lower(L)
@@ -274,6 +273,13 @@ class CoupledClassInducing(AbstractClassVariable):
 def _each(x: Float[Array, "G ..."], classes: int) -> Array:
     """One entry per class, of one for all."""
     return jnp.broadcast_to(x, (classes, *x.shape[1:]))
+
+
+def _times(matrices: Float[Array, "G N N"], vectors: Float[Array, "C N"]) -> Float[Array, "C N"]:
+    """The product of each vector with its matrix, or with the one of all; they are symmetric."""
+    if matrices.shape[0] == 1:
+        return vectors @ matrices[0]
+    return jnp.einsum("kij,kj->ki", matrices, vectors)
 
 
 def _over_classes(

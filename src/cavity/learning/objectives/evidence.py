@@ -25,6 +25,7 @@ from cavity.learning.objectives.learning_energy import (
     value_and_grad_of_batch,
 )
 from cavity.learning.objectives.streamed import streamed_value_and_grad
+from cavity.learning.objectives.warm_start import WarmStart
 from cavity.learning.optimisers.checkpoint import State, leaves, refilled
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound
@@ -33,6 +34,10 @@ from cavity.parameters import bijections
 from cavity.parameters.priors import flat
 
 T = TypeVar("T")
+
+# What private sites are found to while learning, in deviations, at least and at the most; in
+# between their errors may change the value by this share of its last fall.
+LEARNING, LOOSEST, SHARE = 1e-5, 1e-3, 0.03
 
 
 class Objective:
@@ -50,7 +55,11 @@ class Objective:
         method: the inference method; None for `PowerEP()`.
         jitter: the jitter to begin with.
         sites: sites whose tied ones the search starts from; None for precision zero.
-        tolerance: of private sites, where it is looser than the method's.
+        accuracy: falls of the value that do not matter, in nats; None to find private sites as
+            accurately as the method asks for. Private sites are found more
+            loosely than the method asks for: to 1e-5 deviations, and where the energy is
+            stationary in them so that they change little of this, or of what the value fell by
+            last.
 
     Raises:
         ValueError: for powers that differ between rows where sites are tied.
@@ -66,12 +75,13 @@ class Objective:
         method: AbstractMethod | None = None,
         jitter: float = 1e-8,
         sites: Sites | None = None,
-        tolerance: float = 0.0,
+        accuracy: float | None = None,
     ):
         self.start, self.data, self.jitter = start, data, jitter
         self.method = PowerEP() if method is None else method
         self.approximation = self.method.approximation
-        self.empty = data.first_block.problem(start, self.approximation, jitter).empty_sites()
+        problem = data.first_block.problem(start, self.approximation, jitter)
+        self.empty = problem.empty_sites()
         tied, private = split_tied(self.empty)
         self.has_tied, self.carries = has_sites(tied), has_sites(private)
         if self.has_tied and data.first_block.rows.power is not None:
@@ -80,9 +90,10 @@ class Objective:
         maps = bijections(start) if maps is None else maps
         self.coordinates = Coordinates(start, data, maps, tied)
         self.sites = self.best_sites = self.empty
-        loose = max(self.method.solver.tolerance, tolerance)
-        self.solver = dataclasses.replace(self.method.solver, tolerance=loose)
-        self.best = np.inf
+        self.solver, self.accuracy = self.method.solver, accuracy
+        self.best = self.fall = np.inf
+        self.stationary = self.carries and accuracy is not None and problem.stationary()
+        self.warm = WarmStart()
         self.finite_value = True  # of the last evaluation, whatever its gradient
         self.function = LearningEnergy(
             start=start,
@@ -158,7 +169,10 @@ class Objective:
         if jitter is None or not np.isfinite(value):
             return nothing[:2]
         self.jitter, self.sites = jitter, sites
+        if self.carries:
+            self.warm.add(x, sites)
         if value < self.best:
+            self.fall = self.best - value
             self.best, self.best_sites = value, sites
         return value, gradient
 
@@ -185,6 +199,7 @@ class Objective:
         numbers: State = {"jitter": self.jitter, "finite_value": self.finite_value}
         if not self.carries:
             return numbers
+        numbers |= {"fall": None if np.isinf(self.fall) else self.fall, "warm": self.warm.state()}
         sites = {"sites": self.sites, "best_sites": self.best_sites}
         arrays = {k: None if v is self.empty else leaves(v) for k, v in sites.items()}
         return numbers | {"best": None if np.isinf(self.best) else self.best} | arrays
@@ -194,7 +209,10 @@ class Objective:
         self.jitter, self.finite_value = float(state["jitter"]), bool(state["finite_value"])
         if not self.carries:
             return
-        self.best = np.inf if state["best"] is None else float(state["best"])
+        self.best, self.fall = (
+            np.inf if state[name] is None else float(state[name]) for name in ("best", "fall")
+        )
+        self.warm.restore(state["warm"], self.empty)
         self.sites, self.best_sites = (
             self.empty if state[name] is None else refilled(self.empty, state[name])
             for name in ("sites", "best_sites")
@@ -203,13 +221,34 @@ class Objective:
     def begin_again(self) -> None:
         """Forgets the private sites at hand, for a search at another jitter."""
         self.sites = self.best_sites = self.empty
-        self.best = np.inf
+        self.best = self.fall = np.inf
+        self.warm.forget()
+
+    def start_from(self, sites: Sites) -> None:
+        """Lets the next evaluation start from these private sites."""
+        self.sites = sites
+        self.warm.forget()
+
+    def _tolerance(self) -> float:
+        """What private sites are found to at the next evaluation, in deviations.
+
+        An energy that is stationary in them is wrong by about half the sum of the squares of
+        their errors.
+        """
+        asked = self.solver.tolerance
+        if self.accuracy is None:
+            return asked
+        if not self.stationary:
+            return max(asked, LEARNING)
+        count = sum(leaf.size for leaf in jax.tree.leaves(self.empty))
+        affordable = np.sqrt(2.0 * SHARE * max(self.fall, self.accuracy) / count)
+        return max(asked, float(np.clip(affordable, LEARNING, LOOSEST)))
 
     def _sites(self, x: np.ndarray, jitter: float) -> Sites | None:
         """The sites at a point; None where private ones end far from a fixed point."""
         if not self.carries:
             return self.sites
-        sites, zero = self.sites, self.empty
+        sites, zero = self.warm.at(x, self.sites), self.empty
         # the slow fallbacks are for where learning starts and ends
         quick = self.sites is not self.empty
         if self.has_tied:
@@ -219,7 +258,7 @@ class Objective:
             )
         problem = self.data.first_block.problem(self.model(x), self.approximation, jitter)
         first = zero if self.sites is self.empty else sites
-        solver = self.solver
+        solver = dataclasses.replace(self.solver, tolerance=self._tolerance())
         sites, report, done = find_fixed_point(problem, solver, first, zero=zero, quick=quick)
         far = not report.residual < solver.nearby or report.skipped > 0
         return None if quick and not done and far else sites

@@ -26,9 +26,6 @@ TOLERANT = 500
 # Where inducing inputs are learned from more outputs than that, the tolerance is this many times
 # as much: what is gained beyond hardly changes predictions (benchmarks/results/ending.csv).
 INDUCING = 8.0
-# What private sites are found to while learning, in deviations: the energy is stationary in them,
-# so its error is of the order of the square.
-LEARNING = 1e-5
 
 
 @dataclasses.dataclass
@@ -43,6 +40,11 @@ class Run:
     callback: Callable[[Progress], None] | None
     searches: Searches = dataclasses.field(default_factory=Searches)
     sites: Sites | None = None  # where the last search ended
+
+    @property
+    def least_fall(self) -> float:
+        """The fall of the objective per iteration, in nats, below which a search ends."""
+        return self.tolerance * max(1.0, self.data.n_observed / TOLERANT)
 
     def all(
         self,
@@ -137,7 +139,7 @@ class Run:
             method=self.method,
             jitter=jitter,
             sites=self.sites,
-            tolerance=LEARNING,
+            accuracy=self.least_fall,
         )
 
     def _interleaves(self, objective: Objective) -> bool:
@@ -165,13 +167,16 @@ class Run:
         try:
             if self._interleaves(objective):
                 return self._interleave(objective, x, search)
-            share = max(1.0, self.data.n_observed / TOLERANT)
-            many = share > 1.0 and objective.learns_inducing and not objective.has_tied
+            many = (
+                self.data.n_observed > TOLERANT
+                and objective.learns_inducing
+                and not objective.has_tied
+            )
             return minimise_objective(
                 objective,
                 x,
                 max_iterations=self.max_iterations,
-                tolerance=self.tolerance * share * (INDUCING if many else 1.0),
+                tolerance=self.least_fall * (INDUCING if many else 1.0),
                 callback=self.callback,
                 search=search,
                 rescale=many,
