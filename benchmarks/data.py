@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-FOLDER = Path(os.environ.get("CAVITY_DATA", Path(__file__).parents[2] / "shared" / "data"))
+FOLDER = Path(os.environ.get("CAVITY_DATA") or Path(__file__).parents[2] / "shared" / "data")
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

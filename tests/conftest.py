@@ -107,7 +107,7 @@ def root():
 @pytest.fixture(scope="session")
 def data_folder():
     """The folder of real data sets; the test skips where there is none."""
-    folder = Path(os.environ.get("CAVITY_DATA", ROOT.parent / "shared" / "data"))
+    folder = Path(os.environ.get("CAVITY_DATA") or ROOT.parent / "shared" / "data")
     if not folder.is_dir():
         pytest.skip(f"real data sets are not there: no folder {folder} (set CAVITY_DATA)")
     return folder
