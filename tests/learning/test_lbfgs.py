@@ -159,6 +159,42 @@ def test_a_jump_is_no_minimum():
     assert found.objective < 0.5
 
 
+@pytest.fixture
+def walled():
+    """A bowl in 40 dimensions, undefined at more than 0.1 from the best point so far."""
+    best, point = np.inf, None
+
+    def fn(x):
+        nonlocal best, point
+        value, gradient = 0.5 * float(x @ x), x.copy()
+        if point is not None and np.linalg.norm(x - point) > 0.1:
+            return np.nan, gradient
+        if value < best:
+            best, point = value, x.copy()
+        return value, gradient
+
+    return fn
+
+
+WALLED = {"bounds": np.tile(FAR[:1], (40, 1)), "tolerance": 1e-6, "rescale": True}
+
+
+def test_evaluations_are_limited_over_the_whole_search(walled):
+    """Not by those of the iterations up to the first rescaling, which are 100."""
+    found = minimise(walled, np.full(40, 10.0), **WALLED, max_iterations=1000)
+    assert found.iterations > 50
+    assert "1000 iterations" not in found.message
+
+
+def test_ends_at_the_limit_of_evaluations(walled):
+    """The message names that limit, and not the one on iterations, which is far."""
+    found = minimise(walled, np.full(40, 10.0), **WALLED, max_iterations=30)
+    assert not found.converged
+    assert found.iterations < 30
+    assert found.evaluations > 120
+    assert "limit of 120 evaluations" in found.message
+
+
 def test_ends_at_the_limit():
     found = minimise(banana, np.array([-1.0, 1.0]), **OPTIONS | {"max_iterations": 2})
     assert not found.converged

@@ -1,12 +1,15 @@
 """Scales of the data, and parameters in their units."""
 
+import equinox as eqx
 import numpy as np
 import pytest
 
 import cavity
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.scales import LOCATION, Scales, coordinate_scales, in_data_units, measure
-from cavity.parameters import bijections
+from cavity.learning.infer import as_dtype
+from cavity.learning.objectives.evidence import Objective
+from cavity.parameters import FIXED, Real, bijections
 from tests.tolerances import assert_close
 
 RNG = np.random.default_rng(0)
@@ -106,3 +109,17 @@ def test_inducing_inputs_move_further_than_logarithms():
     steps = coordinate_scales(model, bijections(model), scales)
     assert_close(steps[-6:].reshape(3, 2), LOCATION * np.tile(X.std(axis=0), (3, 1)))
     assert_close(steps[:-6], np.ones(3))
+
+
+@pytest.mark.parametrize("points", [FIXED, Real()])
+def test_a_learned_centre_of_a_kernel_is_no_inducing_input(points):
+    """Both are locations among the inputs; the wider tolerance is for inducing inputs alone."""
+    data = prepare(X, Y[:, 0])
+    model = cavity.GP(
+        cavity.kernels.Linear(1.0, np.zeros(2)),
+        cavity.likelihoods.Gaussian(0.1),
+        cavity.inducing.Points(X[:3]),
+    )
+    free = (Real(), points)
+    maps = eqx.tree_at(lambda m: (m.kernel.centre, m.inducing.Z), bijections(model), free)
+    assert Objective(as_dtype(model, data), data, maps=maps).learns_inducing == (points != FIXED)

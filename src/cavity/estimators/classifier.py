@@ -53,8 +53,9 @@ class GPClassifier(ClassifierMixin, AbstractEstimator, AbstractModelSettings):
         n_restarts: further runs from perturbed starting values; the best is kept.
         max_iterations: iterations of one run at the most; 0 keeps the starting values.
         tolerance: a run ends when the objective falls by less than this many nats per iteration;
-            beyond 500 outputs in proportion to them, and eight times that where inducing inputs
-            are learned.
+            with more than 500 outputs the number grows in proportion to them, and is eight times
+            that where, with more than 500 outputs, inducing inputs are learned and sites are not
+            tied (any method but "tied").
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or generator for everything random; an `MCMC` object has its own seed.
 

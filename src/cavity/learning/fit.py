@@ -72,9 +72,10 @@ def fit(
         n_restarts: further runs from perturbed starts; the best run is kept.
         max_iterations: iterations of one run at the most.
         tolerance: a run ends when the objective falls by less than this many nats per iteration;
-            beyond 500 outputs in proportion to them, as what matters is the gain per row, and
-            eight times that where inducing inputs are learned without tied sites: there the
-            default is 1.6e-5 nats per output and iteration.
+            with more than 500 outputs the number grows in proportion to them, as what matters is
+            the gain per row, and is eight times that where, with more than 500 outputs, inducing
+            inputs are learned and sites are not tied: there the default is 1.6e-5 nats per output
+            and iteration.
         seed: of the perturbed starts.
         callback: called with a `Progress` after every iteration.
         checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on from

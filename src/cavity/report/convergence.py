@@ -36,9 +36,18 @@ _SITES = Unconverged(
 _LEARNING = Unconverged(
     "Learning ended before the optimum",
     "Inference at the parameters that were reached is complete: predictions, intervals and "
-    "metrics are right for this model. Other parameters have a higher log evidence and may "
+    "metrics are right for this model. Other parameters may have a higher log evidence and "
     "predict somewhat better.",
     serious=False,
+)
+# Tied sites are coordinates of the search, as parameters are.
+_TIED = Unconverged(
+    "Learning ended before the posterior was finished",
+    "With one site for all rows the posterior is found by the same search as the parameters, so "
+    "the posterior itself is not finished, and predictions, intervals and the log evidence are "
+    "not those of the model, however good the metrics look; allow more iterations, or of "
+    "minibatches more steps (`max_sweeps` of `cavity.TiedPowerEP`).",
+    serious=True,
 )
 
 
@@ -48,4 +57,6 @@ def unconverged(record: Mapping[str, Any]) -> Unconverged | None:
         return None
     if "mcmc" in record:
         return _DRAWS
-    return _SITES if record["message"].startswith(SITES_UNFINISHED) else _LEARNING
+    if record["message"].startswith(SITES_UNFINISHED):
+        return _SITES
+    return _TIED if record.get("method") == "tied" else _LEARNING

@@ -1,5 +1,6 @@
 """The coordinates of learning: the free parameters of a model, then its tied sites."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
@@ -15,7 +16,7 @@ from cavity.learning.data.scales import (
 from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.models.base import AbstractModel
 from cavity.numerics.types import Array
-from cavity.parameters import free_parts, units
+from cavity.parameters.trees import Bijection, entries, is_entry, units
 
 
 class Coordinates:
@@ -53,10 +54,13 @@ class Coordinates:
         return self.scale.size
 
     @property
-    def learns_locations(self) -> bool:
-        """Whether locations among the inputs, such as inducing points, are coordinates."""
+    def learns_inducing(self) -> bool:
+        """Whether locations of inducing variables are coordinates."""
+        all_units = jax.tree.leaves(units(self.start), is_leaf=is_entry)
+        rows = zip(entries(self.start, self.maps), all_units, strict=True)
         return any(
-            unit.location for *_, unit in free_parts(self.start, self.maps, units(self.start))
+            unit.location and isinstance(b, Bijection) and b.free and "inducing" in name.split(".")
+            for (name, _, b), unit in rows
         )
 
     def move(self, x: np.ndarray) -> np.ndarray:

@@ -116,7 +116,7 @@ class Objective:
     @property
     def learns_inducing(self) -> bool:
         """Whether inducing inputs are learned."""
-        return self.start.sparse and self.coordinates.learns_locations
+        return self.coordinates.learns_inducing
 
     @property
     def bounds(self) -> np.ndarray:

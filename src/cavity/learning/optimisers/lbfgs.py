@@ -8,11 +8,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from cavity.numerics.text import plural
+
 T = TypeVar("T")
 
 INTERRUPTED = "interrupted; this is the best so far"
 # Iterations over which the mean decrease is judged.
 WINDOW = 10
+# Evaluations that a search may take for each iteration that it may take.
+EVALUATIONS = 4
 # Steps that L-BFGS remembers: one per so many coordinates, at least and at most. With the 1,600 of
 # kin40k and 200 inducing points, 50 get 12 nats further in 100 iterations than 20 do; with few
 # coordinates they only cost the host time.
@@ -119,6 +123,11 @@ class _Search:
             self.best, self.x, self.slope = value, point.copy(), gradient
         return value, gradient
 
+    @property
+    def max_evaluations(self) -> int:
+        """Evaluations after which no further iteration begins."""
+        return EVALUATIONS * self.max_iterations
+
     def after(self, since: int) -> None:
         """Records an iteration, and stops where the last ones gained next to nothing.
 
@@ -196,6 +205,8 @@ class _Round:
         from scipy import optimize
 
         size, since = self.start.size, len(self.search.history)
+        # L-BFGS-B counts the start too, which is not evaluated again
+        evaluations = self.search.max_evaluations - self.search.evaluations + 1
         return optimize.minimize(
             self,
             (self.start - self.origin) / self.scale,
@@ -205,7 +216,7 @@ class _Round:
             callback=lambda _: self.search.after(since),
             options={
                 "maxiter": iterations,
-                "maxfun": 4 * iterations,
+                "maxfun": evaluations,
                 "maxcor": min(max(size // SHARE, FEWEST), MOST),
                 "ftol": LEAST_FALL / self.unit,
                 "gtol": VANISHED / self.unit,
@@ -266,12 +277,26 @@ def _rounds(
         until = min(until, search.max_iterations)
         status = current.run(until - len(search.history))
         iterations = len(search.history)
-        if status.status != 1 or iterations < until or iterations == search.max_iterations:
+        spent = iterations == search.max_iterations or search.evaluations > search.max_evaluations
+        if status.status != 1 or spent:
             return current, status
         assert search.x is not None
         assert search.slope is not None
         x, value, gradient = search.x, search.best, search.slope
         origin, scale, until = x, _scales(search.path), 2 * until
+
+
+def _limit(search: _Search) -> str:
+    """Which limit a search met, and what to do."""
+    iterations = len(search.history)
+    if iterations == search.max_iterations:
+        return f"stopped at the limit of {iterations} iterations: allow more"
+    return (
+        f"stopped at the limit of {search.max_evaluations} evaluations of the objective, "
+        f"{EVALUATIONS} for each iteration allowed, after {plural(iterations, 'iteration')}: most "
+        "steps had to be shortened, as where the objective is undefined close by; allow more "
+        "iterations, or start from other parameter values"
+    )
 
 
 def minimise(
@@ -293,7 +318,8 @@ def minimise(
         fn: value and gradient.
         x: where to start.
         bounds: of the coordinates, (parameters, 2); infinite for none.
-        max_iterations: iterations at the most; 0 to stay at `x`.
+        max_iterations: iterations at the most, and a quarter of the evaluations at the most;
+            0 to stay at `x`.
         tolerance: the search ends when the value fell by less than this per iteration, on
             average over the last ten.
         callback: called after each iteration.
@@ -319,8 +345,7 @@ def minimise(
     if search.reason:
         return search.minimum(search.reason, converged=True)
     if status.status == 1:
-        message = f"stopped at the limit of {max_iterations} iterations: allow more"
-        return search.minimum(message, converged=False)
+        return search.minimum(_limit(search), converged=False)
     if search.level(bounds):
         return search.minimum("the gradient vanished", converged=True)
     if last.left(status.hess_inv) < tolerance:
