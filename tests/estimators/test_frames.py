@@ -9,6 +9,7 @@ import pytest
 
 from cavity import GPRegressor
 from cavity.estimators.frames import dates_as_days
+from cavity.persistence.errors import DataError
 
 DAYS = [18_262.0, 18_262.5, 18_300.25]  # since 1970-01-01, counted by hand for 2020-01-01
 MOMENTS = [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 12), dt.datetime(2020, 2, 8, 6)]
@@ -32,6 +33,42 @@ def test_dates_of_a_frame_are_days(frame):
     converted = dates_as_days(frame)
     assert list(converted.columns) == ["x", "when"]
     np.testing.assert_array_equal(np.asarray(converted), np.column_stack([X, DAYS]))
+
+
+DATES = [dt.date(2020, 1, 1), None, dt.date(2020, 2, 8)]
+TIMES = [dt.time(10, 30), None, dt.time(0, 0, 0, 500_000)]
+OBJECTS = {
+    "pandas": pd.DataFrame({"x": X, "day": DATES, "time": TIMES}),
+    "pandas NaT": pd.DataFrame({"x": X, "day": [DATES[0], pd.NaT, DATES[2]], "time": TIMES}),
+    "polars": pl.DataFrame({"x": X, "day": DATES, "time": TIMES}),
+}
+
+
+@pytest.mark.parametrize("frame", OBJECTS.values(), ids=OBJECTS)
+def test_single_dates_are_days_and_times_of_day_hours(frame):
+    """Objects of Python in pandas, which has no types for them; missing ones are NaN."""
+    converted = np.asarray(dates_as_days(frame), dtype=float)
+    expected = [[1, 18_262, 10.5], [2, np.nan, np.nan], [3, 18_300, 0.5 / 3600]]
+    np.testing.assert_allclose(converted, expected, rtol=1e-14)
+
+
+def test_objects_with_a_zone_are_universal_time():
+    tokyo = dt.timezone(dt.timedelta(hours=9))
+    moments = [m.replace(tzinfo=dt.UTC).astimezone(tokyo) for m in MOMENTS]
+    frame = pd.DataFrame({"when": pd.Series(moments, dtype=object)})
+    np.testing.assert_array_equal(dates_as_days(frame)["when"], DAYS)
+
+
+@pytest.mark.parametrize("cells", [[DATES[0], "soon"], [TIMES[0], DATES[0]], [1.0, DATES[0]]])
+def test_dates_among_other_objects_are_refused_by_name(cells):
+    frame = pd.DataFrame({"x": [1, 2], "when": pd.Series(cells, dtype=object)})
+    with pytest.raises(DataError, match=r"'when' holds dates.*pd\.to_datetime"):
+        dates_as_days(frame)
+
+
+def test_other_objects_pass():
+    frame = pd.DataFrame({"x": pd.Series([1, None, 2.5], dtype=object), "c": ["a", "b", "c"]})
+    assert dates_as_days(frame) is frame
 
 
 def test_dates_of_arrays_and_durations():

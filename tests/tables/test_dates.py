@@ -193,6 +193,22 @@ REFUSED = {
     "a short year": (("31/12/2020", "1.1.21"), "row 2: '1.1.21' cannot be read as a date like"),
     "no day": (("2020-02-29", "2020-02-30"), "row 2: '2020-02-30' cannot be read.*calendar"),
     "a word for none": (("2020-12-30", "n/a"), "row 2: 'n/a' is not a date.*a missing one empty"),
+    "hours": (
+        ("25:30", "48:00"),
+        r"row 1 \('25:30'\): hours go from 0 to 23.*durations should be written as numbers",
+    ),
+    "an hour": (("10:30", "24:00"), "row 2: '24:00' cannot be read.*hours go from 0 to 23"),
+    "24 hours": (
+        ("2020-12-30 23:00:00", "2020-12-31 24:00:00"),
+        "row 2: '2020-12-31 24:00:00' cannot be read.*hours go from 0 to 23",
+    ),
+    "60 minutes": (("10:60", "10:75"), "row 1 .*minutes and seconds from 0 to 59"),
+    "short years, names": (
+        ("31-Dec-20", "1 Jan 21"),
+        "cannot be read, such as row 1.*four digits",
+    ),
+    "short years, names first": (("Dec 31, 20", "January 1 21"), "row 1.*four digits"),
+    "months by name": (("Dec 2020", "January 2021"), "row 1.*months .* are written as 2020-12"),
     "a word": (("2020-12-30",) * 5 + ("soon",), "row 6: 'soon' is not a date, but the column"),
 }
 
@@ -202,6 +218,30 @@ def test_dates_that_cannot_be_told(name):
     cells, message = REFUSED[name]
     with pytest.raises(DataError, match=message):
         learned(*cells)
+
+
+NO_DATES = ["2019-2020", "90210-1234", "555-1234", "12x34y5678", "1234567890z", "1a2b2020"]
+
+
+@pytest.mark.parametrize("text", [*NO_DATES, "2020-12/31", "12.31-2020"])
+def test_other_texts_of_digits_are_categories(text):
+    assert learned(text, text, "other").inputs[0].kind == "categorical"
+    assert evidence(pl.Series("day", [text, text])).dates.alike == 0
+
+
+def test_numbers_of_ten_digits_are_no_dates():
+    """Where they are most of a column, in which another cell is no number."""
+    with pytest.raises(DataError, match="row 6: 'x' is not a number"):
+        learned(*["1234567890"] * 5, "x")
+
+
+def test_instants_of_a_day_are_shown_as_that_day():
+    _, dates = encoded("2020-01-01", "2020-01-05")
+    assert dates.text(5 - 1 / 1440) == "2020-01-05"
+    assert dates.text(4.5) == "2020-01-05"
+    assert dates.text(-0.25) == "2019-12-31"
+    # what arithmetic loses is no day
+    assert dates.text(4 - 1e-10) == "2020-01-05"
 
 
 @pytest.mark.parametrize("roles", [(["day"],), (["y"], [], "day"), (["y"], [], None, "day")])
@@ -227,6 +267,9 @@ PARTS = (
     ("12", "1,234", "56"),
     ("1.5", "1,234.5", "7"),
     ("a", "b", "2020-01-01"),
+    ("2020-01-01", "7", "8.5"),
+    ("7", "NaN", "8.5", "2020-01-01"),
+    ("7", *("2020-01-01",) * 9),
 )
 
 

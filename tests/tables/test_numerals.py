@@ -88,6 +88,26 @@ def test_numbers_that_cannot_be_told(name):
         learn_schema(table(**columns, y=np.arange(float(rows))), ["y"])
 
 
+@pytest.mark.parametrize("number", ["0.234", "00.123", "-0.234", "012.345", "0.234.567"])
+def test_groups_of_thousands_do_not_begin_with_zero(number):
+    """With points between them, and with commas."""
+    swapped = number.replace(".", ",")
+    commas = learn_schema(table(c=["1,5", "2,5"], y=[1, 2]), ["y"])
+    points = learn_schema(table(c=["1.5", "1,234.5"], y=[1, 2]), ["y"])
+    for learned, cell in ((commas, number), (points, swapped)):
+        with pytest.raises(DataError, match=f"'c', row 1: '{cell}' is not a number"):
+            schema.encode(table(c=[cell]), learned, need_targets=False)
+    zero = schema.encode(table(c=["0,234", "00,5"]), commas, need_targets=False).X[:, 0]
+    np.testing.assert_array_equal(zero, [0.234, 0.5])
+
+
+def test_decimals_below_one_are_read_in_one_way():
+    """Decimal points beside a column of decimal commas, and decimal commas alone."""
+    cells = table(c=["0.125", "0.250", "0.500"], d=["0,125", "0,250", "0,500"], y=[1, 2, 3])
+    encoded = schema.encode(cells, learn_schema(cells, ["y"]))
+    np.testing.assert_array_equal(encoded.X, np.array([[1, 1], [2, 2], [4, 4]]) / 8)
+
+
 def test_plain_points_stay_points():
     """Also in a table of decimal commas, where they cannot stand between thousands."""
     cells = table(c=["1.25", "5.678"], d=["0,5", "1,5"], e=["1.234", "5.678"], y=[1, 2])

@@ -1,28 +1,34 @@
 """Dates in the inputs of an estimator."""
 
+import datetime
 from typing import Any
 
 import numpy as np
+
+from cavity.persistence.errors import DataError
 
 _MICROSECONDS = {"M": "datetime64[us]", "m": "timedelta64[us]"}
 
 
 def dates_as_days(X: Any) -> Any:
-    """Inputs with days since 1970-01-01 for dates, and days for durations.
+    """Inputs with days since 1970-01-01 for dates, days for durations, and hours for times of day.
 
     scikit-learn takes their numbers in whatever unit an array or a frame keeps them, which is not
     the same in all of them. Times with a time zone are those of UTC.
 
     Args:
         X: an array, or a frame of pandas or polars; anything else passes.
+
+    Raises:
+        DataError: for columns of objects of which some are dates or times of day.
     """
     if isinstance(X, np.ndarray):
         return _days(X, X.dtype.kind) if X.dtype.kind in _MICROSECONDS else X
     names, types = getattr(X, "columns", None), getattr(X, "dtypes", None)
     if names is None or types is None:
         return X
-    kinds = {name: _kind(dtype) for name, dtype in zip(names, types, strict=True)}
-    converted = {name: _days(X[name], kind) for name, kind in kinds.items() if kind}
+    columns = {name: _converted(X, name, dtype) for name, dtype in zip(names, types, strict=True)}
+    converted = {name: numbers for name, numbers in columns.items() if numbers is not None}
     if not converted:
         return X
     import polars as pl
@@ -33,6 +39,47 @@ def dates_as_days(X: Any) -> Any:
     for name, days in converted.items():
         X[name] = days
     return X
+
+
+def _converted(X: Any, name: Any, dtype: Any) -> np.ndarray | None:
+    """A column of dates, durations or times of day as numbers; None for others."""
+    kind = _kind(dtype)
+    if kind:
+        return _days(X[name], kind)
+    if type(dtype).__name__ == "Time":
+        return _from_objects(name, X[name].to_list())
+    # columns of the same name come as a frame
+    if getattr(dtype, "kind", "") == "O" and X[name].ndim == 1:
+        missing = X[name].isna()
+        return _from_objects(name, [*X[name].astype(object).where(~missing, None)])
+    return None
+
+
+def _from_objects(name: Any, cells: list[Any]) -> np.ndarray | None:
+    """Python's dates as days, its times of day as hours; None where there are none of them."""
+    present = [cell for cell in cells if cell is not None]
+    dates = sum(isinstance(cell, datetime.date) for cell in present)
+    times = sum(isinstance(cell, datetime.time) for cell in present)
+    if not dates and not times:
+        return None
+    if len(present) not in (dates, times):
+        raise DataError(
+            f"column '{name}' holds dates or times among other objects; convert it, such as with "
+            "pd.to_datetime, or leave it out"
+        )
+    number = _day if dates else _hour
+    return np.array([np.nan if cell is None else number(cell) for cell in cells])
+
+
+def _day(cell: datetime.date) -> float:
+    if isinstance(cell, datetime.datetime) and cell.tzinfo is not None:
+        cell = cell.astimezone(datetime.UTC).replace(tzinfo=None)
+    return float(_days(np.datetime64(cell, "us"), "M"))
+
+
+def _hour(cell: datetime.time) -> float:
+    since = datetime.datetime.combine(datetime.date.min, cell.replace(tzinfo=None))
+    return (since - datetime.datetime.min) / datetime.timedelta(hours=1)
 
 
 def _kind(dtype: Any) -> str:

@@ -10,7 +10,12 @@ import numpy as np
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
 from cavity.tables import cells
-from cavity.tables.date_evidence import DateEvidence, date_evidence, typed_evidence
+from cavity.tables.date_evidence import (
+    DateEvidence,
+    date_evidence,
+    dateless_evidence,
+    typed_evidence,
+)
 from cavity.tables.dates import refuse_durations
 from cavity.tables.notation import Notation
 from cavity.tables.numerals import NumeralEvidence, numeral_evidence
@@ -210,7 +215,7 @@ def evidence(column: Series) -> Evidence:
         numeric=len(present) - int(wrong.sum()),
         wrong=None if first is None else (first, cell[first]),
         truth=bool(texts.str.to_lowercase().is_in(["true", "false"]).all()),
-        dates=date_evidence(cell) if wrong.any() else DateEvidence(),
+        dates=date_evidence(cell) if wrong.any() else dateless_evidence(cell),
         numerals=numeral_evidence(cell, values),
         texts=frozenset(texts),
     )

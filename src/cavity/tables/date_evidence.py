@@ -1,7 +1,10 @@
 """Whether a column holds dates, and how they are written, from what its parts show."""
 
 import dataclasses
+import functools
 import itertools
+import operator
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +16,9 @@ from cavity.tables.dates import (
     CELL,
     DAY,
     DAYS_AND_MONTHS,
+    NAMED_MONTH,
     ORDERS,
+    SHORT_YEAR,
     TIME_CELL,
     Dates,
     Writing,
@@ -32,7 +37,7 @@ else:
 MOSTLY_DATES = 0.8
 # Orders that read none of the first cells of a part are not tried on the others.
 TRIED = 100
-_SHORT_YEAR = r"^[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2}(?:[T ].*)?$"
+_HOUR_AND_MINUTES = re.compile("([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
 
 
 class Cell(NamedTuple):
@@ -159,9 +164,10 @@ class DateEvidence:
             f"column out with --ignore {name}"
         )
         if not self.spans:
+            assert self.first is not None
             raise DataError(
-                f"column '{name}' holds dates that cannot be read, such as {self.first}: a year "
-                f"has four digits, and day and month must be those of the calendar; {remedy}"
+                f"column '{name}' holds dates or times that cannot be read, such as {self.first}: "
+                f"{_broken_rule(self.first.text)}; {remedy}"
             )
         writing, span = max(self.spans.items(), key=lambda item: item[1].count)
         assert span.unread is not None
@@ -175,8 +181,7 @@ class DateEvidence:
         if not writings(span.unread.text):
             story = (
                 f"'{span.unread.text}' cannot be read as a date like '{span.read.text}' of row "
-                f"{span.read.row + 1}: a year has four digits, and day and month must be those of "
-                "the calendar"
+                f"{span.read.row + 1}: {_broken_rule(span.unread.text)}"
             )
             raise CellError(name, span.unread.row, f"{story}; {remedy}")
         first, second = sorted([span.read, span.unread])
@@ -184,6 +189,20 @@ class DateEvidence:
             f"column '{name}' holds dates in two formats: {first} and {second} are "
             f"written differently{_difference(writing, span.unread.text)}; {remedy}"
         )
+
+
+def _broken_rule(text: str) -> str:
+    """Why a text cannot be read that looks like a date or a time."""
+    clock = _HOUR_AND_MINUTES.search(text)
+    hour, *smaller = (int(digits or 0) for digits in clock.groups()) if clock else (0, 0)
+    if hour > 23 or max(smaller) > 59:
+        return (
+            "hours go from 0 to 23, minutes and seconds from 0 to 59 (durations should be written "
+            "as numbers, such as 25.5 hours)"
+        )
+    if re.search(NAMED_MONTH, text):
+        return "a date has a day, and months without one are written as 2020-12"
+    return "a year has four digits, and day and month must be those of the calendar"
 
 
 def _difference(writing: Writing, text: str) -> str:
@@ -219,9 +238,8 @@ def writings(text: str) -> list[Writing]:
 
 
 def _alike(cell: Series) -> Series:
-    return (
-        cell.str.contains(CELL) | cell.str.contains(TIME_CELL) | cell.str.contains(_SHORT_YEAR)
-    ).fill_null(value=False)
+    forms = [cell.str.contains(form) for form in (CELL, TIME_CELL, SHORT_YEAR, NAMED_MONTH)]
+    return functools.reduce(operator.or_, forms).fill_null(value=False)
 
 
 def date_evidence(cell: Series) -> DateEvidence:
@@ -238,6 +256,20 @@ def date_evidence(cell: Series) -> DateEvidence:
     spans = dict(_spans(cell, present)) if alike else {}
     words = int(cell.str.to_lowercase().is_in([*MISSING_WORDS]).sum())
     return DateEvidence(first, len(present), words, alike, _in_two_ways(cell, spans), spans)
+
+
+def dateless_evidence(cell: Series) -> DateEvidence:
+    """What cells of text show of dates that are all numbers.
+
+    Args:
+        cell: the cells as `cells.text` gives them.
+    """
+    cell = without_no_dates(cell)
+    present = np.flatnonzero(cell.is_not_null().to_numpy())
+    if not len(present):
+        return DateEvidence()
+    row = int(present[0])
+    return DateEvidence(Cell(row, cell[row]), len(present))
 
 
 def _in_two_ways(cell: Series, spans: Mapping[Writing, Span]) -> Cell | None:

@@ -6,6 +6,7 @@ time zone they are those of UTC.
 
 import dataclasses
 import datetime
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -38,13 +39,14 @@ ORDERS = (
     NO_DATE,
 )
 _YEAR, _TWO = "[0-9]{4}", "[0-9]{1,2}"
+_MARKS = tuple(re.escape(mark) for mark in "-/.")
 _MONTH = (
     "(?i:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     "|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 )
 _DATES = (
-    *(f"{_YEAR}{mark}{_TWO}{mark}{_TWO}" for mark in "-/."),
-    *(f"{_TWO}{mark}{_TWO}{mark}{_YEAR}" for mark in "-/."),
+    *(f"{_YEAR}{mark}{_TWO}{mark}{_TWO}" for mark in _MARKS),
+    *(f"{_TWO}{mark}{_TWO}{mark}{_YEAR}" for mark in _MARKS),
     f"{_TWO}[ .-]+{_MONTH}[ .,-]+{_YEAR}",
     f"{_MONTH}[. ]+{_TWO},? {_YEAR}",
     # other numbers of this form, such as seasons, have years or months out of range
@@ -56,6 +58,12 @@ _CLOCK = (
 )
 CELL = rf"^(?:(?P<date>{'|'.join(_DATES)})(?:(?:T| +){_CLOCK})?)$"
 TIME_CELL = f"^{_CLOCK}$"
+# Dates that are refused: with years of two digits, and months by name without a day.
+SHORT_YEAR = (
+    f"^(?:{_TWO}[-/.]{_TWO}[-/.][0-9]{{2}}|{_TWO}[ .-]+{_MONTH}[ .,-]+[0-9]{{2}}"
+    f"|{_MONTH}[. ]+{_TWO},? [0-9]{{2}})(?:[T ].*)?$"
+)
+NAMED_MONTH = f"^{_MONTH}[ .,-]+{_YEAR}$"
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # of the years 1 to 9999
 
 
@@ -180,9 +188,12 @@ class Dates:
         return np.clip(whole + self.origin, _FIRST, _LAST).astype("datetime64[us]")
 
     def text(self, value: float) -> str:
-        """A number of the column as a date or a time."""
+        """A number of the column as a date or a time.
+
+        Of whole days it is the day in which the instant lies, give or take a millisecond.
+        """
         if self.whole_days:
-            value = np.floor(value + 0.5)
+            value = np.floor(value + 1e-8)
         instant: datetime.datetime = self._moments(np.array([value]))[0].item()
         if self.whole_days:
             return instant.date().isoformat()

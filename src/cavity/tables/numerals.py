@@ -22,10 +22,13 @@ _EXAMPLE = {".": "1,234.5", ",": "1.234,5"}
 
 
 def _pattern(decimal: Decimal) -> str:
-    """A number with whole groups of three digits or none, and a decimal mark or none."""
+    """A number with whole groups of three digits or none, and a decimal mark or none.
+
+    Groups do not begin with a zero: 0.234 is no 234 where commas are decimal marks.
+    """
     other = r"[.]" if decimal == "," else ","
     thousands = (other, _SPACES, _APOSTROPHES)
-    grouped = "|".join(f"[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+" for mark in thousands)
+    grouped = "|".join(f"[1-9][0-9]{{0,2}}(?:{mark}[0-9]{{3}})+" for mark in thousands)
     fraction, exponent = f"[{decimal}][0-9]", "(?:[eE][+-]?[0-9]+)?"
     return f"^[+-]?(?:(?:{grouped}|[0-9]+)(?:{fraction}*)?|{fraction}+){exponent}$"
 
