@@ -204,8 +204,8 @@ def run(seed: int, power: float, layout: str, rungs: tuple[str, ...], seconds: i
     gap, says, name, sweeps = np.inf, False, "stopped", 0
     try:
         with one_blas_thread():
-            sites, report, says = find_fixed_point(laid, solver)
-        name, sweeps = report.finished_by, report.sweeps
+            sites, report = find_fixed_point(laid, solver)
+        says, name, sweeps = report.converged, report.finished_by, report.sweeps
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         ((store,),) = sites
         count = len(problem.y)

@@ -124,14 +124,14 @@ def from_start(start: int, power: float) -> dict:
     with one_blas_thread():
         method = cavity.PowerEP()
         laid = data.problem(typed, method.approximation, 0.0)
-        found, report, done = find_fixed_point(laid, method.solver, sites)
+        found, report = find_fixed_point(laid, method.solver, sites)
     store: Any = jax.tree.leaves(found, is_leaf=lambda x: isinstance(x, ScalarSites))[0]
     shift, precision = (np.asarray(a)[: len(y), 0] for a in (store.shift, store.precision))
     gap = mismatch(X, y, given, shift, precision, power)
     return {
         "start": start,
         "power": power,
-        "says_converged": done,
+        "says_converged": report.converged,
         "mismatch": gap,
         "converged": bool(gap < MATCHED),
         "finished_by": report.finished_by,

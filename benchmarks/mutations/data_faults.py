@@ -40,8 +40,8 @@ TIERNEY_KADANE = (
     Fault(
         "modes need not have been found",
         "learning/diagnostics/tierney_kadane.py",
-        "if not (done and np.all(settled)",
-        "if not (done",
+        "if not (report.converged and np.all(settled)",
+        "if not (report.converged",
         ("learning/test_tierney_kadane.py::test_a_mode_that_is_not_found_is_an_error",),
     ),
 )

@@ -43,7 +43,7 @@ def test_json_has_exactly_the_promised_keys(here, tables):
     assert record["inputs"] == ["height", "smoker", "colour"]
     assert record["targets"] == ["weight"]
     assert record["classes"] is None
-    assert sorted(record["sites"]) == ["finished_by", "residual", "skipped", "sweeps"]
+    assert sorted(record["sites"]) == ["converged", "finished_by", "residual", "skipped", "sweeps"]
     assert sorted(record["test"]) == sorted(METRICS)
     assert len(record["parameters"]["kernel.lengthscale"]) == 5
     assert isinstance(record["parameters"]["likelihood.variance"], float)

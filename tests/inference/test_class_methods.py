@@ -326,8 +326,8 @@ def test_learning_goes_on_from_the_last_sites_at_power_zero():
     solver = method.solver
     before = find_fixed_point(classes(1e3), solver)[0]
     there = classes(1e4)
-    found, report, done = find_fixed_point(there, solver, before)
-    assert done
+    found, report = find_fixed_point(there, solver, before)
+    assert report.converged
     assert report.finished_by == "parallel sweeps"
     expected = find_fixed_point(there, solver)[0]
     values = [energy(there.graph(), sites) for sites in (found, expected)]

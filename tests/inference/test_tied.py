@@ -332,3 +332,21 @@ def test_natural_steps_are_in_natural_parameters(rng, size):
     root = np.asarray(new.root[0])
     assert_close(root @ root.T, cov, "factorised")
     assert_close(new.mean[0], cov @ h, "factorised")
+
+
+@pytest.mark.parametrize(
+    "method", [cavity.TiedPowerEP(), cavity.TiedPowerEP(batch=8, max_sweeps=10)]
+)
+def test_without_iterations_parameters_stay_and_sites_are_found(method):
+    fitted = cavity.fit(model(), X, LABELS, method=method, max_iterations=0)
+    inferred = cavity.infer(model(), X, LABELS, method=method)
+    assert float(fitted.model.kernel.lengthscale) == LENGTHSCALE
+    assert fitted.log_evidence == inferred.log_evidence
+    assert fitted.converged == inferred.converged
+
+
+def test_a_search_that_is_cut_short_leaves_sites_unfinished():
+    fitted = cavity.fit(model(), X, LABELS, method=cavity.TiedPowerEP(), max_iterations=2)
+    assert not fitted.sites.converged
+    assert "limit of 2 iterations" in fitted.message
+    assert not fitted.converged

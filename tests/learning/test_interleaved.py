@@ -51,6 +51,13 @@ def test_it_ends_near_where_converged_sites_lead(points, batch):
     assert not cavity.fit(model(points), X, LABELS, method=hasty).converged
 
 
+def test_without_iterations_parameters_stay():
+    method = cavity.PowerEP(interleaved=10)
+    fitted = cavity.fit(model(None), X, LABELS, method=method, max_iterations=0)
+    assert float(fitted.model.kernel.lengthscale) == 1.5
+    assert fitted.converged
+
+
 def test_settings_that_cannot_be():
     with pytest.raises(ValueError, match="interleaved must be at least 1"):
         cavity.PowerEP(interleaved=0)

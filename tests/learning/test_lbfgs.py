@@ -127,6 +127,21 @@ def test_what_rounding_hides_is_not_missed():
     assert not found.converged
 
 
+def test_what_is_left_is_in_nats_whatever_the_first_slope():
+    """A steep start makes the search count in units of 600 nats."""
+    curvature = np.array([600.0, 80.0])
+
+    def rounded(x):
+        return np.round(0.5 * float(x @ (curvature * x)), 1), curvature * x
+
+    found = minimise(rounded, np.array([1.0, 0.7]), **OPTIONS | {"tolerance": 1e-2})
+    slope = curvature * found.x
+    assert np.max(np.abs(slope)) > 0.1  # not level
+    assert 0.5 * found.x @ slope < 1e-2
+    assert "left to gain" in found.message
+    assert found.converged
+
+
 def test_what_a_bound_blocks_does_not_count():
     """A slope of 1e14 that cannot be followed leaves steps along the other coordinate alone."""
 

@@ -199,14 +199,10 @@ def test_what_a_reader_must_hear(written):
 @pytest.mark.parametrize(
     ("record", "title", "serious"),
     [
-        ({"message": "sites did not converge: 9 sweeps left"}, "Inference did not", True),
-        ({"message": "4 chains of 9 draws", "mcmc": {}}, "The draws did not converge", True),
-        ({"message": "stopped at the limit"}, "Learning ended before the optimum", False),
-        (
-            {"message": "stopped at the limit", "method": "tied"},
-            "Learning ended before the posterior",
-            True,
-        ),
+        ({"sites": {"converged": False}}, "Inference did not converge", True),
+        ({"sites": {"converged": True}, "mcmc": {}}, "The draws did not converge", True),
+        ({"sites": {"converged": True}}, "Learning ended before the optimum", False),
+        ({"sites": {}}, "Inference did not converge", True),
     ],
 )
 def test_what_a_fit_without_convergence_means(record, title, serious):

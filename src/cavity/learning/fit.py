@@ -143,8 +143,9 @@ def _learned(
     """The result of runs of the optimiser from the parameters of `start`."""
     with one_blas_thread():
         model, minimum, jitter = run.all(start, stages, jitter, n_restarts, seed)
+        learned = minimum if run.max_iterations else None
         inference = completing(
-            lambda: infer_from(model, run.data, run.method, jitter, run.sites, learned=True)
+            lambda: infer_from(model, run.data, run.method, jitter, run.sites, learned=learned)
         )
     shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
     message = minimum.message if inference.converged else inference.message

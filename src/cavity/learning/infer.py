@@ -36,7 +36,7 @@ from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.learning_energy import fixed_objective, split_tied
 from cavity.learning.objectives.streamed import streamed_posterior
 from cavity.learning.objectives.tied import minimise_over_tied_sites
-from cavity.learning.optimisers.lbfgs import StartFailed
+from cavity.learning.optimisers.lbfgs import Minimum, StartFailed
 from cavity.learning.result import Inference, Posterior
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
@@ -209,7 +209,7 @@ def infer_from(
     jitter: float,
     start: Sites | None = None,
     *,
-    learned: bool = False,
+    learned: Minimum | None = None,
 ) -> Inference:
     """`infer` on prepared data.
 
@@ -219,13 +219,14 @@ def infer_from(
         method: the inference method.
         jitter: the jitter to begin with.
         start: sites to start from; None for sites of precision zero.
-        learned: whether the tied sites among them were learned with the model.
+        learned: the search by which the tied sites among them were learned with the model; None
+            where they were not.
     """
     block, whole = data.first_block, data.in_memory
     empty = block.problem(model, method.approximation, jitter).empty_sites()
     with one_blas_thread():
         if has_sites(split_tied(empty)[0]):
-            result = _by_minimum(model, data, method, jitter, start if learned else None, start)
+            result = _by_minimum(model, data, method, jitter, start, learned)
         elif whole is None:
             result = _by_messages(model, data, method, jitter)
         else:
@@ -249,7 +250,7 @@ def _by_messages(
     (posterior, value), used = with_escalating_jitter(at, jitter)
     if used is None:
         return None
-    message = _message(EXACT, done=True)
+    message = _message(EXACT)
     return Inference(posterior, -float(value), True, message, used, EXACT, None, None)
 
 
@@ -265,16 +266,20 @@ def _by_fixed_point(
 
     def at(jitter: float) -> tuple[tuple[Inference, Sites], bool]:
         problem = data.problem(model, method.approximation, jitter)
-        fixed_point, report, converged = zero, EXACT, True
+        fixed_point, report = zero, EXACT
         if has_sites(zero):
-            fixed_point, report, converged = find_fixed_point(
-                problem, method.solver, sites, zero=zero
-            )
+            fixed_point, report = find_fixed_point(problem, method.solver, sites, zero=zero)
         posterior, value = _posterior(model, data, problem, fixed_point)
         stored = fixed_point if has_sites(zero) else None
-        message = _message(report, done=converged)
         result = Inference(
-            posterior, -float(value), converged, message, jitter, report, stored, None
+            posterior,
+            -float(value),
+            report.converged,
+            _message(report),
+            jitter,
+            report,
+            stored,
+            None,
         )
         return (result, fixed_point), bool(np.isfinite(value))
 
@@ -292,22 +297,21 @@ def _by_minimum(
     data: AbstractTrainingData,
     method: AbstractMethod,
     jitter: float,
-    learned: Sites | None,
     start: Sites | None,
+    learned: Minimum | None,
 ) -> Inference | None:
     """The posterior at the minimum of the energy over tied sites."""
-    sites, value = learned, np.nan
-    report, done = ConvergenceReport(0, 0.0, 0, "learning"), True
-    message = "learned with the model"
-    if sites is None:
+    if learned is not None and start is not None:
+        sites, minimum = start, learned
+        report = ConvergenceReport(0, 0.0, 0, "learning", minimum.converged)
+    else:
         try:
             objective, minimum = minimise_over_tied_sites(model, data, method, jitter, start)
         except StartFailed:
             return None
         sites, jitter = objective.sites_at(minimum.x), objective.jitter
         optimiser = "L-BFGS-B" if method.training.steps is None else "Adam"
-        report = ConvergenceReport(minimum.iterations, 0.0, 0, optimiser)
-        done, message = minimum.converged, minimum.message
+        report = ConvergenceReport(minimum.iterations, 0.0, 0, optimiser, minimum.converged)
     block = data.first_block
     posterior, value = _posterior(
         model, block, block.problem(model, method.approximation, jitter), sites
@@ -321,7 +325,8 @@ def _by_minimum(
         diagnostics = _diagnostics(model, block, method, jitter, sites)
     if not np.isfinite(value):
         return None
-    return Inference(posterior, -float(value), done, message, jitter, report, sites, diagnostics)
+    result = posterior, -float(value), minimum.converged, minimum.message, jitter
+    return Inference(*result, report, sites, diagnostics)
 
 
 def _diagnostics(
@@ -330,8 +335,6 @@ def _diagnostics(
     return RowDiagnostics(data, data.problem(model, method.approximation, jitter), sites)
 
 
-# How a message begins where sites are no fixed point.
-SITES_UNFINISHED = "sites did not converge"
 # What finished, where it was not plain sweeps.
 _BY = {
     "continuation in the power": " of continuation in the power",
@@ -343,14 +346,14 @@ _BY = {
 }
 
 
-def _message(report: ConvergenceReport, *, done: bool) -> str:
+def _message(report: ConvergenceReport) -> str:
     if report is EXACT:
         return "closed form"
     count = plural(report.sweeps, "sweep")
-    if done:
+    if report.converged:
         return f"sites converged after {count}{_BY.get(report.finished_by, '')}"
     return (
-        f"{SITES_UNFINISHED}: {count} left a residual of {report.residual:.2g} deviations and "
+        f"sites did not converge: {count} left a residual of {report.residual:.2g} deviations and "
         f"{plural(report.skipped, 'site')} skipped"
     )
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from cavity.learning.infer import SITES_UNFINISHED
-
 
 class Unconverged(NamedTuple):
     """What to say of a fit that did not converge.
@@ -26,11 +24,11 @@ _DRAWS = Unconverged(
     "about them depend on chance.",
     serious=True,
 )
-_SITES = Unconverged(
+_INFERENCE = Unconverged(
     "Inference did not converge",
-    "The posterior is not a fixed point of the method, so predictions, intervals and the log "
-    "evidence are not those of the model, however good the metrics look; try another power or "
-    "method.",
+    "The posterior itself is not finished, so predictions, intervals and the log evidence are "
+    "not those of the model, however good the metrics look; allow more iterations, or try "
+    "another power or method.",
     serious=True,
 )
 _LEARNING = Unconverged(
@@ -40,15 +38,6 @@ _LEARNING = Unconverged(
     "predict somewhat better.",
     serious=False,
 )
-# Tied sites are coordinates of the search, as parameters are.
-_TIED = Unconverged(
-    "Learning ended before the posterior was finished",
-    "With one site for all rows the posterior is found by the same search as the parameters, so "
-    "the posterior itself is not finished, and predictions, intervals and the log evidence are "
-    "not those of the model, however good the metrics look; allow more iterations, or of "
-    "minibatches more steps (`max_sweeps` of `cavity.TiedPowerEP`).",
-    serious=True,
-)
 
 
 def unconverged(record: Mapping[str, Any]) -> Unconverged | None:
@@ -57,6 +46,5 @@ def unconverged(record: Mapping[str, Any]) -> Unconverged | None:
         return None
     if "mcmc" in record:
         return _DRAWS
-    if record["message"].startswith(SITES_UNFINISHED):
-        return _SITES
-    return _TIED if record.get("method") == "tied" else _LEARNING
+    # files of before do not say how sites ended
+    return _LEARNING if record["sites"].get("converged", False) else _INFERENCE

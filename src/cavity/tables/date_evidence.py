@@ -250,12 +250,14 @@ def date_evidence(cell: Series) -> DateEvidence:
     """
     cell = without_no_dates(cell)
     present = np.flatnonzero(cell.is_not_null().to_numpy())
-    if not len(present):
-        return DateEvidence()
-    first, alike = Cell(int(present[0]), cell[int(present[0])]), int(_alike(cell).sum())
+    plain = _presence(cell, present)
+    if plain.first is None:
+        return plain
+    alike = int(_alike(cell).sum())
     spans = dict(_spans(cell, present)) if alike else {}
     words = int(cell.str.to_lowercase().is_in([*MISSING_WORDS]).sum())
-    return DateEvidence(first, len(present), words, alike, _in_two_ways(cell, spans), spans)
+    two_ways = _in_two_ways(cell, spans)
+    return dataclasses.replace(plain, words=words, alike=alike, two_ways=two_ways, spans=spans)
 
 
 def dateless_evidence(cell: Series) -> DateEvidence:
@@ -265,7 +267,11 @@ def dateless_evidence(cell: Series) -> DateEvidence:
         cell: the cells as `cells.text` gives them.
     """
     cell = without_no_dates(cell)
-    present = np.flatnonzero(cell.is_not_null().to_numpy())
+    return _presence(cell, np.flatnonzero(cell.is_not_null().to_numpy()))
+
+
+def _presence(cell: Series, present: np.ndarray) -> DateEvidence:
+    """The first of the cells that are not missing, and their number."""
     if not len(present):
         return DateEvidence()
     row = int(present[0])

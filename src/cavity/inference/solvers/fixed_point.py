@@ -36,12 +36,15 @@ class ConvergenceReport:
         residual: largest change of a moment that a further sweep would make, in deviations.
         skipped: sites skipped in the last sweep.
         finished_by: the algorithm that finished.
+        converged: whether they are at a fixed point, or at the minimum where they are found by
+            minimisation.
     """
 
     sweeps: int
     residual: float
     skipped: int
     finished_by: str
+    converged: bool = True
 
 
 EXACT = ConvergenceReport(0, 0.0, 0, "exact")
@@ -71,8 +74,8 @@ def find_fixed_point(
     *,
     zero: Sites | None = None,
     quick: bool = False,
-) -> tuple[Sites, ConvergenceReport, bool]:
-    """The sites at their fixed point, how they got there, and whether they did.
+) -> tuple[Sites, ConvergenceReport]:
+    """The sites at their fixed point, and how they got there.
 
     Args:
         problem: the problem, with some factor that stores sites.
@@ -99,21 +102,24 @@ def find_fixed_point(
         if not _is_worse(again, record):
             swept, record = other, again
     name = _sweeps_name(problem, solver)
-    report = ConvergenceReport(sweeps, float(record.residual), _count(record.skipped), name)
-    if record.converged:
-        return swept, report, True
+    converged = bool(record.converged)
+    residual, skipped = float(record.residual), _count(record.skipped)
+    report = ConvergenceReport(sweeps, residual, skipped, name, converged)
+    if converged:
+        return swept, report
     if not is_defined(problem, swept):
         swept = zero
     if problem.coupled:
         return _damped(problem, solver, zero, swept, report)
     if "Newton's method" not in solver.rungs or problem.blocked:
-        return swept, report, _is_accepted(problem, solver, report.residual, report.skipped)
+        accepted = _is_accepted(problem, solver, residual, skipped)
+        return swept, dataclasses.replace(report, converged=accepted)
     solution = newton_from(problem, solver, swept)
     if at_fixed_point(problem, solver, solution):
         steps, gap = sweeps + int(solution.steps), float(solution.gap)
-        return solution.sites, ConvergenceReport(steps, gap, 0, "Newton's method"), True
+        return solution.sites, ConvergenceReport(steps, gap, 0, "Newton's method")
     if quick:
-        return swept, report, False
+        return swept, report
     return _climb(problem, solver, zero, swept, report)
 
 
@@ -123,7 +129,7 @@ def _climb(
     zero: Sites,
     swept: Sites,
     report: ConvergenceReport,
-) -> tuple[Sites, ConvergenceReport, bool]:
+) -> tuple[Sites, ConvergenceReport]:
     """The rungs of the ladder, one after the other, until one converges."""
     sites, steps, name = swept, report.sweeps, report.finished_by
     for rung, rung_name in _ladder(problem, solver):
@@ -137,8 +143,8 @@ def _climb(
     converged = _is_accepted(problem, solver, residual, skipped)
     better = report.skipped > 0 or residual < report.residual
     if not converged and not (better and is_defined(problem, sites)):
-        return swept, report, False
-    return sites, ConvergenceReport(steps, residual, _count(skipped), name), converged
+        return swept, report
+    return sites, ConvergenceReport(steps, residual, _count(skipped), name, converged)
 
 
 def _ladder(problem: Problem, solver: FixedPointSolver) -> Iterator[tuple[Rung, str]]:
@@ -160,13 +166,13 @@ def _damped(
     zero: Sites,
     swept: Sites,
     report: ConvergenceReport,
-) -> tuple[Sites, ConvergenceReport, bool]:
+) -> tuple[Sites, ConvergenceReport]:
     """Sweeps of fixed short steps until near, then the usual ones: for coupled classes.
 
     Their messages are not linear in the sites, which Newton's method needs.
     """
     if solver.step is not None or "damped sweeps" not in solver.rungs:
-        return swept, report, False
+        return swept, report
     near, sweeps, best = zero, report.sweeps, swept
     for step in solver.damped_steps:
         tolerance = max(solver.nearby, solver.tolerance)
@@ -180,11 +186,11 @@ def _damped(
         sweeps += int(record.sweeps)
         residual, skipped = float(record.residual), _count(record.skipped)
         if _is_accepted(problem, solver, residual, float(record.skipped)):
-            return last, ConvergenceReport(sweeps, residual, 0, "damped sweeps"), True
+            return last, ConvergenceReport(sweeps, residual, 0, "damped sweeps")
         if residual < report.residual and is_defined(problem, last):
             best = last
-            report = ConvergenceReport(sweeps, residual, skipped, report.finished_by)
-    return best, dataclasses.replace(report, sweeps=sweeps), False
+            report = dataclasses.replace(report, residual=residual, skipped=skipped)
+    return best, dataclasses.replace(report, sweeps=sweeps)
 
 
 def _is_accepted(

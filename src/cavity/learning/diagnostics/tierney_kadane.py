@@ -77,11 +77,11 @@ def tierney_kadane(
     labels = jnp.arange(number_of_classes(model.likelihood))
     with one_blas_thread():
         problem = data.problem(model, method.approximation, jitter)
-        sites, _, done = find_fixed_point(problem, method.solver)
+        sites, report = find_fixed_point(problem, method.solver)
         labels = labels.astype(data.rows.y.dtype)
         evidences = _log_evidences(model, data, method, jitter, sites, where, labels)
     log_evidence, settled = (np.asarray(x) for x in evidences)
-    if not (done and np.all(settled) and np.all(np.isfinite(log_evidence))):
+    if not (report.converged and np.all(settled) and np.all(np.isfinite(log_evidence))):
         raise NumericalError(
             "Laplace's method found no mode for a new row; allow more max_sweeps, or look at the "
             "parameters (print the model)"

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 # What private sites are found to while learning, in deviations, at least and at the most; in
 # between their errors may change the value by this share of its last fall.
-LEARNING, LOOSEST, SHARE = 1e-5, 1e-3, 0.03
+TIGHTEST, LOOSEST, VALUE_SHARE = 1e-5, 1e-3, 0.03
 
 
 class Objective:
@@ -55,11 +55,10 @@ class Objective:
         method: the inference method; None for `PowerEP()`.
         jitter: the jitter to begin with.
         sites: sites whose tied ones the search starts from; None for precision zero.
-        accuracy: falls of the value that do not matter, in nats; None to find private sites as
-            accurately as the method asks for. Private sites are found more
-            loosely than the method asks for: to 1e-5 deviations, and where the energy is
-            stationary in them so that they change little of this, or of what the value fell by
-            last.
+        accuracy: changes of the value that do not matter to the search, in nats. Private sites
+            are then found to 1e-5 deviations; where the energy is stationary in them, to up to
+            1e-3, so that the value is wrong by a small share of its last fall or of this. None
+            to find them as accurately as the method asks for.
 
     Raises:
         ValueError: for powers that differ between rows where sites are tied.
@@ -89,7 +88,7 @@ class Objective:
         tied = tied if sites is None else split_tied(sites)[0]
         maps = bijections(start) if maps is None else maps
         self.coordinates = Coordinates(start, data, maps, tied)
-        self.sites = self.best_sites = self.empty
+        self.best_sites = self.empty
         self.solver, self.accuracy = self.method.solver, accuracy
         self.best = self.fall = np.inf
         self.stationary = self.carries and accuracy is not None and problem.stationary()
@@ -107,6 +106,12 @@ class Objective:
         self.in_memory = data.in_memory
         self.value_and_grad = Bound(value_and_grad, self.function, self.in_memory)
         self.natural_update = Bound(natural_update, self.function, self.in_memory)
+
+    @property
+    def sites(self) -> Sites:
+        """The sites of the last evaluation; of precision zero before there is one."""
+        last = self.warm.last
+        return self.empty if last is None else last
 
     @property
     def size(self) -> int:
@@ -168,7 +173,7 @@ class Objective:
         (value, gradient, sites), jitter = with_escalating_jitter(at, self.jitter)
         if jitter is None or not np.isfinite(value):
             return nothing[:2]
-        self.jitter, self.sites = jitter, sites
+        self.jitter = jitter
         if self.carries:
             self.warm.add(x, sites)
         if value < self.best:
@@ -200,9 +205,9 @@ class Objective:
         if not self.carries:
             return numbers
         numbers |= {"fall": None if np.isinf(self.fall) else self.fall, "warm": self.warm.state()}
-        sites = {"sites": self.sites, "best_sites": self.best_sites}
-        arrays = {k: None if v is self.empty else leaves(v) for k, v in sites.items()}
-        return numbers | {"best": None if np.isinf(self.best) else self.best} | arrays
+        best_sites = None if self.best_sites is self.empty else leaves(self.best_sites)
+        best = None if np.isinf(self.best) else self.best
+        return numbers | {"best": best, "best_sites": best_sites}
 
     def restore(self, state: State) -> None:
         """Takes the warm start from a state that was saved."""
@@ -213,55 +218,53 @@ class Objective:
             np.inf if state[name] is None else float(state[name]) for name in ("best", "fall")
         )
         self.warm.restore(state["warm"], self.empty)
-        self.sites, self.best_sites = (
-            self.empty if state[name] is None else refilled(self.empty, state[name])
-            for name in ("sites", "best_sites")
-        )
+        best_sites = state["best_sites"]
+        self.best_sites = self.empty if best_sites is None else refilled(self.empty, best_sites)
 
     def begin_again(self) -> None:
         """Forgets the private sites at hand, for a search at another jitter."""
-        self.sites = self.best_sites = self.empty
+        self.best_sites = self.empty
         self.best = self.fall = np.inf
         self.warm.forget()
 
-    def start_from(self, sites: Sites) -> None:
-        """Lets the next evaluation start from these private sites."""
-        self.sites = sites
+    def start_from(self, x: np.ndarray, sites: Sites) -> None:
+        """Lets the next evaluation start from these private sites, those of a point."""
         self.warm.forget()
+        self.warm.add(x, sites)
 
     def _tolerance(self) -> float:
         """What private sites are found to at the next evaluation, in deviations.
 
         An energy that is stationary in them is wrong by about half the sum of the squares of
-        their errors.
+        their errors, for which the residual of a sweep is taken.
         """
         asked = self.solver.tolerance
         if self.accuracy is None:
             return asked
         if not self.stationary:
-            return max(asked, LEARNING)
+            return max(asked, TIGHTEST)
         count = sum(leaf.size for leaf in jax.tree.leaves(self.empty))
-        affordable = np.sqrt(2.0 * SHARE * max(self.fall, self.accuracy) / count)
-        return max(asked, float(np.clip(affordable, LEARNING, LOOSEST)))
+        affordable = np.sqrt(2.0 * VALUE_SHARE * max(self.fall, self.accuracy) / count)
+        return max(asked, float(np.clip(affordable, TIGHTEST, LOOSEST)))
 
     def _sites(self, x: np.ndarray, jitter: float) -> Sites | None:
         """The sites at a point; None where private ones end far from a fixed point."""
         if not self.carries:
             return self.sites
-        sites, zero = self.warm.at(x, self.sites), self.empty
         # the slow fallbacks are for where learning starts and ends
-        quick = self.sites is not self.empty
+        quick = self.warm.last is not None
+        sites, zero = self.warm.at(x) if quick else self.empty, self.empty
         if self.has_tied:
             tied = self.coordinates.tied(x)
             sites, zero = (
                 join_tied(tied, split_tied(all_sites)[1]) for all_sites in (sites, zero)
             )
         problem = self.data.first_block.problem(self.model(x), self.approximation, jitter)
-        first = zero if self.sites is self.empty else sites
+        first = sites if quick else zero
         solver = dataclasses.replace(self.solver, tolerance=self._tolerance())
-        sites, report, done = find_fixed_point(problem, solver, first, zero=zero, quick=quick)
+        sites, report = find_fixed_point(problem, solver, first, zero=zero, quick=quick)
         far = not report.residual < solver.nearby or report.skipped > 0
-        return None if quick and not done and far else sites
+        return None if quick and not report.converged and far else sites
 
     def _evaluated(
         self, x: np.ndarray, sites: Sites, batch: Minibatch | None, scale: float, jitter: float

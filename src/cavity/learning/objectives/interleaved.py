@@ -31,7 +31,7 @@ class Interleaved:
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and slope with converged sites."""
-        self.objective.start_from(self.sites)
+        self.objective.start_from(x, self.sites)
         return self.objective(x)
 
     def state(self) -> State:

@@ -34,16 +34,16 @@ class WarmStart:
         """Remembers the sites of a point."""
         self.points.append((np.array(x), sites))
 
-    def at(self, x: np.ndarray, last: Sites) -> Sites:
-        """Where sites begin at a point; `last` where there is nothing to extrapolate from.
+    @property
+    def last(self) -> Sites | None:
+        """The sites of the last point; None before there is one."""
+        return self.points[-1][1] if self.points else None
 
-        Args:
-            x: the point.
-            last: the sites at hand.
-        """
-        if len(self.points) < 2:
-            return last
+    def at(self, x: np.ndarray) -> Sites:
+        """Where sites begin at a point, after at least one other."""
         *earlier, (origin, last) = self.points
+        if not earlier:
+            return last
         moves = np.stack([point - origin for point, _ in earlier])
         gram = moves @ moves.T
         scale = float(np.mean(np.diagonal(gram)))

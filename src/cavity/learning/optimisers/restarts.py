@@ -145,6 +145,7 @@ class Run:
     def _interleaves(self, objective: Objective) -> bool:
         """Whether sites and parameters are to move in turn: where there are private sites."""
         asked = self.method.training.steps is not None and not objective.has_tied
+        asked = asked and self.max_iterations > 0
         return asked and objective.carries and objective.size > 0
 
     def _interleave(self, objective: Objective, x: np.ndarray, search: Search) -> Minimum:
