@@ -101,7 +101,7 @@ def dated(table):
 def test_dates_are_shown_as_dates(written):  # noqa: F811
     robust = likelihoods.StudentT(scale=0.1, df=4.0)
     _, page = written(*fitted_to(dated(with_outliers()), ["y"], likelihood=robust))
-    summary = "x input date 2020-12-30 2021-01-19 2021-02-07 used as days since 2020-12-30"
+    summary = "x input date 2020-12-30 2021-01-18 2021-02-07 used as days since 2020-12-30"
     assert summary in page.text
     assert "kernel.lengthscale x 1 days" in page.text
     rows = page.text.split("tail probability weight site precision")[1].split()
