@@ -31,14 +31,6 @@ LEAVES = {
     "cavity.inference.factors.tied": {"TiedSite"},
     "cavity.inference.solvers.site_coordinates": {"AbstractSites"},
 }
-# To become methods of these parts; nothing is to be added.
-REMAINING = {
-    "cavity.estimators.predictions": {"MixturePredictive"},
-    "cavity.estimators.regressor": {"SampledPosterior"},
-    "cavity.learning.diagnostics.marginal_corrections": {"InducingBelief"},
-    "cavity.learning.initialisation.models": {"AbstractClasses", "Gaussian"},
-    "cavity.likelihoods.predictive.mixture": {"LatentPredictive"},
-}
 CAPABILITIES = "cavity.likelihoods.capabilities"
 MOST_ANY = 0.04
 
@@ -66,7 +58,7 @@ def isinstance_calls(module):
 def test_no_type_tests_of_parts():
     parts, wrong = classes_of_parts(), []
     for name, module in modules().items():
-        allowed = set().union(*(table.get(name, ()) for table in (ARGUMENTS, LEAVES, REMAINING)))
+        allowed = set().union(*(table.get(name, ()) for table in (ARGUMENTS, LEAVES)))
         wrong += [
             f"{name}:{line} isinstance of {tested}"
             for tested, line in isinstance_calls(module)

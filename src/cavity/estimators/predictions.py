@@ -10,8 +10,8 @@ import numpy as np
 
 from cavity.learning.infer import one_blas_thread
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import HasRoughDensity, capability
 from cavity.likelihoods.predictive.base import AbstractPredictive
-from cavity.likelihoods.predictive.mixture import MixturePredictive
 from cavity.likelihoods.predictive.numerical import NumericalPredictive, numerical_predictive
 from cavity.likelihoods.support import Support
 from cavity.models.posterior import AbstractPosterior
@@ -73,8 +73,8 @@ class Predictions:
 
 @compiled
 def _log_densities(predictive: AbstractPredictive, y: Array) -> Array:
-    quick = isinstance(predictive, MixturePredictive)
-    return jax.lax.map(predictive.rough_log_density if quick else predictive.log_density, y)
+    rough = capability(predictive, HasRoughDensity)
+    return jax.lax.map(predictive.log_density if rough is None else rough.rough_log_density, y)
 
 
 def function_of(posterior: AbstractPosterior) -> AbstractPosterior:

@@ -23,7 +23,6 @@ from cavity.estimators.sampling import sample_outputs
 from cavity.estimators.settings import check
 from cavity.learning.infer import one_blas_thread
 from cavity.likelihoods.support import Support
-from cavity.models.sampled_posterior import SampledPosterior
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -282,11 +281,8 @@ class GPRegressor(
         with jax.enable_x64(True), one_blas_thread():
             key = jax.random.key(random.randint(2**31 - 1))
             f = np.asarray(posterior.sample(X, n_samples, key=key))
-            likelihood, draws = self.likelihood_, None
-            if isinstance(posterior, SampledPosterior):
-                likelihood = posterior.draws.likelihood
-                draws = np.asarray(posterior.chosen(n_samples, key))
-        y = sample_outputs(likelihood, f, side, random, draws)
+            drawn = posterior.drawn_likelihoods(n_samples, key)
+        y = sample_outputs(self.likelihood_, f, side, random, drawn)
         y = y if y.ndim == 3 or self._function.vector else y[..., None]
         return np.moveaxis(y * self._scale, 0, -1)
 

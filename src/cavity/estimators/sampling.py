@@ -19,17 +19,17 @@ def sample_outputs(
     f: np.ndarray,
     side: Mapping[str, np.ndarray],
     random: np.random.RandomState,
-    draws: np.ndarray | None = None,
+    drawn: AbstractLikelihood | None = None,
 ) -> np.ndarray:
     """One output for every latent value.
 
     Args:
-        likelihood: the likelihood, with one latent function or several; with `draws` every one
-            of its arrays has a first axis of draws.
+        likelihood: the likelihood, with one latent function or several.
         f: latent values, (S, n) or (S, n, P); of L latent functions, (S, n, L).
         side: side data by name, (n,) each.
         random: gives the random numbers.
-        draws: the draw of the likelihood's parameters for each sample, (S,).
+        drawn: the likelihoods of the samples, with a first axis in every array, where they have
+            their own.
 
     Returns:
         (S, n) or (S, n, P).
@@ -37,12 +37,9 @@ def sample_outputs(
     with jax.enable_x64(True), one_blas_thread():
         wide = _columns(side, f.ndim - 1 if likelihood.latents == 1 else 1)
         key = jax.random.key(random.randint(2**31 - 1))
-        if draws is None:
+        if drawn is None:
             return np.asarray(_sample(likelihood, key, _functions_first(likelihood, f), wide))
-        chosen = jax.tree.map(lambda a: np.asarray(a)[draws], likelihood)
-        return np.asarray(
-            _sample_each(chosen, jax.random.split(key, len(f)), jnp.asarray(f), wide)
-        )
+        return np.asarray(_sample_each(drawn, jax.random.split(key, len(f)), jnp.asarray(f), wide))
 
 
 def _columns(side: Mapping[str, np.ndarray], axes: int) -> dict[str, Array]:

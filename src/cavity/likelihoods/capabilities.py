@@ -1,4 +1,4 @@
-"""Protocols: what a likelihood may offer beside its density, and the one test for them."""
+"""Protocols: what a likelihood or a predictive may offer beside its density; the one test."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -85,6 +85,16 @@ class GaussianInLatent(Protocol):
 
     def noise_variance(self, **side: Array) -> Float[Array, "..."]:
         """The noise variance of each row and output, given the side data of the rows."""
+        ...
+
+
+@runtime_checkable
+class HasNoiseParameter(GaussianInLatent, Protocol):
+    """Gaussian noise whose variance is a parameter, but for rows with one of their own."""
+
+    @property
+    def variance(self) -> Float[Array, "..."]:
+        """The parameter."""
         ...
 
 
@@ -217,9 +227,42 @@ class AveragesOverPoints(Protocol):
     def exact_powers(self) -> tuple[float, ...]: ...
 
 
-def capability(likelihood: object, protocol: type[P]) -> P | None:
-    """The likelihood, where it offers what the protocol says; None otherwise."""
-    return likelihood if isinstance(likelihood, protocol) else None
+@runtime_checkable
+class ConditionedOnLatent(Protocol):
+    """Predictive distributions of outputs that are cheap given the latent value.
+
+    Attributes:
+        latent_mean: means of the latent function.
+        latent_var: its variances.
+    """
+
+    @property
+    def latent_mean(self) -> Float[Array, "..."]: ...
+
+    @property
+    def latent_var(self) -> Float[Array, "..."]: ...
+
+    def log_density_given(self, f: Array, y: Array) -> Array:
+        """Log density of y given f."""
+        ...
+
+    def cdf_given(self, f: Array, y: Array) -> Array:
+        """Probability that the output is at most y given f."""
+        ...
+
+
+@runtime_checkable
+class HasRoughDensity(Protocol):
+    """Predictive distributions with a cheap density, for tables of many values of y."""
+
+    def rough_log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        """`log_density` with an error that a table does not show."""
+        ...
+
+
+def capability(part: object, protocol: type[P]) -> P | None:
+    """The likelihood or predictive, where it offers what the protocol says; None otherwise."""
+    return part if isinstance(part, protocol) else None
 
 
 def number_of_classes(likelihood: object) -> int:

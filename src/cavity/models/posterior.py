@@ -50,8 +50,8 @@ class AbstractPosterior(eqx.Module):
     Marginals are computed in chunks, so their memory does not grow with the square of the rows.
 
     To implement:
-        the fields, `size`, `moments(X)`, `covariance(X)` and `latent(i)`; `_about_mean` for
-        samples and `_predicted` for predictions.
+        the fields, `size`, `moments(X)`, `covariance(X)` and `latent(i)`; `_about_mean` and
+        `drawn_likelihoods` for samples, and `_predicted` for predictions.
 
     Attributes:
         model: the model.
@@ -93,6 +93,13 @@ class AbstractPosterior(eqx.Module):
     @abc.abstractmethod
     def latent(self, i: int) -> "AbstractPosterior":
         """The posterior of one of several latent functions of one output."""
+
+    @abc.abstractmethod
+    def drawn_likelihoods(self, n: int, key: PRNGKeyArray) -> AbstractLikelihood | None:
+        """The likelihoods of the samples of `sample` with this key, along a first axis.
+
+        None where all samples have the likelihood of the model.
+        """
 
     @abc.abstractmethod
     def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
@@ -266,6 +273,9 @@ class Posterior(AbstractPosterior):
         if self.model.likelihood.latents == 1:
             return self
         return dataclasses.replace(self, process=MarginalProcess(self.process, i), outputs=1)
+
+    def drawn_likelihoods(self, n: int, key: PRNGKeyArray) -> None:
+        return None
 
     def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
         roots = _root(_covariance(self, X))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jax.scipy.linalg import solve_triangular
 
@@ -128,6 +129,10 @@ class SampledPosterior(AbstractPosterior):
         if even is None:
             return jax.random.choice(pick, self.count, (n,), replace=False)
         return jax.random.permutation(pick, even)
+
+    def drawn_likelihoods(self, n: int, key: PRNGKeyArray) -> AbstractLikelihood:
+        index = np.asarray(self.chosen(n, key))
+        return jax.tree.map(lambda a: np.asarray(a)[index], self.draws.likelihood)
 
     def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
         return _samples_about_mean(self, X, self.chosen(shape[0], key), key)

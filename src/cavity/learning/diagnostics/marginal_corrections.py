@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.local_terms import EvaluationPoint, PowerMeanTerm
-from cavity.inference.energy import Sites, beliefs
+from cavity.inference.energy import Sites, beliefs, projected
 from cavity.inference.factors.site import SiteFactor
-from cavity.inference.graph.base import AbstractBelief, AbstractProjectedView
+from cavity.inference.graph.base import AbstractProjectedBelief, AbstractProjectedView
 from cavity.inference.graph.rows import Rows
 from cavity.inference.problem import Problem
-from cavity.inference.variables.inducing import InducingBelief
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.validation import check_model
 from cavity.learning.dispatch import dispatch
@@ -206,7 +205,7 @@ def _corrected(
 ) -> tuple[Array, Array, Array, Array]:
     """Values of f at a place, their log densities up to a constant, and the Gaussian moments."""
     graph = problem.graph()
-    (belief,) = q = beliefs(graph, sites)
+    (belief,) = q = projected(beliefs(graph, sites))
     factor, (store,) = graph.only_factor(), sites
     power = factor.power if factor.evaluation_point is EvaluationPoint.CAVITY else 1.0
     term = PowerMeanTerm(likelihood)
@@ -227,21 +226,21 @@ def _corrected(
 
 def _with_place(
     posterior: AbstractPosterior,
-    belief: AbstractBelief,
+    belief: AbstractProjectedBelief,
     factor: SiteFactor,
     place: Float[Array, "1 D"],
 ) -> Float[Array, " N"]:
     """Covariances of what the rows see with the function at a place."""
     rows = factor.rows
-    if not isinstance(belief, InducingBelief):
-        return posterior.covariance(jnp.concatenate([place, rows.x]))[0, 0, 1:]
     view = cast(AbstractProjectedView, factor.edges[0].view)
-    there = view.project(Rows(place, jnp.zeros((1, 1)), jnp.ones((1, 1))))
-    A, a = view.project(rows).loadings, there.loadings
-    assert A is not None
+    A = view.project(rows).loadings
+    if A is None:  # rows see values of the function
+        return posterior.covariance(jnp.concatenate([place, rows.x]))[0, 0, 1:]
+    a = view.project(Rows(place, jnp.zeros((1, 1)), jnp.ones((1, 1)))).loadings
     assert a is not None
+    _, cov = belief.dense()
     # aᵀ B⁻¹ a*
-    return (belief.root[0] @ A).T @ (belief.root[0] @ a)[:, 0]
+    return A.T @ (cov[0] @ a[:, 0])
 
 
 def _normalised(log: np.ndarray, grid: np.ndarray) -> np.ndarray:

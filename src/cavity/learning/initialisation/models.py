@@ -9,9 +9,9 @@ import numpy as np
 
 from cavity.learning.data.scales import Scales, in_data_units, measure
 from cavity.learning.initialisation.screening import latent_guesses, screen, starting_kernel
+from cavity.likelihoods.capabilities import HasClassProbabilities, HasNoiseParameter, capability
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.likelihoods.latent_values import initial_latents
-from cavity.likelihoods.multiclass import AbstractClasses
 from cavity.means import Constant, Zero
 from cavity.models.gp import GP
 
@@ -57,10 +57,10 @@ def started(
         points: the number of inducing points that are to come; None for a full GP.
         seed: of everything random.
     """
-    if isinstance(model.likelihood, Gaussian):
+    if capability(model.likelihood, HasNoiseParameter) is not None:
         noise = side.get("noise_variance")
         return _gaussian(model, given, X, y, noise, points, seed)
-    if isinstance(model.likelihood, AbstractClasses):
+    if capability(model.likelihood, HasClassProbabilities) is not None:
         return [_classes(model, given, X, y[:, 0], points, seed)]
     guesses = latent_guesses(model.likelihood, y, side)
     if model.likelihood.latents > 1:

@@ -52,10 +52,19 @@ class LatentPredictive(AbstractPredictive):
         # in f the distribution function has its step at the peak of the density
         peak = (features(self.likelihood, m, v, y, 1.0, self.side) or ())[:1]
         f, log_weight = gaussian_measure(m, v, feature_edges(m, v, peak))
-        return jnp.sum(jnp.exp(log_weight) * self.likelihood.cdf(y, f, **self.side), axis=0)
+        return jnp.sum(jnp.exp(log_weight) * self.cdf_given(f, y), axis=0)
 
     def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
         return inverted_quantile(self, p)
+
+    def log_density_given(self, f: Array, y: Array) -> Array:
+        """Log density of y given f; minus infinity for an output outside the support."""
+        inside, safe = possible(self.likelihood, y)
+        return jnp.where(inside, self.likelihood.log_prob(f, safe, **self.side), -jnp.inf)
+
+    def cdf_given(self, f: Array, y: Array) -> Array:
+        """Probability that outputs are at most y given f."""
+        return self.likelihood.cdf(y, f, **self.side)
 
 
 @compiled

@@ -8,10 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp, ndtri
 
-from cavity.likelihoods.capabilities import number_of_classes
-from cavity.likelihoods.predictive.base import AbstractPredictive, check_outputs, possible
+from cavity.likelihoods.capabilities import ConditionedOnLatent, capability, number_of_classes
+from cavity.likelihoods.predictive.base import AbstractPredictive, check_outputs
 from cavity.likelihoods.predictive.classes import class_predictive
-from cavity.likelihoods.predictive.latent import LatentPredictive
 from cavity.likelihoods.predictive.quantiles import inverted_quantile
 from cavity.likelihoods.support import Support
 from cavity.numerics.jit import compiled
@@ -46,7 +45,7 @@ class MixturePredictive(AbstractPredictive):
 
     mean: Float[Array, "..."]
     var: Float[Array, "..."]
-    draws: Any
+    draws: AbstractPredictive
 
     @property
     def support(self) -> Support:
@@ -58,27 +57,27 @@ class MixturePredictive(AbstractPredictive):
 
     def rough_log_density(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
         """A cheap `log_density` for tables, with the values of the function of quantiles."""
-        if not isinstance(self.draws, LatentPredictive):
+        draws = capability(self.draws, ConditionedOnLatent)
+        if draws is None:
             return _log_density(self, y)
-        inside, safe = possible(self.draws.likelihood, y)
 
-        def of_draw(inputs: tuple[LatentPredictive, Array]) -> Array:
+        def of_draw(inputs: tuple[ConditionedOnLatent, Array]) -> Array:
             draw, f = inputs
-            return logsumexp(draw.likelihood.log_prob(f, safe, **draw.side), axis=0)
+            return logsumexp(draw.log_density_given(f, y), axis=0)
 
-        values = jax.lax.map(of_draw, (self.draws, _strata(self.draws)))
-        total = logsumexp(values, axis=0) - jnp.log(len(values) * MIXTURE.strata)
-        return jnp.where(inside, total, -jnp.inf)
+        values = jax.lax.map(of_draw, (draws, _strata(draws)))
+        return logsumexp(values, axis=0) - jnp.log(len(values) * MIXTURE.strata)
 
     def cdf(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        if not isinstance(self.draws, LatentPredictive):
+        draws = capability(self.draws, ConditionedOnLatent)
+        if draws is None:
             return jnp.mean(jax.vmap(lambda draw: draw.cdf(y))(self.draws), axis=0)
 
-        def of_draw(inputs: tuple[LatentPredictive, Array]) -> Array:
+        def of_draw(inputs: tuple[ConditionedOnLatent, Array]) -> Array:
             draw, f = inputs
-            return jnp.mean(draw.likelihood.cdf(y, f, **draw.side), axis=0)
+            return jnp.mean(draw.cdf_given(f, y), axis=0)
 
-        return jnp.mean(jax.lax.map(of_draw, (self.draws, _strata(self.draws))), axis=0)
+        return jnp.mean(jax.lax.map(of_draw, (draws, _strata(draws))), axis=0)
 
     def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
         return inverted_quantile(self, p)
@@ -121,7 +120,7 @@ def _log_density(predictive: MixturePredictive, y: Array) -> Array:
     return logsumexp(values, axis=0) - jnp.log(len(values))
 
 
-def _strata(draws: LatentPredictive) -> Float[Array, "S K ..."]:
+def _strata(draws: ConditionedOnLatent) -> Float[Array, "S K ..."]:
     """A few values of the function for each draw, an even spread over those of all together."""
     count, strata = draws.latent_mean.shape[0], MIXTURE.strata
     levels = (np.arange(strata) + _van_der_corput(count)[:, None]) / strata
