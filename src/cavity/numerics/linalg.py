@@ -64,6 +64,25 @@ def cholesky(K: Float[Array, "... M M"]) -> Float[Array, "... M M"]:
     return jnp.linalg.cholesky(K)
 
 
+def semidefinite_root(K: Float[Array, "... D D"]) -> Float[Array, "... D D"]:
+    """A lower triangular root of a matrix that may be singular: zero columns where it is.
+
+    For few columns: they are computed one after another.
+    """
+    tiny = jnp.finfo(K.dtype).eps * K.shape[-1]
+    floors = tiny * jnp.diagonal(K, axis1=-2, axis2=-1)
+
+    def step(rest: Array, j: Array) -> tuple[Array, Array]:
+        pivot = rest[..., j, j]
+        usable = pivot > floors[..., j]
+        scale = jnp.where(usable, 1.0 / jnp.sqrt(jnp.where(usable, pivot, 1.0)), 0.0)
+        column = rest[..., :, j] * scale[..., None]
+        return rest - column[..., :, None] * column[..., None, :], column
+
+    _, columns = jax.lax.scan(step, K, jnp.arange(K.shape[-1]))
+    return jnp.tril(jnp.moveaxis(columns, 0, -1))
+
+
 # Triangles up to this size are inverted by one solve.
 WHOLE_INVERSE = 128
 

@@ -1,0 +1,23 @@
+"""Expectations of kernels under Gaussian inputs."""
+
+from cavity.kernels.expectations.inputs import GaussianInputs
+from cavity.kernels.expectations.moments import (
+    covariance_forms,
+    expected_cross,
+    expected_diag,
+    expected_outer_sum,
+    expected_slopes,
+)
+from cavity.kernels.expectations.terms import Expansion, Terms, expansion
+
+__all__ = [
+    "Expansion",
+    "GaussianInputs",
+    "Terms",
+    "covariance_forms",
+    "expansion",
+    "expected_cross",
+    "expected_diag",
+    "expected_outer_sum",
+    "expected_slopes",
+]

@@ -1,0 +1,227 @@
+r"""Moments of terms under a Gaussian input, one row at a time.
+
+At an inducing point a term is $h(\mathbf x) e^{q(\mathbf x)}$, with q quadratic and h linear or 1.
+With the slope $\mathbf g$ of q at the mean, $\mathbf B = (\mathbf I + \boldsymbol\Lambda \mathbf
+S)^{-1}$ and $\mathbf T = \mathbf S \mathbf B$, the Gaussian times $e^q$ has covariance T, mean
+$\boldsymbol\mu + \mathbf T \mathbf g$ and total $e^\rho$; the slope of $\rho$ in the mean is
+$\mathbf B \mathbf g$.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.kernels.expectations.inputs import (
+    damping,
+    log_volume,
+    log_volume_excess,
+    spread,
+    tilted_cov,
+)
+from cavity.kernels.expectations.terms import Expansion, Terms
+from cavity.numerics.types import Array, Float, Scalar
+
+# Where E[ab] / (E[a] E[b]) of two bumps is above e⁶⁰⁰, all three are below e⁻⁶⁰⁰: E[ab] is below
+# both means.
+MOST = 600.0
+
+
+class Row(NamedTuple):
+    """One Gaussian input, and the inducing points.
+
+    Args:
+        mean: of the input, (D,).
+        cov: variances (D,), or a matrix (D, D).
+        Z: the inducing points (M, D).
+    """
+
+    mean: Float[Array, " D"]
+    cov: Float[Array, " D"] | Float[Array, "D D"]
+    Z: Float[Array, "M D"]
+
+
+class _Tilted(NamedTuple):
+    r"""One term at one row, for all inducing points.
+
+    Args:
+        pull: the slope g of its exponent at the mean, (M, D).
+        slope: of `log_total` in the mean, (M, D).
+        log_total: $\rho$, (M,).
+        total: $w e^\rho$, (M,).
+        coefficients: of the linear factor, (M, D); None for no factor.
+        height: the factor's mean under the tilted Gaussian, (M,); 1 for no factor.
+    """
+
+    pull: Array
+    slope: Array
+    log_total: Array
+    total: Array
+    coefficients: Float[Array, "M D"] | None
+    height: Array
+
+
+def _tilted(term: Terms, row: Row) -> _Tilted:
+    mean, cov, Z = row
+    away, damp = mean - Z, damping(cov, term.precision)
+    pull = -term.precision * away
+    if term.frequency is not None:
+        pull = pull + 1j * term.frequency
+    slope = spread(damp, pull)
+    log_total = 0.5 * (jnp.sum(away * slope, axis=1) - log_volume(cov, term.precision))
+    if term.frequency is not None:
+        wave = 1j * term.frequency
+        back = spread(damp.T, away + spread(cov, wave))
+        log_total = log_total + 0.5 * jnp.sum(wave * back, axis=1)
+    coefficients, height = None, jnp.ones((), log_total.dtype)
+    if term.factor is not None:
+        variance, centre = term.factor
+        coefficients = variance * (Z - centre)
+        height = jnp.sum(coefficients * (mean - centre + spread(cov, slope)), axis=1)
+    total = term.weight * jnp.exp(log_total)
+    return _Tilted(pull, slope, log_total, total, coefficients, height)
+
+
+def cross(expansion: Expansion, row: Row) -> Float[Array, " M"]:
+    """The expected covariances with the function at the inducing points."""
+
+    def of_term(term: Terms) -> Float[Array, " M"]:
+        tilted = _tilted(term, row)
+        return jnp.real(tilted.total * tilted.height)
+
+    terms = [jnp.sum(jax.vmap(of_term)(stack), axis=0) for stack in expansion.stacks]
+    # an input with variance is never equal to a point
+    equal = (row.mean == row.Z) & (_variances(row.cov) == 0.0)
+    spikes = [
+        jnp.where(jnp.all(equal | ~spike.columns, axis=1), spike.weight, 0.0)
+        for spike in expansion.spikes
+    ]
+    return sum(terms + spikes, jnp.zeros(len(row.Z), row.mean.dtype))
+
+
+def diag(expansion: Expansion, row: Row) -> Scalar:
+    """The expected variance of the function."""
+    total = sum([spike.weight for spike in expansion.spikes], jnp.zeros((), row.mean.dtype))
+    for terms in expansion.stacks:
+        square = 1.0
+        if terms.factor is not None:
+            second = (row.mean - terms.factor.centre) ** 2 + _variances(row.cov)
+            square = jnp.sum(terms.factor.variance * second, axis=1)
+        total = total + jnp.sum(terms.weight * square)
+    return total
+
+
+def _variances(cov: Array) -> Float[Array, " D"]:
+    return cov if cov.ndim == 1 else jnp.diagonal(cov)
+
+
+def slopes(expansion: Expansion, row: Row) -> Float[Array, "M D"]:
+    """The expected slopes of the covariances in the input: the slopes of `cross` in its mean."""
+
+    def of_term(term: Terms) -> Float[Array, "M D"]:
+        tilted = _tilted(term, row)
+        slope = tilted.height[..., None] * tilted.slope
+        if tilted.coefficients is not None:
+            slope = slope + spread(damping(row.cov, term.precision), tilted.coefficients)
+        return jnp.real(tilted.total[:, None] * slope)
+
+    terms = [jnp.sum(jax.vmap(of_term)(stack), axis=0) for stack in expansion.stacks]
+    return sum(terms, jnp.zeros(row.Z.shape, row.mean.dtype))
+
+
+def covariance(expansion: Expansion, row: Row) -> Float[Array, "M M"]:
+    """The covariance of k(x, Z), in which nothing cancels where the input's variance is small."""
+    total = jnp.zeros((len(row.Z), len(row.Z)), row.mean.dtype)
+    stacks = [terms for terms in expansion.stacks if not terms.constant]
+    for i, first in enumerate(stacks):
+        for second in stacks[i:]:
+            total = total + _between_stacks(first, second, row)
+    return total
+
+
+def _between_stacks(first: Terms, second: Terms, row: Row) -> Float[Array, "M M"]:
+    """The covariances of all terms of two stacks, in both orders; of one stack with itself."""
+    alike, sizes = first is second, (len(first.weight), len(second.weight))
+    i, j = np.triu_indices(sizes[0]) if alike else np.indices(sizes).reshape(2, -1)
+
+    def of_pair(i: Array | int, j: Array | int) -> Float[Array, "M M"]:
+        a = jax.tree.map(lambda x: x[i], first)
+        b = jax.tree.map(lambda x: x[j], second)
+        return _between_waves(a, b, row)
+
+    if len(i) == 1:
+        total = of_pair(0, 0)
+        return total if alike else total + total.T
+
+    def step(total: Array, pair: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        return total + pair[2] * of_pair(*pair[:2]), None
+
+    share = jnp.asarray(np.where(alike & (i == j), 0.5, 1.0), row.mean.dtype)
+    zero = jnp.zeros((len(row.Z), len(row.Z)), row.mean.dtype)
+    total, _ = jax.lax.scan(jax.checkpoint(step), zero, (i, j, share))
+    return total + total.T
+
+
+def _between_waves(a: Terms, b: Terms, row: Row) -> Float[Array, "M M"]:
+    """The covariance of two terms: of their real parts, where they are waves."""
+    if a.frequency is None or b.frequency is None:
+        return jnp.real(_between(a, b, row))
+    # Re a Re b = ½ Re(a b + a b*)
+    mirrored = eqx.tree_at(lambda term: term.frequency, b, -b.frequency)
+    return 0.5 * jnp.real(_between(a, b, row) + _between(a, mirrored, row))
+
+
+def _between(a: Terms, b: Terms, row: Row) -> Array:
+    r"""$E[ab] - E[a] E[b]$ of two terms, (M, M).
+
+    With $E[e^{q_a + q_b}] = e^{\rho_a + \rho_b + L}$ the logarithm L of the ratio is a sum of
+    products of first and second order in S, so $e^L - 1$ keeps all digits.
+    """
+    A, B = _tilted(a, row), _tilted(b, row)
+    cov, T = row.cov, tilted_cov(row.cov, a.precision + b.precision)
+    spread_a, spread_b = spread(cov, A.slope), spread(cov, B.slope)
+    totals = A.total[:, None] * B.total[None, :]
+    gained, lifted = jnp.zeros_like(totals), totals
+    if a.local and b.local:
+        # L = ½ log|I + T Λa S Λb| + gaᵀ T gb - ½ gaᵀ T Λb S Ba ga - ½ gbᵀ T Λa S Bb gb
+        left, right = spread(T, A.pull), spread(T, B.pull)
+        of_a = 0.5 * jnp.sum(b.precision * left * spread_a, axis=1)
+        of_b = 0.5 * jnp.sum(a.precision * right * spread_b, axis=1)
+        excess = 0.5 * log_volume_excess(cov, a.precision, b.precision)
+        log_ratio = (excess - of_a)[:, None] - of_b[None, :] + left @ B.pull.T
+        gained = _gained(A, B, a.weight * b.weight, totals, log_ratio)
+        lifted = gained + totals
+    if A.coefficients is None and B.coefficients is None:
+        return gained
+    # how far the second exponential takes the factors' means, and the factors' covariance
+    change_a = change_b = both = jnp.zeros(())
+    if A.coefficients is not None:
+        turned = spread(T, A.coefficients)
+        change_a = turned @ B.pull.T - jnp.sum(b.precision * turned * spread_a, axis=1)[:, None]
+    if B.coefficients is not None:
+        turned = spread(T, B.coefficients)
+        change_b = A.pull @ turned.T - jnp.sum(a.precision * turned * spread_b, axis=1)[None, :]
+        both = both if A.coefficients is None else A.coefficients @ turned.T
+    high_a, high_b = A.height[..., None], B.height[None]
+    change = high_a * change_b + change_a * high_b + change_a * change_b + both
+    return gained * high_a * high_b + lifted * change
+
+
+def _gained(A: _Tilted, B: _Tilted, weight: Array, totals: Array, log_ratio: Array) -> Array:
+    r"""$w e^{\rho_a + \rho_b} (e^L - 1)$, where one of its factors overflows too."""
+    if not jnp.iscomplexobj(log_ratio):
+        return totals * jnp.expm1(jnp.minimum(log_ratio, MOST))
+    # waves may cancel in both means and not in the mean of their product
+    large = jnp.real(log_ratio) > 30.0
+    log_totals = A.log_total[:, None] + B.log_total[None, :]
+    product = weight * jnp.exp(jnp.where(large, log_totals + log_ratio, 0.0))
+    return jnp.where(large, product - totals, totals * _expm1(jnp.where(large, 0.0, log_ratio)))
+
+
+def _expm1(z: Array) -> Array:
+    """e^z - 1 of complex z, to all digits of its real and of its imaginary part."""
+    x, y = jnp.real(z), jnp.imag(z)
+    real = jnp.expm1(x) * jnp.cos(y) - 2.0 * jnp.sin(0.5 * y) ** 2
+    return jax.lax.complex(real, jnp.exp(x) * jnp.sin(y))
