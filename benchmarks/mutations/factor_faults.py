@@ -185,8 +185,8 @@ SITES = (
     Fault(
         "the presence of the first output stands for all, terms",
         "inference/factors/site.py",
-        "total = jnp.sum(rows.site_presence * log_mean)",
-        "total = jnp.sum(rows.site_presence[:, :1] * log_mean)",
+        "total = jnp.sum(observed * log_mean)",
+        "total = jnp.sum(observed[:, :1] * log_mean)",
         ("inference/test_presence.py",),
     ),
     Fault(

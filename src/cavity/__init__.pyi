@@ -8,6 +8,8 @@ from . import parameters as parameters
 from ._version import __version__ as __version__
 from .estimators.classifier import GPClassifier as GPClassifier
 from .estimators.regressor import GPRegressor as GPRegressor
+from .inference.propagation import Linearised as Linearised
+from .inference.propagation import Nodes as Nodes
 from .learning.cost import Cost as Cost
 from .learning.cost import estimate_cost as estimate_cost
 from .learning.data.batches import Batches as Batches
@@ -30,6 +32,8 @@ from .learning.optimisers.lbfgs import Progress as Progress
 from .learning.result import FitResult as FitResult
 from .learning.result import Inference as Inference
 from .learning.sample import sample as sample
+from .models.deep.deep_gp import DeepGP as DeepGP
+from .models.deep.layer import Layer as Layer
 from .models.gp import GP as GP
 from .parameters import priors as priors
 from .persistence.checkpoint import Checkpoint as Checkpoint

@@ -32,6 +32,30 @@ class Zero(AbstractMean):
         return jnp.zeros(X.shape[0], dtype=X.dtype)
 
 
+class Identity(AbstractMean):
+    r"""The inputs themselves, $m_p(\mathbf x) = x_p$: function p has the p-th input as its mean.
+
+    Args:
+        columns: how many of the inputs, the first ones; None for all.
+
+    Raises:
+        ValueError: when called with fewer inputs than that.
+    """
+
+    columns: int | None = eqx.field(static=True)
+
+    def __init__(self, columns: int | None = None):
+        self.columns = columns
+
+    def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
+        if self.columns is not None and self.columns > X.shape[1]:
+            raise ValueError(
+                f"the identity mean is to have {plural(self.columns, 'column')}, the inputs have "
+                f"{X.shape[1]}"
+            )
+        return X[:, : self.columns]
+
+
 class Constant(AbstractMean):
     r"""The same mean everywhere, $m(\mathbf x) = v$.
 

@@ -82,6 +82,9 @@ class SparseLinear(AbstractModel):
     def check(self, rows):
         """Any columns will do."""
 
+    def check_approximation(self, approximation):
+        """Any approximation will do."""
+
     def graph(self, rows, *, power, approximation, jitter, chunk, total=None, scale=1.0):
         columns = rows.x.shape[1]
         data = Edge(0, RowView(lambda rows: rows.x.T))
@@ -265,13 +268,16 @@ class NoisyInputs(AbstractModel):
     def check(self, rows):
         """Any columns will do."""
 
+    def check_approximation(self, approximation):
+        """Any approximation will do."""
+
     def graph(self, rows, *, power, approximation, jitter, chunk, total=None, scale=1.0):
         Z = self.inducing.Z
         Kuu = jittered(self.kernel.cross(Z, Z), jitter, self.kernel.diag(Z))
         _, root = cholesky_and_inverse(Kuu)
         total = observed_rows(rows) if total is None else total
         inputs = Inputs(rows.x, jnp.broadcast_to(self.input_variance, rows.x.shape))
-        tied = Edge(0, WholeView(), Tied(Z.shape[0], total))
+        tied = Edge(0, WholeView(), Tied(Z.shape[0], total.per_output))
         edges = (tied, Edge(1, InputView()))
         factor = SiteFactor(edges, rows, chunk, LayerTerm(self, root), power, scale=scale)
         return Graph((TiedInducing(), inputs), (factor,))

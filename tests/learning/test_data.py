@@ -15,7 +15,8 @@ def test_observed_outputs_are_counted_one_by_one():
     y[[0, 1], [1, 2]] = np.nan
     data = prepare(X, y, missing="skip")
     assert data.n_observed == 25.0
-    np.testing.assert_array_equal(data.rows_observed, [9.0, 8.0, 8.0])
+    np.testing.assert_array_equal(data.rows_observed.per_output, [9.0, 8.0, 8.0])
+    assert data.rows_observed.any_output == 9.0
 
 
 def test_every_pass_of_minibatches_has_every_row_once():

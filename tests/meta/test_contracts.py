@@ -25,6 +25,7 @@ ARGUMENTS = {
     "cavity.learning.data.validation": {"AbstractGP"},
     "cavity.learning.diagnostics.tierney_kadane": {"Laplace"},
     "cavity.learning.dispatch": {"AbstractMethod", "MCMC"},
+    "cavity.models.deep.deep_gp": {"AbstractLikelihood", "Layer"},
 }
 # Leaves of a tree of sites, as `jax.tree.map` asks for them.
 LEAVES = {

@@ -14,6 +14,7 @@ import numpy as np
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Graph, Sites, empty_sites
 from cavity.inference.graph.rows import Rows
+from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.types import Scalar
 
@@ -123,7 +124,12 @@ class Problem(eqx.Module):
         return max(tolerance, ROUNDING * float(np.finfo(self.build.rows.y.dtype).eps))
 
     def empty_sites(self) -> Sites:
-        """Sites of precision zero; a tree without leaves where every factor is exact."""
+        """Sites of precision zero; a tree without leaves where every factor is exact.
+
+        Tied sites are those that a search starts from.
+        """
+        if self.approximation.tied:
+            return _starting_sites(self)
         shapes = eqx.filter_eval_shape(lambda: empty_sites(self.graph()))
         return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
@@ -134,6 +140,11 @@ class Problem(eqx.Module):
             return all(factor.stationary for factor in self.graph().factors)
 
         return eqx.filter_eval_shape(every_factor)
+
+
+@compiled
+def _starting_sites(problem: Problem) -> Sites:
+    return empty_sites(problem.graph())
 
 
 def has_sites(sites: Sites) -> bool:

@@ -13,6 +13,7 @@ from cavity.inference.approximations.approximations import (
     PowerMeans,
     TiedPowerMeans,
 )
+from cavity.inference.propagation import AbstractPropagation, Nodes
 from cavity.inference.solvers.settings import RUNGS, FixedPointSolver
 from cavity.learning.method import AbstractMethod, Training, check_bound, check_settings
 from cavity.likelihoods.base import AbstractLikelihood
@@ -251,6 +252,8 @@ class TiedPowerEP(AbstractMethod):
     With Gaussian noise `PowerEP()` is in closed form and better.
 
     Args:
+        propagation: how Gaussians go through the layers of a deep model: `cavity.Nodes(count)`,
+            `cavity.Moments()` or `cavity.Linearised()`; other models have no use for it.
         batch: rows of a minibatch, drawn anew in every pass through the data, for Adam; None for
             all of them, and L-BFGS-B.
         max_sweeps: steps of Adam, which is how many it makes; with all rows, iterations at the
@@ -267,6 +270,7 @@ class TiedPowerEP(AbstractMethod):
         Bui (2017), S14 and S30; Hernandez-Lobato et al. (2016).
     """
 
+    propagation: AbstractPropagation = dataclasses.field(default=Nodes(), kw_only=True)
     batch: int | None = dataclasses.field(default=None, kw_only=True)
     max_sweeps: int = dataclasses.field(default=2000, kw_only=True)
     learning_rate: float = dataclasses.field(default=0.02, kw_only=True)
@@ -281,7 +285,7 @@ class TiedPowerEP(AbstractMethod):
 
     @property
     def approximation(self) -> TiedPowerMeans:
-        return TiedPowerMeans()
+        return TiedPowerMeans(self.propagation)
 
     @property
     def solver(self) -> FixedPointSolver:

@@ -1,6 +1,8 @@
 """Floor 3: models, and the processes that they become."""
 
 from cavity.models.base import AbstractModel
+from cavity.models.deep.deep_gp import DeepGP
+from cavity.models.deep.layer import Layer
 from cavity.models.gp import GP
 from cavity.models.latent_gp import LatentGP
 from cavity.models.posterior import AbstractPosterior, Posterior
@@ -11,7 +13,9 @@ __all__ = [
     "GP",
     "AbstractModel",
     "AbstractPosterior",
+    "DeepGP",
     "LatentGP",
+    "Layer",
     "Posterior",
     "SampledPosterior",
 ]

@@ -9,13 +9,14 @@ import equinox as eqx
 from cavity.inducing.base import AbstractInducing
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Beliefs, Graph
+from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.means import AbstractMean
 from cavity.models.latent_gp import LatentGP
 from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Scalar
 
 
 class AbstractModel(eqx.Module):
@@ -23,8 +24,8 @@ class AbstractModel(eqx.Module):
 
     To implement:
         `graph`, which lays the model out on data as variables and factors, and `posterior`,
-        which makes a process of their beliefs; the field `likelihood`, `sparse` and
-        `check(rows)`. Inference and learning follow.
+        which makes a process of their beliefs; the field `likelihood`, `sparse`,
+        `check(rows)` and `check_approximation(approximation)`. Inference and learning follow.
 
     Attributes:
         likelihood: the density of outputs, by which data are checked and scaled.
@@ -42,6 +43,10 @@ class AbstractModel(eqx.Module):
         """Raises ValueError where parts of the model have other numbers of columns than rows."""
 
     @abc.abstractmethod
+    def check_approximation(self, approximation: AbstractApproximation) -> None:
+        """Raises ValueError for an approximation that the model is not for."""
+
+    @abc.abstractmethod
     def graph(
         self,
         rows: Rows,
@@ -50,7 +55,7 @@ class AbstractModel(eqx.Module):
         approximation: AbstractApproximation,
         jitter: float | Scalar,
         chunk: int,
-        total: Float[Array, " P"] | None = None,
+        total: ObservedRows | None = None,
         scale: Scalar | float = 1.0,
     ) -> Graph:
         """The model laid out for inference on these rows.
@@ -61,7 +66,7 @@ class AbstractModel(eqx.Module):
             approximation: what stands in the place of the likelihood terms.
             jitter: share of the mean prior variance added to the diagonal of a covariance.
             chunk: rows worked on at a time.
-            total: the number of observed rows in all the data, per output, where these rows are
+            total: the number of observed rows in all the data, where these rows are
                 some of them.
             scale: rows in all the data for each of these rows.
         """

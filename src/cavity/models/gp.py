@@ -8,7 +8,13 @@ from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import AbstractFactor, Edge
 from cavity.inference.factors.exact import ExactFactor
 from cavity.inference.factors.site import SiteFactor
-from cavity.inference.factors.slots import AbstractSlots, Private, Tied, observed_rows
+from cavity.inference.factors.slots import (
+    AbstractSlots,
+    ObservedRows,
+    Private,
+    Tied,
+    observed_rows,
+)
 from cavity.inference.graph.rows import Rows
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
@@ -20,7 +26,7 @@ from cavity.models.posterior import Posterior
 from cavity.models.process import IndependentProcess
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Scalar
 from cavity.parameters.table import table
 
 _PARTS = {
@@ -102,6 +108,9 @@ class GP(AbstractGP):
                 f"the inducing points have {given}, X has {columns}; points have the columns of X"
             )
 
+    def check_approximation(self, approximation: AbstractApproximation) -> None:
+        """Any approximation will do."""
+
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> Posterior:
         count, views = self.likelihood.latents, [edge.view for edge in graph.factors[0].edges]
         if len(views) < count:  # one variable for the functions of all classes
@@ -127,7 +136,7 @@ class GP(AbstractGP):
         approximation: AbstractApproximation,
         jitter: float | Scalar,
         chunk: int,
-        total: Float[Array, " P"] | None = None,
+        total: ObservedRows | None = None,
         scale: Scalar | float = 1.0,
     ) -> Graph:
         full = self.inducing is None
@@ -139,7 +148,7 @@ class GP(AbstractGP):
         if approximation.tied:
             assert self.inducing is not None
             total = observed_rows(rows) if total is None else total
-            slots = Tied(self.inducing.size, total)
+            slots = Tied(self.inducing.size, total.per_output)
         concave = self.likelihood.log_concave and not self.likelihood.sampled(power)
         signs = {"tied": approximation.tied, "mixed": not (concave or approximation.convex)}
         laid_out = [latent.lay_out(rows, jitter, **signs) for latent in self.latents]

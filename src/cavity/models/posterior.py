@@ -13,7 +13,7 @@ from jax.core import Tracer
 
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
-from cavity.models.base import AbstractGP
+from cavity.models.base import AbstractGP, AbstractModel
 from cavity.models.process import AbstractProcess, MarginalProcess, variances, within_functions
 from cavity.numerics.chunking import cached_size, map_over_rows, padded_size
 from cavity.numerics.jit import compiled
@@ -61,7 +61,7 @@ class AbstractPosterior(eqx.Module):
         side: names of the side data that came with the data.
     """
 
-    model: eqx.AbstractVar[AbstractGP]
+    model: eqx.AbstractVar[AbstractModel]
     n_inputs: eqx.AbstractVar[int]
     outputs: eqx.AbstractVar[int]
     single: eqx.AbstractVar[bool]

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Graph
+from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.problem import AbstractGraphBuilder
 from cavity.models.base import AbstractModel
 from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Scalar
 from cavity.parameters import units
 
 
@@ -25,7 +26,7 @@ class ModelOnRows(AbstractGraphBuilder):
         power: the power of all rows; `rows.power` takes its place where given.
         approximation: what stands in the place of the likelihood terms.
         chunk: rows worked on at a time.
-        total: the number of observed rows in all the data, per output, where these rows are some
+        total: the number of observed rows in all the data, where these rows are some
             of them.
         scale: rows in all the data for each of these rows.
     """
@@ -35,7 +36,7 @@ class ModelOnRows(AbstractGraphBuilder):
     power: Power
     approximation: AbstractApproximation
     chunk: int = eqx.field(static=True)
-    total: Float[Array, " P"] | None = None
+    total: ObservedRows | None = None
     scale: Scalar | float = 1.0
 
     @property

@@ -161,15 +161,18 @@ def real(**units: Any) -> Any:
     return _field(Real(), units)
 
 
-def positive(lower: float = 0.0, upper: float = np.inf, **units: Any) -> Any:
+def positive(
+    lower: float = 0.0, upper: float = np.inf, *, optional: bool = False, **units: Any
+) -> Any:
     """Declares an array field of positive values.
 
     Args:
         lower: smallest value, 0 for none.
         upper: largest value.
+        optional: whether the field may be None, for a part that a model does not have.
         **units: the fields of `Units` in which the values are measured.
     """
-    return _field(Positive(lower, upper), units)
+    return _field(Positive(lower, upper), units, optional=optional)
 
 
 def interval(lower: float, upper: float, **units: Any) -> Any:
@@ -182,9 +185,13 @@ def fixed(**units: Any) -> Any:
     return _field(FIXED, units)
 
 
-def _field(domain: Bijection, units: dict[str, Any]) -> Any:
+def _field(domain: Bijection, units: dict[str, Any], *, optional: bool = False) -> Any:
     metadata = {"domain": domain, "units": Units(**units)}
-    return eqx.field(converter=_array, metadata=metadata)
+    return eqx.field(converter=_optional_array if optional else _array, metadata=metadata)
+
+
+def _optional_array(value: Any) -> Any:
+    return None if value is None else _array(value)
 
 
 # -------------------------------------------------------------------------- shadow trees

@@ -47,6 +47,10 @@ _PARTS = {
     "models.FullProcess": "cavity.models.process",
     "models.SparseProcess": "cavity.models.process",
     "models.IndependentProcess": "cavity.models.process",
+    "models.DeepPosterior": "cavity.models.deep.posterior",
+    "models.LayerProcess": "cavity.models.deep.layer",
+    "inference.Nodes": "cavity.inference.propagation",
+    "inference.Linearised": "cavity.inference.propagation",
 }
 
 

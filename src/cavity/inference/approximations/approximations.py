@@ -21,6 +21,7 @@ from cavity.inference.approximations.local_terms import (
     PowerMeanTerm,
     SoftmaxLaplaceTerm,
 )
+from cavity.inference.propagation import AbstractPropagation, Nodes
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import (
     HasClassProbabilities,
@@ -87,8 +88,13 @@ class PowerMeans(AbstractApproximation):
 
 
 class TiedPowerMeans(AbstractApproximation):
-    """The log power mean under the cavity that all rows share: tied Power EP."""
+    """The log power mean under the cavity that all rows share: tied Power EP.
 
+    Attributes:
+        propagation: how Gaussians go through the layers of a deep model.
+    """
+
+    propagation: AbstractPropagation = Nodes()
     closed_form: bool = eqx.field(static=True, default=False)
 
     evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY

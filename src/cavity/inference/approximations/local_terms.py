@@ -53,9 +53,11 @@ class AbstractLocalTerm(eqx.Module):
     Attributes:
         powers_density: whether the term is a `PowerMeanTerm`: its tilted distributions are
             cavities times powers of a density.
+        joint: whether a row has one term for all its outputs, with an axis of length one.
     """
 
     powers_density: ClassVar[bool] = False
+    joint: ClassVar[bool] = False
 
     @abc.abstractmethod
     def stationary(self, power: Power) -> bool:

@@ -127,7 +127,10 @@ class SiteFactor(AbstractRowFactor):
                 marginals = tuple(stop_gradient(m) if e.slots.private else m for e, m in pairs)
             latents, proper = self._latents(rows, row_sites, marginals)
             log_mean = self.term.log_mean(latents, rows, self.row_power(rows))
-            total = jnp.sum(rows.site_presence * log_mean)
+            observed = rows.site_presence
+            if self.term.joint:
+                observed = jnp.max(observed, axis=1, keepdims=True)
+            total = jnp.sum(observed * log_mean)
             ratios = self._log_normaliser_ratios(rows, row_sites, marginals)
             for ratio, presence in zip(ratios, self._presence(rows), strict=True):
                 total = total + jnp.sum(presence * jnp.where(proper, ratio, jnp.nan))

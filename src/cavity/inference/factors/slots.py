@@ -7,7 +7,7 @@ where what they remove from the log-partition is counted.
 """
 
 import abc
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -42,7 +42,7 @@ class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
 
     @abc.abstractmethod
     def empty(self, view: AbstractView, rows: Rows) -> Store:
-        """The store of sites of precision zero."""
+        """The store that a search starts from: sites of precision zero, where rows own them."""
 
     @abc.abstractmethod
     def per_row(self, store: Store) -> RowSite:
@@ -104,16 +104,20 @@ class Tied(AbstractSlots[TiedSite, None, TiedCavity]):
     Attributes:
         size: values of the variable.
         total: the number of observed rows in all the data, per output.
+        start: means of the belief that a search starts from, and its standard deviation; None for
+            the prior.
     """
 
     private: ClassVar[bool] = False
     size: int = eqx.field(static=True)
     total: Float[Array, " P"]
+    start: tuple[Float[Array, "P M"], float] | None = None
 
     def empty(self, view: AbstractView, rows: Rows) -> TiedSite:
-        shape = (self.total.shape[0], self.size)
-        zero = jnp.zeros(shape, rows.y.dtype)
-        return TiedSite(zero, jnp.zeros((*shape, self.size), rows.y.dtype))
+        zero = jnp.zeros((self.total.shape[0], self.size), rows.y.dtype)
+        mean, deviation = (zero, 1.0) if self.start is None else self.start
+        raw = jnp.log(deviation) * jnp.eye(self.size, dtype=rows.y.dtype)
+        return TiedSite(mean, jnp.broadcast_to(raw, (*zero.shape, self.size)))
 
     def per_row(self, store: TiedSite) -> None:
         return None
@@ -134,7 +138,20 @@ class Tied(AbstractSlots[TiedSite, None, TiedCavity]):
         return jnp.zeros((), moments[0].dtype)
 
 
-def observed_rows(rows: Rows) -> Float[Array, " P"]:
-    """The number of observed rows per output, at least one."""
+class ObservedRows(NamedTuple):
+    """How many rows of all the data are observed, at least one.
+
+    Attributes:
+        per_output: rows in which an output is observed, for each.
+        any_output: rows in which any output is.
+    """
+
+    per_output: Float[Array, " P"]
+    any_output: Scalar
+
+
+def observed_rows(rows: Rows) -> ObservedRows:
+    """How many rows are observed."""
     presence = jnp.broadcast_to(rows.presence, rows.y.shape)
-    return jnp.maximum(jnp.sum(presence, axis=0), 1.0)
+    counts = jnp.sum(presence, axis=0), jnp.sum(jnp.max(presence, axis=1))
+    return ObservedRows(*(jnp.maximum(count, 1.0) for count in counts))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.learning.data.arrays import (
     check_arrays,
@@ -38,7 +39,6 @@ from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.chunking import padded_size
 from cavity.numerics.text import plural
-from cavity.numerics.types import Array, Float
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -86,9 +86,11 @@ class BatchedData(AbstractTrainingData):
         return float(self.observed.sum())
 
     @property
-    def rows_observed(self) -> Float[Array, " P"]:
-        """The number of observed rows, per output."""
-        return jnp.asarray(np.maximum(self.observed, 1.0), self.first_block.rows.y.dtype)
+    def rows_observed(self) -> ObservedRows:
+        """The number of observed rows."""
+        counts = np.maximum(self.observed, 1.0), float(self.length)
+        dtype = self.first_block.rows.y.dtype
+        return ObservedRows(*(jnp.asarray(count, dtype) for count in counts))
 
     @property
     def n_blocks(self) -> int:
@@ -194,6 +196,7 @@ def as_training_data(
             data in 32-bit mode.
     """
     check_model(model, blocks, method)
+    model.check_approximation(method.approximation)
     if y is not None:
         return prepare(*in_memory(X, y), power=power, blocks=blocks, rows=rows, missing=missing)
     batches = X if isinstance(X, BatchedData) else as_batches(X)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.approximations.approximations import AbstractApproximation
-from cavity.inference.factors.slots import observed_rows
+from cavity.inference.factors.slots import ObservedRows, observed_rows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.problem import Problem
 from cavity.learning.data.fingerprint import fingerprint
@@ -20,7 +20,7 @@ from cavity.models.base import AbstractModel
 from cavity.models.problem import ModelOnRows
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Scalar
 
 
 class Minibatch(NamedTuple):
@@ -70,8 +70,8 @@ class AbstractTrainingData(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def rows_observed(self) -> Float[Array, " P"]:
-        """The number of observed rows, per output."""
+    def rows_observed(self) -> ObservedRows:
+        """The number of observed rows."""
 
     @abc.abstractmethod
     def blocks(self) -> "Iterator[Data]":
@@ -114,8 +114,8 @@ class Data(eqx.Module, AbstractTrainingData):
         return float(np.sum(np.broadcast_to(presence, self.rows.y.shape)))
 
     @property
-    def rows_observed(self) -> Float[Array, " P"]:
-        """The number of observed rows, per output."""
+    def rows_observed(self) -> ObservedRows:
+        """The number of observed rows."""
         return observed_rows(self.rows)
 
     @property
@@ -143,7 +143,7 @@ class Data(eqx.Module, AbstractTrainingData):
         approximation: AbstractApproximation,
         jitter: Scalar | float,
         *,
-        total: Float[Array, " P"] | None = None,
+        total: ObservedRows | None = None,
         scale: Scalar | float = 1.0,
     ) -> Problem:
         """Inference in a model of these data.
@@ -152,7 +152,7 @@ class Data(eqx.Module, AbstractTrainingData):
             model: the model.
             approximation: what stands in the place of the likelihood terms.
             jitter: share of the mean prior variance added to the diagonal of a covariance.
-            total: the number of observed rows in all the data, per output, where these are some.
+            total: the number of observed rows in all the data, where these are some.
             scale: rows in all the data for each of these.
         """
         build = ModelOnRows(
@@ -192,5 +192,4 @@ class Data(eqx.Module, AbstractTrainingData):
 @compiled
 def some_rows(data: Data, index: Array) -> Data:
     """Some rows of prepared data, without blocks."""
-    rows = jax.tree.map(lambda x: x[index], data.rows)
-    return Data(rows, data.power, index.shape[0], data.single, data.length)
+    return Data(data.rows.take(index), data.power, index.shape[0], data.single, data.length)

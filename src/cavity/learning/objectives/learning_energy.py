@@ -9,6 +9,7 @@ from jax.flatten_util import ravel_pytree
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Graph, Sites, energy
+from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.factors.tied import is_tied, natural_step
 from cavity.inference.implicit_gradient import implicit_gradient, stationary
 from cavity.inference.problem import has_sites
@@ -31,7 +32,7 @@ class LearningEnergy(eqx.Module):
         approximation: what stands in the place of the likelihood terms.
         origin: the unconstrained parameters of the starting model.
         tied: tied sites, whose structure gives that of vectors of tied sites.
-        total: the number of observed rows in all the data, per output, where sites are tied.
+        total: the number of observed rows in all the data, where sites are tied.
     """
 
     start: AbstractModel
@@ -40,7 +41,7 @@ class LearningEnergy(eqx.Module):
     approximation: AbstractApproximation
     origin: Float[Array, " parameters"]
     tied: Sites
-    total: Float[Array, " P"] | None = None
+    total: ObservedRows | None = None
 
     def model(self, move: Float[Array, " parameters"]) -> AbstractModel:
         """The model after a move of the unconstrained parameters."""

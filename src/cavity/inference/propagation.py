@@ -1,0 +1,276 @@
+r"""Propagation: a Gaussian through functions that are Gaussian at every known input.
+
+The outputs of a layer at a Gaussian input are no Gaussian. Three approximations stand for them:
+weighted points at which everything is exact (`Nodes`), their mean and variance (`Moments`), and
+those of the tangent of the mean at the mean input (`Linearised`). The same choice serves learning,
+where layers are at their cavities, and prediction, where they are at their beliefs.
+
+References:
+    Bui (2017), S41, S59 and S65.
+"""
+
+import abc
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import ndtri
+
+from cavity.numerics.linalg import safe_sqrt
+from cavity.numerics.qmc import normal_points
+from cavity.numerics.types import Array, Float, Int
+
+# Points per row in predictions, at least.
+PREDICTION = 64
+
+
+class Spread(NamedTuple):
+    """Independent Gaussians for the coordinates of every row, K of them per row.
+
+    Attributes:
+        mean: means.
+        var: variances.
+    """
+
+    mean: Float[Array, "K N D"]
+    var: Float[Array, "K N D"]
+
+
+@runtime_checkable
+class LayerFunctions(Protocol):
+    """The functions of a layer, Gaussian at every known input."""
+
+    @property
+    def width(self) -> int:
+        """The number of functions."""
+        ...
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n W"], Float[Array, "n W"]]:
+        """Means and variances of the layer's outputs at known inputs."""
+        ...
+
+    def with_inputs(self, values: Float[Array, "n D"], x: Float[Array, "n C"]) -> Array:
+        """What the layer takes: the values of the layer below, and the inputs if it sees them."""
+        ...
+
+
+class AbstractPropagation(eqx.Module):
+    """How a Gaussian goes through the functions of a layer.
+
+    To implement:
+        `points(dimensions, rows, index, dtype)`, `through(layer, values, x, z)`, `alike()` and
+        `repeats`.
+    """
+
+    @property
+    @abc.abstractmethod
+    def repeats(self) -> int:
+        """Gaussians per row."""
+
+    @abc.abstractmethod
+    def alike(self) -> "AbstractPropagation":
+        """The same with enough points for predictions, alike for all rows and of equal weight."""
+
+    @abc.abstractmethod
+    def points(
+        self, dimensions: int, rows: int, index: Int[Array, " N"] | None, dtype: jnp.dtype
+    ) -> tuple[Float[Array, "K N dimensions"], Float[Array, " K"]]:
+        """Values that stand for standard normal ones, per row, and their log weights.
+
+        Args:
+            dimensions: hidden values of a row.
+            rows: the number of rows.
+            index: the positions of these rows in the table; None for the first ones.
+            dtype: of the values.
+        """
+
+    @abc.abstractmethod
+    def through(
+        self,
+        layer: LayerFunctions,
+        values: Spread,
+        x: Float[Array, "N C"],
+        z: Float[Array, "K N D"],
+    ) -> Spread:
+        """The outputs of a layer where its inputs are Gaussian.
+
+        Args:
+            layer: the functions.
+            values: their inputs.
+            x: the inputs of the model, for layers that see them too.
+            z: standard normal values that stand for those inputs.
+        """
+
+
+class Nodes(AbstractPropagation):
+    r"""Points with weights: hidden values are $h = m + \sqrt v z$ for a few z per row.
+
+    Each point goes through all layers, and the term of a row is the power mean over its points.
+    That tends to the exact integral as their number grows, and at power 0 is unbiased for any.
+    With one hidden value per row the points are those of Gauss-Hermite quadrature; with more
+    they are quasi-random, with a shift for every row. In minibatches the shift belongs to the
+    place in the minibatch, so that a row has other points each time that it is drawn.
+
+    Args:
+        count: points per row.
+        kept: whether shifts belong to the rows of a table in memory, also in minibatches.
+        shared: whether all rows have the same quasi-random points, as they do in predictions,
+            which must not depend on the order of rows.
+
+    References:
+        Bui (2017), S59 and S60; Salimbeni and Deisenroth (2017).
+    """
+
+    count: int = eqx.field(static=True, default=8)
+    kept: bool = eqx.field(static=True, default=False)
+    shared: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self) -> None:
+        if not isinstance(self.count, int) or self.count < 1:
+            raise ValueError(f"Nodes needs at least one point per row, given {self.count!r}")
+
+    def points(
+        self, dimensions: int, rows: int, index: Int[Array, " N"] | None, dtype: jnp.dtype
+    ) -> tuple[Float[Array, "K N dimensions"], Float[Array, " K"]]:
+        if self.shared and dimensions:
+            count = 2 * (max(self.count, 2 * dimensions + 2) // 2)
+            z = jnp.asarray(normal_points(dimensions, count), dtype)
+            points = jnp.broadcast_to(z[:, None], (count, rows, dimensions))
+            return points, jnp.full(count, -np.log(count), dtype)
+        if dimensions <= 1:
+            z, log_weights = _gauss_hermite(self.count if dimensions else 1)
+            points = jnp.broadcast_to(z[:, None, None], (len(z), rows, dimensions))
+            return points.astype(dtype), jnp.asarray(log_weights, dtype)
+        index = index if self.kept and index is not None else jnp.arange(rows)
+        uniform = _lattice(self.count, dimensions)
+        shifts = _shifts(index, dimensions)
+        shifted = (uniform[:, None, :] + shifts[None]) % 1.0
+        edge = 0.5**26
+        points = ndtri(jnp.clip(shifted, edge, 1.0 - edge))
+        return points.astype(dtype), jnp.full(self.count, -np.log(self.count), dtype)
+
+    @property
+    def repeats(self) -> int:
+        return self.count
+
+    def alike(self) -> "Nodes":
+        return Nodes(max(self.count, PREDICTION), shared=True)
+
+    def through(
+        self,
+        layer: LayerFunctions,
+        values: Spread,
+        x: Float[Array, "N C"],
+        z: Float[Array, "K N D"],
+    ) -> Spread:
+        return at_points(layer, values.mean + safe_sqrt(values.var) * z, x)
+
+
+class Linearised(AbstractPropagation):
+    r"""The tangent of a layer's mean at the mean input, with slope $\mathbf J$.
+
+    The variance is that at the mean input plus the diagonal of $\mathbf J \mathbf V \mathbf
+    J^\top$; covariances between the functions are left out. Exact for linear means with constant
+    variances. As the power goes to zero, it does not tend to the variational bound.
+
+    References:
+        Bui (2017), S41 and E15.
+    """
+
+    def points(
+        self, dimensions: int, rows: int, index: Int[Array, " N"] | None, dtype: jnp.dtype
+    ) -> tuple[Float[Array, "K N dimensions"], Float[Array, " K"]]:
+        return jnp.zeros((1, rows, dimensions), dtype), jnp.zeros(1, dtype)
+
+    @property
+    def repeats(self) -> int:
+        return 1
+
+    def alike(self) -> "Linearised":
+        return self
+
+    def through(
+        self,
+        layer: LayerFunctions,
+        values: Spread,
+        x: Float[Array, "N C"],
+        z: Float[Array, "K N D"],
+    ) -> Spread:
+        out = at_points(layer, values.mean, x)
+        (point,), (spread,) = values.mean, values.var
+
+        def mean(point: Array) -> Array:
+            return layer.moments(layer.with_inputs(point, x))[0]
+
+        var = out.var
+        for column in range(point.shape[1]):
+            along = jnp.zeros_like(point).at[:, column].set(1.0)
+            _, slope = jax.jvp(mean, (point,), (along,))
+            var = var + (slope**2 * spread[:, column, None])[None]
+        return Spread(out.mean, var)
+
+
+def propagate(
+    propagation: AbstractPropagation,
+    layers: Sequence[LayerFunctions],
+    x: Float[Array, "N C"],
+    index: Int[Array, " N"] | None = None,
+) -> tuple[Spread, Float[Array, " K"]]:
+    """The outputs of the last layer at known inputs of the first, and log weights.
+
+    Args:
+        propagation: how Gaussians go through layers.
+        layers: the functions of every layer.
+        x: inputs.
+        index: the positions of the rows in the table; None for the first ones.
+    """
+    widths = [layer.width for layer in layers[:-1]]
+    z, log_weights = propagation.points(sum(widths), x.shape[0], index, x.dtype)
+    values = at_points(layers[0], x[None], x)
+    start = 0
+    for layer, width in zip(layers[1:], widths, strict=True):
+        values = propagation.through(layer, values, x, z[..., start : start + width])
+        start += width
+    return values, log_weights
+
+
+def at_points(
+    layer: LayerFunctions, points: Float[Array, "K N D"], x: Float[Array, "N C"]
+) -> Spread:
+    """The outputs of a layer at known values of the layer below."""
+    count, rows, columns = points.shape
+    repeated = jnp.broadcast_to(x, (count, *x.shape)).reshape(-1, x.shape[-1])
+    inputs = layer.with_inputs(points.reshape(-1, columns), repeated)
+    mean, var = layer.moments(inputs)
+    return Spread(mean.reshape(count, rows, -1), var.reshape(count, rows, -1))
+
+
+@functools.cache
+def _gauss_hermite(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and log weights for a standard normal."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+    return nodes, np.log(weights) - 0.5 * np.log(2.0 * np.pi)
+
+
+@functools.cache
+def _lattice(count: int, dimensions: int) -> np.ndarray:
+    """The first points of the generalised golden-ratio sequence in the unit cube."""
+    root = 2.0
+    for _ in range(64):  # the positive root of x^(d + 1) = x + 1
+        root = (1.0 + root) ** (1.0 / (dimensions + 1.0))
+    steps = root ** -np.arange(1.0, dimensions + 1.0)
+    return (0.5 + np.arange(count)[:, None] * steps) % 1.0
+
+
+def _shifts(index: Int[Array, " N"], dimensions: int) -> Float[Array, "N dimensions"]:
+    """Pseudo-random shifts in the unit cube, a function of the positions of rows alone."""
+
+    def one(position: Array) -> Array:
+        key = jax.random.fold_in(jax.random.key(0), position)
+        return jax.random.uniform(key, (dimensions,), jnp.float32)
+
+    return jax.vmap(one)(index)

@@ -1,0 +1,1 @@
+"""Deep Gaussian processes: layers whose outputs are the inputs of the next."""

@@ -1,0 +1,211 @@
+"""A layer of functions with Gaussian process priors, and the process that it becomes."""
+
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inducing.base import AbstractInducing, input_columns
+from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
+from cavity.inference.variables.inducing import InducingBelief
+from cavity.kernels.base import AbstractKernel
+from cavity.means import AbstractMean, Zero
+from cavity.models.process import AbstractProcess, IndependentProcess, SparseProcess
+from cavity.numerics.text import plural
+from cavity.numerics.types import Array, Float, Scalar
+from cavity.parameters import positive
+from cavity.parameters.table import table
+
+
+class Layer(eqx.Module):
+    r"""Functions of one layer of a deep Gaussian process.
+
+    $f_w \sim \mathcal{GP}(m_w, k_w)$ for w up to the width; outputs are
+    $h_w = f_w(\mathbf x) + \epsilon$.
+
+    Args:
+        kernel: covariance function of all functions; or a tuple, one per function.
+        inducing: inducing variables of all functions; or a tuple, one per function.
+        width: the number of functions.
+        mean: prior mean function, with one column for all functions or one per function; None for
+            zero.
+        noise_variance: variance of $\epsilon$, in squared units of h; None for none. The last
+            layer has none, because its noise is the likelihood's.
+        skip_connection: whether the layer takes the inputs of the model beside the outputs of the
+            layer below, as the columns after them.
+
+    Raises:
+        TypeError: for parts that are not what they should be.
+        ValueError: for tuples that do not have one entry per function.
+
+    References:
+        Bui (2017), S53; Duvenaud et al. (2014) for skip connections.
+    """
+
+    kernel: AbstractKernel | tuple[AbstractKernel, ...]
+    inducing: AbstractInducing | tuple[AbstractInducing, ...]
+    mean: AbstractMean
+    width: int = eqx.field(static=True)
+    skip_connection: bool = eqx.field(static=True)
+    noise_variance: Float[Array, ""] | None = positive(optional=True)
+
+    def __init__(
+        self,
+        kernel: AbstractKernel | Sequence[AbstractKernel],
+        inducing: AbstractInducing | Sequence[AbstractInducing],
+        width: int = 1,
+        mean: AbstractMean | None = None,
+        noise_variance: Any = None,
+        *,
+        skip_connection: bool = False,
+    ):
+        if not isinstance(width, int | np.integer) or isinstance(width, bool) or width < 1:
+            raise ValueError(f"the width of a layer is a number of functions, given {width!r}")
+        self.kernel = _per_function("kernel", kernel, AbstractKernel, width)
+        self.inducing = _per_function("inducing", inducing, AbstractInducing, width)
+        self.mean = Zero() if mean is None else mean
+        if not isinstance(self.mean, AbstractMean):
+            raise TypeError(f"mean of a layer must be a mean function, given {mean!r}")
+        self.noise_variance = noise_variance
+        self.width = int(width)
+        self.skip_connection = bool(skip_connection)
+
+    @property
+    @typing.final
+    def groups(self) -> tuple[tuple[AbstractKernel, AbstractInducing, int], ...]:
+        """Kernel, inducing variables and number of functions that share them."""
+        kernels, inducing = self.kernel, self.inducing
+        if not isinstance(kernels, tuple) and not isinstance(inducing, tuple):
+            return ((kernels, inducing, self.width),)
+        kernels = kernels if isinstance(kernels, tuple) else (kernels,) * self.width
+        inducing = inducing if isinstance(inducing, tuple) else (inducing,) * self.width
+        return tuple((k, z, 1) for k, z in zip(kernels, inducing, strict=True))
+
+    def views(self, jitter: float | Scalar) -> tuple[InducingView, ...]:
+        """How rows see the whitened inducing variables of each group."""
+        return tuple(
+            inducing_view(kernel, inducing, OutputMean(Zero(), count), jitter)
+            for kernel, inducing, count in self.groups
+        )
+
+    def starting_mean(self, view: InducingView, first: int) -> Float[Array, "P M"]:
+        """Means of whitened inducing variables that a search starts from, as an inner layer.
+
+        With a prior mean they are zero. Without, outputs would all start alike and hide the inputs
+        from the layer above: each function starts as a linear function of the inputs.
+
+        Args:
+            view: of the functions' inducing variables.
+            first: the index of the first function.
+        """
+        coordinates = view.inducing(lambda x: x)
+        Z = coordinates - jnp.mean(coordinates, axis=0)
+        Z = Z / jnp.maximum(jnp.std(Z, axis=0), jnp.finfo(Z.dtype).tiny)
+        directions, columns = np.eye(Z.shape[1]), Z.shape[1]
+        if self.width > columns:
+            random = np.random.default_rng(0).standard_normal((self.width - columns, columns))
+            random /= np.linalg.norm(random, axis=1, keepdims=True)
+            directions = np.concatenate([directions, random])
+        values = directions[first : first + view.mean.outputs] @ Z.T
+        # the diagonal of Kuu, of which L is the factor
+        deviation = jnp.sqrt(jnp.mean(jnp.sum(view.factor**2, axis=1)))
+        prior_mean = view.inducing(lambda x: self.mean(x[None])[0])
+        flat = jnp.all(prior_mean == prior_mean[0])
+        return jnp.where(flat, deviation, 0.0) * values @ view.root.T
+
+    def process(
+        self, views: Sequence[InducingView], beliefs: Sequence[InducingBelief]
+    ) -> "LayerProcess":
+        """The functions of the layer under beliefs about its inducing variables."""
+        pairs = zip(views, beliefs, strict=True)
+        functions = tuple(SparseProcess(view, belief) for view, belief in pairs)
+        return LayerProcess(
+            process=functions[0] if len(functions) == 1 else IndependentProcess(functions),
+            mean=OutputMean(self.mean, self.width),
+            noise_variance=self.noise_variance,
+            skip_connection=self.skip_connection,
+        )
+
+    def check(self, name: str, columns: int) -> None:
+        """Raises ValueError where parts have other numbers of columns than the inputs.
+
+        Args:
+            name: of the layer, for messages.
+            columns: of its inputs.
+        """
+        for kernel, inducing, _ in self.groups:
+            own = input_columns(inducing)
+            if own not in (None, columns):
+                raise ValueError(
+                    f"the inducing points of {name} have {plural(own, 'column')}, its inputs "
+                    f"have {columns}: points have the columns of the inputs"
+                )
+            kernel.diag(jnp.zeros((1, columns)))
+        shape = np.shape(self.mean(jnp.zeros((1, columns))))
+        if shape[1:] not in ((), (1,), (self.width,)):
+            raise ValueError(
+                f"the mean of {name} has {plural(shape[1], 'column')}, the layer has "
+                f"{plural(self.width, 'function')}: give one column, or one per function"
+            )
+
+    def __str__(self) -> str:
+        return table(self)
+
+
+class LayerProcess(eqx.Module):
+    """The functions of a layer under a belief: Gaussian at every known input.
+
+    Attributes:
+        process: the functions without their prior mean.
+        mean: the prior mean.
+        noise_variance: variance that is added to every output.
+        skip_connection: whether inputs of the model follow the outputs of the layer below.
+    """
+
+    process: AbstractProcess
+    mean: OutputMean
+    noise_variance: Float[Array, ""] | None
+    skip_connection: bool = eqx.field(static=True)
+
+    @property
+    def width(self) -> int:
+        """The number of functions."""
+        return self.mean.outputs
+
+    def with_inputs(self, values: Float[Array, "n D"], x: Float[Array, "n C"]) -> Array:
+        """What the layer takes: the values of the layer below, and the inputs if it sees them."""
+        return jnp.concatenate([values, x], axis=1) if self.skip_connection else values
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n W"], Float[Array, "n W"]]:
+        """Means and variances of the outputs at known inputs."""
+        mean, var = self.process.moments(X)
+        if self.noise_variance is not None:
+            var = var + self.noise_variance
+        return mean + self.mean(X), var
+
+    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "W n n"]:
+        """Covariances of the outputs between known inputs."""
+        cov = self.process.covariance(X)
+        if self.noise_variance is not None:
+            cov = cov + self.noise_variance * jnp.eye(X.shape[0], dtype=X.dtype)
+        return cov
+
+
+def _per_function(name: str, part: Any, kind: type, width: int) -> Any:
+    """One part, or a tuple of one per function."""
+    several = isinstance(part, tuple | list)
+    for entry in part if several else (part,):
+        if not isinstance(entry, kind):
+            raise TypeError(
+                f"{name} of a layer must be {kind.__name__[8:].lower()} objects of cavity, given "
+                f"{type(entry).__name__}"
+            )
+    if several and len(part) != width:
+        raise ValueError(
+            f"a layer of {plural(width, 'function')} takes one {name} or one per function, given "
+            f"{len(part)}"
+        )
+    return tuple(part) if several else part

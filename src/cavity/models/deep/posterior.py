@@ -1,0 +1,161 @@
+"""The posterior of a deep Gaussian process: marginals, coherent draws, predictions."""
+
+import dataclasses
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+
+from cavity.inference.propagation import AbstractPropagation, propagate
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.predictive.base import AbstractPredictive, Side
+from cavity.likelihoods.predictive.mixture import draws_predictive
+from cavity.models.base import AbstractModel
+from cavity.models.deep.layer import LayerProcess
+from cavity.models.posterior import AbstractPosterior
+from cavity.numerics.jit import compiled
+from cavity.numerics.types import Array, Float, Key, PRNGKeyArray
+
+# Coherent draws from which covariances between rows are estimated.
+DRAWS = 64
+
+
+class DeepPosterior(AbstractPosterior):
+    """The posterior of a deep GP at fixed parameters.
+
+    Its marginals are no Gaussians but mixtures over points of the hidden values, the same for
+    every row; `marginals` gives their means and variances, `predict` keeps the mixture.
+
+    Attributes:
+        layers: the functions of every layer.
+        propagation: how Gaussians go through them.
+        function: the one latent function that this is the posterior of; None for all of them.
+    """
+
+    model: AbstractModel
+    layers: tuple[LayerProcess, ...]
+    propagation: AbstractPropagation
+    n_inputs: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    side: tuple[str, ...] = eqx.field(static=True, default=())
+    function: int | None = eqx.field(static=True, default=None)
+
+    @property
+    def size(self) -> int:
+        return max(layer.process.size for layer in self.layers) * self.propagation.repeats
+
+    def each(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n S P"], Float[Array, "n S P"]]:
+        """Means and variances of f at every point of the hidden values."""
+        values, _ = propagate(self.propagation.alike(), self.layers, X)
+        mean, var = jnp.moveaxis(values.mean, 0, 1), jnp.moveaxis(values.var, 0, 1)
+        if self.function is None:
+            return mean, var
+        column = slice(self.function, self.function + 1)
+        return mean[..., column], var[..., column]
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
+        mean, var = self.each(X)
+        return jnp.mean(mean, axis=1), jnp.mean(var, axis=1) + jnp.var(mean, axis=1)
+
+    def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
+        """By coherent draws of all hidden layers, which differ from call to call in nothing."""
+        keys = jax.random.split(jax.random.key(0), DRAWS)
+
+        def one(key: PRNGKeyArray) -> tuple[Array, Array]:
+            hidden = self._hidden(X, key)
+            mean, _ = self.layers[-1].moments(hidden)
+            cov = self.layers[-1].covariance(hidden)
+            return self._chosen(mean).T, cov if self.function is None else cov[self.function][None]
+
+        mean, cov = jax.lax.map(one, keys)
+        away = mean - jnp.mean(mean, axis=0)
+        return jnp.mean(cov, axis=0) + jnp.einsum("spi,spj->pij", away, away) / DRAWS
+
+    def latent(self, i: int) -> "DeepPosterior":
+        if self.model.likelihood.latents == 1:
+            return self
+        return dataclasses.replace(self, function=i, outputs=1)
+
+    def hidden(self, X: Float[Array, "n D"], layer: int) -> tuple[Array, Array]:
+        """Means and variances of the outputs of a layer, (n, width) each.
+
+        Args:
+            X: inputs, (n, D).
+            layer: which layer, counted from 0.
+        """
+        values, _ = propagate(self.propagation.alike(), self.layers[: layer + 1], X)
+        average = jnp.mean(values.mean, axis=0)
+        return average, jnp.mean(values.var, axis=0) + jnp.var(values.mean, axis=0)
+
+    def _chosen(self, mean: Float[Array, "n P"]) -> Array:
+        return mean if self.function is None else mean[:, self.function : self.function + 1]
+
+    def _hidden(self, X: Float[Array, "n D"], key: PRNGKeyArray) -> Float[Array, "n W"]:
+        """The inputs of the last layer under one draw of all functions below it."""
+        values = X
+        for layer, own in zip(self.layers[:-1], jax.random.split(key, 64), strict=False):
+            values = _drawn(layer, layer.with_inputs(values, X), own)
+        return self.layers[-1].with_inputs(values, X)
+
+    def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
+        return _draws_about_mean(self, X, jax.random.split(key, shape[0]))
+
+    def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
+        mean, var = self._in_chunks(_each, self._inputs(X))
+        several = self.model.likelihood.latents > 1
+        if not several and not self.single:
+            side = {name: values[:, None] for name, values in side.items()}
+        elif not several:
+            mean, var = mean[..., 0], var[..., 0]
+        else:
+            mean, var = jnp.moveaxis(mean, 2, 0), jnp.moveaxis(var, 2, 0)
+        axis = 2 if several else 1
+        mean, var = (jnp.moveaxis(jnp.asarray(a), axis, 0) for a in (mean, var))
+        combine: Callable = _mixture if isinstance(mean, Tracer) else _compiled_mixture
+        return combine(self.model.likelihood, mean, var, side)
+
+
+def _drawn(layer: LayerProcess, inputs: Array, key: PRNGKeyArray) -> Float[Array, "n W"]:
+    """One draw of a layer's outputs, coherent between rows."""
+    mean, _ = layer.moments(inputs)
+    # an eigendecomposition, because covariances of near points are singular to rounding
+    values, vectors = jnp.linalg.eigh(layer.covariance(inputs))
+    root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
+    noise = jax.random.normal(key, mean.T.shape, mean.dtype)
+    return mean + jnp.einsum("wij,wj->iw", root, noise)
+
+
+@compiled
+def _draws_about_mean(
+    posterior: DeepPosterior, X: Array, keys: Key[Array, " n"]
+) -> Float[Array, "n rows P"]:
+    average, _ = posterior.moments(X)
+
+    def one(key: PRNGKeyArray) -> Array:
+        below, above = jax.random.split(key)
+        drawn = _drawn(posterior.layers[-1], posterior._hidden(X, below), above)
+        return posterior._chosen(drawn) - average
+
+    return jax.lax.map(one, keys)
+
+
+@compiled
+def _each(posterior: DeepPosterior, X: Array) -> tuple[Array, Array]:
+    return posterior.each(X)
+
+
+def _mixture(
+    likelihood: AbstractLikelihood, mean: Array, var: Array, side: Side
+) -> AbstractPredictive:
+    if mean.shape[0] == 1:
+        return likelihood.predictive(mean[0], var[0], side)
+    copies = jax.tree.map(
+        lambda x: jnp.broadcast_to(x, (mean.shape[0], *jnp.shape(x))), likelihood
+    )
+    return draws_predictive(copies, mean, var, side)
+
+
+_compiled_mixture = compiled(_mixture)

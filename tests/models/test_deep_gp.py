@@ -1,0 +1,323 @@
+"""Deep Gaussian processes: energies against dense sums over nodes, limits, predictions."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import cavity
+from cavity import inducing, kernels, likelihoods, means
+from cavity.inference.energy import energy
+from cavity.inference.factors.tied import TiedSite
+from cavity.learning.data.arrays import prepare
+from cavity.learning.data.training_data import some_rows
+from cavity.learning.infer import as_dtype
+from tests.tolerances import assert_close
+
+POWERS = [0.0, 0.3, 1.0]
+NODES = cavity.Nodes(40)
+
+
+def random_sites(problem, seed=0):
+    """Tied sites away from the prior."""
+    random = np.random.default_rng(seed)
+
+    def moved(leaf):
+        return leaf + 0.3 * random.standard_normal(leaf.shape)
+
+    return jax.tree.map(moved, problem.empty_sites())
+
+
+def energy_at(model, data, method, seed=0, **batch):
+    """The energy at random tied sites, and these."""
+    problem = data.problem(as_dtype(model, data), method.approximation, 1e-9, **batch)
+    sites = random_sites(problem, seed)
+    return float(compiled_energy(problem, sites)), sites
+
+
+@eqx.filter_jit
+def compiled_energy(problem, sites):
+    return energy(problem.graph(), sites)
+
+
+# ---- an oracle of its own: numpy, one row at a time
+
+
+def rbf(X, Z, variance, lengthscale):
+    square = ((X[:, None] - Z[None]) / lengthscale) ** 2
+    return variance * np.exp(-0.5 * square.sum(-1))
+
+
+def cavity_of(m, S, power, total):
+    """The cavity of N(m, SSᵀ) without a power of the site of `total` rows, and its log scale."""
+    V = S @ S.T
+    if power == 0.0:
+        divergence = 0.5 * (np.trace(V) + m @ m - len(m) - np.linalg.slogdet(V)[1])
+        return m, V, -divergence
+    P, share = np.linalg.inv(V), power / total
+    V_c = np.linalg.inv(P - share * (P - np.eye(len(m))))
+    m_c = V_c @ ((1.0 - share) * P @ m)
+    whole = log_partition(m, V)
+    return m_c, V_c, whole + (log_partition(m_c, V_c) - whole) / share
+
+
+def log_partition(m, V):
+    """Of a Gaussian in natural parameters, up to a constant."""
+    return 0.5 * m @ np.linalg.solve(V, m) + 0.5 * np.linalg.slogdet(V)[1]
+
+
+def function_at(x, Z, variance, lengthscale, m, V):
+    """Mean and variance of a sparse function at known inputs."""
+    K = rbf(Z, Z, variance, lengthscale) + 1e-9 * variance * np.eye(len(Z))
+    A = np.linalg.solve(np.linalg.cholesky(K), rbf(Z, x, variance, lengthscale))
+    return A.T @ m, variance - np.sum(A * A, 0) + np.sum(A * (V @ A), 0)
+
+
+def two_layer_energy(sites, X, Y, Z1, Z2, power, noise, hidden_noise, *, nodes):
+    """The energy of a deep GP with one hidden function, outputs that share it, NaN missing."""
+    (hidden,), outputs = [
+        [
+            (m, np.tril(r, -1) + np.diag(np.exp(np.diag(r))))
+            for m, r in zip(site.mean, site.raw, strict=True)
+        ]
+        for site in sites
+    ]
+    present = ~np.isnan(Y)
+    totals = [present.any(1).sum(), *present.sum(0)]
+    roots = [hidden, *outputs]
+    cavities = [cavity_of(m, S, power, N) for (m, S), N in zip(roots, totals, strict=True)]
+    log_z = sum(scale for _, _, scale in cavities)
+    z, w = np.polynomial.hermite_e.hermegauss(nodes)
+    w = w / w.sum()
+    mean, var = function_at(X, Z1, 1.1, 0.6, *cavities[0][:2])
+    for n in range(len(X)):
+        h = (mean[n] + np.sqrt(var[n] + hidden_noise) * z)[:, None]
+        terms = np.zeros(nodes)
+        for p in np.flatnonzero(present[n]):
+            f, v = function_at(h, Z2, 0.9, 0.8, *cavities[1 + p][:2])
+            if power == 0.0:
+                terms += stats.norm.logpdf(Y[n, p], f, np.sqrt(noise)) - 0.5 * v / noise
+                continue
+            constant = 0.5 * (1.0 - power) * np.log(2.0 * np.pi * noise) - 0.5 * np.log(power)
+            deviation = np.sqrt(v + noise / power)
+            terms += constant + stats.norm.logpdf(Y[n, p], f, deviation)
+        log_z += w @ terms if power == 0.0 else np.log(w @ np.exp(terms)) / power
+    return -log_z
+
+
+@pytest.fixture(scope="module")
+def toy():
+    """One hidden function and two outputs, one of which is missing twice."""
+    random = np.random.default_rng(1)
+    X = np.linspace(-1.0, 1.0, 7)[:, None]
+    Y = np.column_stack([np.sign(X[:, 0] + 1e-3), X[:, 0] ** 2])
+    Y += 0.05 * random.standard_normal(Y.shape)
+    Y[2, 1] = Y[5, 0] = np.nan
+    Z1, Z2 = np.linspace(-1.0, 1.0, 4)[:, None], np.linspace(-1.5, 1.5, 4)[:, None]
+    layers = (
+        cavity.Layer(kernels.RBF(1.1, 0.6), inducing.Points(Z1), noise_variance=0.15),
+        cavity.Layer(kernels.RBF(0.9, 0.8), inducing.Points(Z2), width=2),
+    )
+    return X, Y, Z1, Z2, cavity.DeepGP(layers, likelihoods.Gaussian(0.1))
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_energy_is_that_of_a_dense_sum_over_nodes(toy, power):
+    """Identity bui 42: tied Power EP at every power, outputs missing in different places."""
+    X, Y, Z1, Z2, model = toy
+    data = prepare(X, Y, power=power, missing="skip")
+    value, (sites,) = energy_at(model, data, cavity.TiedPowerEP(propagation=NODES))
+    tied = [TiedSite(*map(np.asarray, (s.mean, s.raw))) for s in sites]
+    expected = two_layer_energy(tied, X, Y, Z1, Z2, power, 0.1, 0.15, nodes=40)
+    assert_close(value, expected, "factorised")
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_one_layer_is_the_sparse_gp(rng, power):
+    """Identity bui 38, at any tied site, for noise that is not Gaussian."""
+    X, Z = rng.standard_normal((20, 2)), rng.standard_normal((5, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(20)
+    kernel, likelihood = kernels.RBF(1.2, [0.7, 1.5]), likelihoods.StudentT(0.2, 4.0)
+    mean, points = means.Constant(0.3), inducing.Points(Z)
+    deep = cavity.DeepGP([cavity.Layer(kernel, points, mean=mean)], likelihood)
+    single = cavity.GP(kernel, likelihood, points, mean)
+    data = prepare(X, y, power=power)
+    method = cavity.TiedPowerEP()
+    found, expected = (energy_at(model, data, method)[0] for model in (deep, single))
+    assert_close(found, expected, "factorised")
+
+
+def test_the_error_of_a_small_power_is_linear_in_it(toy):
+    X, Y, _, _, model = toy
+    method = cavity.TiedPowerEP(propagation=NODES)
+
+    def value(power):
+        return energy_at(model, prepare(X, Y, power=power, missing="skip"), method)[0]
+
+    zero = value(0.0)
+    errors = [value(power) - zero for power in (1e-3, 1e-4)]
+    assert errors[0] / errors[1] == pytest.approx(10.0, rel=0.1)
+
+
+# golden values of the specification, at fixed parameters; the power 0 value is a bound
+GOLDEN = {0.0: -16.345, 0.1: -14.689, 0.5: -11.111, 1.0: -8.794}
+
+
+@pytest.fixture(scope="module")
+def step():
+    X = np.linspace(-1.0, 1.0, 7)[:, None]
+    y = np.sign(X[:, 0] + 1e-3) + 0.05 * np.random.default_rng(2).normal(size=7)
+    Z1, Z2 = np.linspace(-1.0, 1.0, 4)[:, None], np.linspace(-1.5, 1.5, 4)[:, None]
+    layers = (
+        cavity.Layer(kernels.RBF(1.1, 0.6), inducing.Points(Z1), noise_variance=0.15),
+        cavity.Layer(kernels.RBF(0.9, 0.8), inducing.Points(Z2)),
+    )
+    return X, y, cavity.DeepGP(layers, likelihoods.Gaussian(0.1))
+
+
+@pytest.mark.parametrize("power", GOLDEN)
+def test_the_golden_toy(step, power):
+    """Inventory chamberlin, section 0.3: the tied explicit conditional with 40 nodes."""
+    X, y, model = step
+    method = cavity.TiedPowerEP(propagation=NODES, tolerance=1e-7)
+    found = cavity.infer(model, X, y, power=power, jitter=1e-9, method=method)
+    assert found.converged
+    assert found.log_evidence == pytest.approx(GOLDEN[power], abs=5e-3)
+
+
+def wide_model(Z, likelihood, width=1, **settings):
+    """Two hidden functions about the inputs, with a skip connection and functions of their own."""
+    kernel = (kernels.RBF(0.5, 1.0), kernels.Matern52(0.3, 2.0))
+    points = (inducing.Points(Z), inducing.Points(Z[:4]))
+    return cavity.DeepGP(
+        [
+            cavity.Layer(kernel, points, 2, means.Identity(), 0.01),
+            cavity.Layer(
+                kernels.RBF(1.0, 1.0),
+                inducing.Points(np.column_stack([Z, Z])),
+                width,
+                skip_connection=True,
+            ),
+        ],
+        likelihood,
+    )
+
+
+@pytest.fixture(scope="module")
+def plane():
+    random = np.random.default_rng(3)
+    X, Z = random.uniform(-2.0, 2.0, (24, 2)), random.uniform(-2.0, 2.0, (6, 2))
+    y = np.sin(X[:, 0]) * X[:, 1] + 0.1 * random.standard_normal(24)
+    return X, y, Z
+
+
+def test_minibatches_are_unbiased(plane):
+    """Identity bui 27: the mean over a partition, with the points that each row keeps."""
+    X, y, Z = plane
+    model = wide_model(Z, likelihoods.Gaussian(0.1))
+    data = prepare(X, y, power=0.5)
+    method = cavity.TiedPowerEP(propagation=cavity.Nodes(3, kept=True))
+    whole, _ = energy_at(model, data, method)
+    parts = [
+        energy_at(
+            model,
+            some_rows(data, jnp.arange(start, 24, 3)),
+            method,
+            total=data.rows_observed,
+            scale=3.0,
+        )[0]
+        for start in range(3)
+    ]
+    assert_close(np.mean(parts), whole, "factorised")
+
+
+def test_marginals_are_those_of_coherent_draws(plane):
+    X, y, Z = plane
+    model = wide_model(Z, likelihoods.Gaussian(0.1))
+    method = cavity.TiedPowerEP(propagation=cavity.Nodes(4))
+    result = cavity.fit(model, X, y, method=method, max_iterations=30)
+    posterior, new = result.posterior, X[:5]
+    mean, var = posterior.marginals(new)
+    draws = posterior.sample(new, 4000, key=jax.random.key(1))
+    np.testing.assert_allclose(draws.mean(0), mean, atol=5.0 * np.sqrt(var.max() / 4000))
+    np.testing.assert_allclose(draws.var(0), var, rtol=0.2)
+    joint = posterior.joint(new)
+    np.testing.assert_allclose(joint.cov, np.cov(draws.T), atol=0.2 * float(var.max()))
+    predictive = posterior.predict(new)
+    grid = np.linspace(-8.0, 8.0, 2001)
+    density = np.exp([predictive.log_density(np.full(5, value)) for value in grid])
+    np.testing.assert_allclose(np.trapezoid(density, grid, axis=0), 1.0, atol=1e-6)
+    noise = float(result.model.likelihood.variance)
+    np.testing.assert_allclose(predictive.var, var + noise, rtol=1e-8)
+
+
+def test_predictions_do_not_depend_on_the_order_of_rows(plane):
+    X, y, Z = plane
+    method = cavity.TiedPowerEP(propagation=cavity.Nodes(4), max_sweeps=5)
+    found = cavity.infer(wide_model(Z, likelihoods.Gaussian(0.1)), X, y, method=method)
+    forward, backward = (found.posterior.predict(new).mean for new in (X, X[::-1]))
+    assert_close(forward, backward[::-1])
+
+
+def test_two_latent_functions_of_one_output(plane):
+    """The noise has a function of its own, which reads the hidden values too."""
+    X, y, Z = plane
+    model = wide_model(Z, likelihoods.HeteroscedasticGaussian(), width=2)
+    method = cavity.TiedPowerEP(propagation=cavity.Linearised(), max_sweeps=20)
+    posterior = cavity.infer(model, X, y, method=method).posterior
+    assert posterior.marginals(X).mean.shape == (24, 2)
+    assert_close(posterior.latent(1).marginals(X).mean, posterior.marginals(X).mean[:, 1])
+    assert np.all(np.isfinite(posterior.predict(X).var))
+
+
+def test_files_hold_deep_models(plane, tmp_path):
+    X, y, Z = plane
+    model = wide_model(Z, likelihoods.Bernoulli())
+    method = cavity.TiedPowerEP(propagation=cavity.Nodes(4), max_sweeps=5)
+    found = cavity.infer(model, X, (y > 0.0).astype(float), method=method)
+    cavity.save(tmp_path / "deep.cavity", found.posterior, {})
+    posterior, _ = cavity.load(tmp_path / "deep.cavity")
+    assert_close(posterior.predict(X).mean, found.posterior.predict(X).mean)
+
+
+def refusals():
+    Z, points = np.zeros((3, 2)), inducing.Points(np.eye(3)[:, :2])
+    layer = cavity.Layer(kernels.RBF(), points, 2)
+    one = cavity.Layer(kernels.RBF(), points)
+    gaussian = likelihoods.Gaussian()
+    tied = {"method": cavity.TiedPowerEP()}
+    return {
+        "width": (lambda X, y: cavity.infer(cavity.DeepGP([layer, layer], gaussian), X, y, **tied),
+                  "the last layer has 2 functions, but there are 1 output: give it width=1"),
+        "points": (lambda X, y: cavity.infer(cavity.DeepGP([one, one], gaussian), X, y, **tied),
+                   "inducing points of layer 2 of 2 have 2 columns, its inputs have 1"),
+        "method": (lambda X, y: cavity.infer(cavity.DeepGP([layer, one], gaussian), X, y),
+                   "give method=cavity.TiedPowerEP()"),
+        "noise": (lambda X, y: cavity.DeepGP(
+            [cavity.Layer(kernels.RBF(), points, noise_variance=0.1)], gaussian),
+            "its noise is the likelihood's"),
+        "power": (lambda X, y: cavity.infer(
+            cavity.DeepGP([one], gaussian), X, y, power=np.full(len(y), 0.5), **tied),
+            "one power for all rows"),
+        "mean": (lambda X, y: cavity.infer(cavity.DeepGP(
+            [cavity.Layer(kernels.RBF(), points, 3, means.Identity()), one], gaussian),
+            X, y, **tied),
+            "the mean of layer 1 of 2 has 2 columns, the layer has 3 functions"),
+        "kernels": (lambda X, y: cavity.Layer((kernels.RBF(),), inducing.Points(Z), 2),
+                    "takes one kernel or one per function, given 1"),
+        "nodes": (lambda X, y: cavity.Nodes(0), "at least one point per row"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", refusals())
+def test_what_does_not_fit_is_named(plane, name):
+    X, y, _ = plane
+    call, message = refusals()[name]
+    with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        call(X, y)
+
+
+def test_the_table_of_parameters_names_layers(step):
+    assert "layers.0.kernel.lengthscale" in str(step[2])
