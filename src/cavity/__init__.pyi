@@ -9,6 +9,7 @@ from ._version import __version__ as __version__
 from .estimators.classifier import GPClassifier as GPClassifier
 from .estimators.regressor import GPRegressor as GPRegressor
 from .inference.propagation import Linearised as Linearised
+from .inference.propagation import Moments as Moments
 from .inference.propagation import Nodes as Nodes
 from .learning.cost import Cost as Cost
 from .learning.cost import estimate_cost as estimate_cost

@@ -1,7 +1,7 @@
 """Floor 1: mean functions."""
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,7 +18,12 @@ class AbstractMean(eqx.Module):
     To implement:
         `__call__(X)`: the N means at the rows of X, or N x P for P outputs with different means.
         Declare parameters with `real()` and friends, with their units.
+
+    Attributes:
+        constant: whether the mean is the same everywhere.
     """
+
+    constant: ClassVar[bool] = False
 
     @abc.abstractmethod
     def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
@@ -27,6 +32,8 @@ class AbstractMean(eqx.Module):
 
 class Zero(AbstractMean):
     r"""No mean, $m(\mathbf x) = 0$."""
+
+    constant: ClassVar[bool] = True
 
     def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
         return jnp.zeros(X.shape[0], dtype=X.dtype)
@@ -64,6 +71,7 @@ class Constant(AbstractMean):
     """
 
     value: Float[Array, "..."] = real(output=1)
+    constant: ClassVar[bool] = True
 
     def __init__(self, value: Any = 0.0):
         self.value = value

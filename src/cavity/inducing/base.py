@@ -76,6 +76,24 @@ def _(a: Points) -> int | None:
 
 
 @functools.singledispatch
+def inducing_points(a: AbstractInducing) -> Float[Array, "M D"]:
+    """The places of inducing variables that are values of the function.
+
+    Raises:
+        ValueError: for functionals of another kind.
+    """
+    raise ValueError(
+        "expectations under Gaussian inputs are for inducing points, given "
+        f"{type(a).__name__}: use propagation=cavity.Nodes()"
+    )
+
+
+@inducing_points.register
+def _(a: Points) -> Float[Array, "M D"]:
+    return a.Z
+
+
+@functools.singledispatch
 def variances_from(
     a: AbstractInducing, kernel: AbstractKernel, cov: Float[Array, "M M"]
 ) -> Float[Array, " M"]:

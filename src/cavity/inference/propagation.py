@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtri
 
+from cavity.kernels.expectations import GaussianInputs
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.qmc import normal_points
 from cavity.numerics.types import Array, Float, Int
@@ -51,6 +52,10 @@ class LayerFunctions(Protocol):
 
     def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n W"], Float[Array, "n W"]]:
         """Means and variances of the layer's outputs at known inputs."""
+        ...
+
+    def moments_under(self, inputs: GaussianInputs) -> tuple[Array, Array]:
+        """Means and variances of the layer's outputs at Gaussian inputs."""
         ...
 
     def with_inputs(self, values: Float[Array, "n D"], x: Float[Array, "n C"]) -> Array:
@@ -168,6 +173,44 @@ class Nodes(AbstractPropagation):
         z: Float[Array, "K N D"],
     ) -> Spread:
         return at_points(layer, values.mean + safe_sqrt(values.var) * z, x)
+
+
+class Moments(AbstractPropagation):
+    r"""The mean and the variance of a layer's outputs at a Gaussian input, which are exact.
+
+    From expectations of the kernel; covariances between functions are left out. Exact for one
+    hidden layer at power 0; a distribution with several modes becomes one wide Gaussian.
+
+    References:
+        Bui (2017), S2, S59 and S60; Bui et al. (2016).
+    """
+
+    def points(
+        self, dimensions: int, rows: int, index: Int[Array, " N"] | None, dtype: jnp.dtype
+    ) -> tuple[Float[Array, "K N dimensions"], Float[Array, " K"]]:
+        return jnp.zeros((1, rows, dimensions), dtype), jnp.zeros(1, dtype)
+
+    @property
+    def repeats(self) -> int:
+        return 1
+
+    def alike(self) -> "Moments":
+        return self
+
+    def through(
+        self,
+        layer: LayerFunctions,
+        values: Spread,
+        x: Float[Array, "N C"],
+        z: Float[Array, "K N D"],
+    ) -> Spread:
+        (mean,), (var,) = values
+        inputs = layer.with_inputs(mean, x)
+        known = jnp.zeros((len(x), inputs.shape[1] - mean.shape[1]), mean.dtype)
+        spread = jnp.concatenate([var, known], axis=1)
+        uncertain = tuple(range(mean.shape[1]))
+        moments = layer.moments_under(GaussianInputs(inputs, spread, uncertain))
+        return Spread(*(moment[None] for moment in moments))
 
 
 class Linearised(AbstractPropagation):

@@ -294,6 +294,25 @@ class Posterior(AbstractPosterior):
         return _predictive(self.model.likelihood, mean, spread, side)
 
 
+def of_draws(
+    posterior: AbstractPosterior,
+    mean: Float[Array, "n S P"],
+    var: Float[Array, "n S P"],
+    side: Side,
+) -> tuple[Float[Array, "S ..."], Float[Array, "S ..."], Side]:
+    """Moments of f in S draws as a likelihood takes them, with the draws along a first axis."""
+    several = posterior.model.likelihood.latents > 1
+    if not several and not posterior.single:
+        side = {name: values[:, None] for name, values in side.items()}
+    elif not several:
+        mean, var = mean[..., 0], var[..., 0]
+    else:
+        mean, var = jnp.moveaxis(mean, 2, 0), jnp.moveaxis(var, 2, 0)
+    axis = 2 if several else 1
+    mean, var = (jnp.moveaxis(jnp.asarray(a), axis, 0) for a in (mean, var))
+    return mean, var, side
+
+
 def _predictive(
     likelihood: AbstractLikelihood, mean: Array, var: Array, side: Side
 ) -> AbstractPredictive:

@@ -1,16 +1,25 @@
 """Posterior processes: moments of latent functions at any inputs."""
 
 import abc
+from typing import cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.inducing.base import inducing_points
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.kernels.base import AbstractKernel
+from cavity.kernels.expectations import (
+    GaussianInputs,
+    covariance_forms,
+    expected_cross,
+    expected_diag,
+    expected_slopes,
+)
 from cavity.numerics.linalg import jittered, product_lower
 from cavity.numerics.types import Array, Float
 
@@ -54,6 +63,46 @@ class SparseProcess(AbstractProcess):
         projection = self.view.project(self._rows(X))
         mean, var = self.belief.marginal(projection)
         return mean + projection.offset, var + projection.residual[:, None]
+
+    def moments_under(
+        self, inputs: GaussianInputs
+    ) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
+        r"""Means and variances of the functions at Gaussian inputs, prior mean left out.
+
+        The variance is the sum of what inducing variables leave unexplained, of their own
+        uncertainty, and of the variance of the mean,
+        $\mathbb E d + \mathbb E \mathbf a^\top \mathbf B^{-1} \mathbf a + \operatorname{Var}
+        \mathbf a^\top \mathbf m$. Only the first is a difference.
+
+        Raises:
+            ValueError: for inducing variables that are no points.
+
+        References:
+            Bui (2017), S2; Chamberlin (2016), S16.
+        """
+        kernel, root = self.view.kernel, self.view.root
+        Z = inducing_points(self.view.inducing)
+        mean, own = self.belief.mean.reshape(-1, root.shape[0]), self.belief.root @ root
+        half = root @ expected_cross(kernel, inputs, Z).T
+        spread = jnp.swapaxes(own, -1, -2) @ own
+        weights = mean @ root
+        matrices = jnp.concatenate(
+            [(root.T @ root)[None], spread, weights[:, :, None] * weights[:, None, :]]
+        )
+        forms = covariance_forms(kernel, inputs, Z, matrices)
+        count = spread.shape[0]
+        left = expected_diag(kernel, inputs) - jnp.sum(half**2, axis=0) - forms[:, 0]
+        own_var = jnp.sum((self.belief.root @ half) ** 2, axis=1).T + forms[:, 1 : 1 + count]
+        of_mean = forms[:, 1 + count :]
+        var = sum(jnp.maximum(part, 0.0) for part in (left[:, None], own_var, of_mean))
+        return (mean @ half).T, var
+
+    def slopes_under(self, inputs: GaussianInputs) -> Float[Array, "n D P"]:
+        """Expected slopes of the functions' means at Gaussian inputs, prior mean left out."""
+        mean = self.belief.mean.reshape(-1, self.view.root.shape[0])
+        Z = inducing_points(self.view.inducing)
+        slopes = expected_slopes(self.view.kernel, inputs, Z)
+        return jnp.einsum("nmd,pm->ndp", slopes, mean @ self.view.root)
 
     def covariance(self, X: Float[Array, "n D"]) -> Array:
         block = self.view.project(self._rows(X[None]))
@@ -120,6 +169,17 @@ class IndependentProcess(AbstractProcess):
     def moments(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
         means, variances = zip(*(f.moments(X) for f in self.functions), strict=True)
         return jnp.concatenate(means, axis=1), jnp.concatenate(variances, axis=1)
+
+    def moments_under(self, inputs: GaussianInputs) -> tuple[Array, Array]:
+        """Means and variances of all functions at Gaussian inputs, prior means left out."""
+        each = [cast(SparseProcess, f).moments_under(inputs) for f in self.functions]
+        means, variances = zip(*each, strict=True)
+        return jnp.concatenate(means, axis=1), jnp.concatenate(variances, axis=1)
+
+    def slopes_under(self, inputs: GaussianInputs) -> Float[Array, "n D P"]:
+        """Expected slopes of the means of all functions at Gaussian inputs."""
+        each = [cast(SparseProcess, f).slopes_under(inputs) for f in self.functions]
+        return jnp.concatenate(each, axis=2)
 
     def covariance(self, X: Float[Array, "n D"]) -> Array:
         return jnp.concatenate([function.covariance(X) for function in self.functions])

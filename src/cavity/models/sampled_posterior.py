@@ -15,7 +15,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.likelihoods.predictive.mixture import draws_predictive
 from cavity.models.base import AbstractGP
-from cavity.models.posterior import AbstractPosterior
+from cavity.models.posterior import AbstractPosterior, of_draws
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, jittered
 from cavity.numerics.types import Array, Float, PRNGKeyArray
@@ -139,15 +139,7 @@ class SampledPosterior(AbstractPosterior):
 
     def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
         mean, var = self._in_chunks(_each, self._inputs(X))
-        several = self.model.likelihood.latents > 1
-        if not several and not self.single:
-            side = {name: values[:, None] for name, values in side.items()}
-        elif not several:
-            mean, var = mean[..., 0], var[..., 0]
-        else:
-            mean, var = jnp.moveaxis(mean, 2, 0), jnp.moveaxis(var, 2, 0)
-        axis = 2 if several else 1
-        mean, var = (jnp.moveaxis(jnp.asarray(a), axis, 0) for a in (mean, var))
+        mean, var, side = of_draws(self, mean, var, side)
         combine: Callable = draws_predictive if isinstance(mean, Tracer) else _compiled
         return combine(self.draws.likelihood, mean, var, side)
 

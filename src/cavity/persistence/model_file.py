@@ -49,6 +49,7 @@ _PARTS = {
     "models.IndependentProcess": "cavity.models.process",
     "models.DeepPosterior": "cavity.models.deep.posterior",
     "models.LayerProcess": "cavity.models.deep.layer",
+    "inference.Moments": "cavity.inference.propagation",
     "inference.Nodes": "cavity.inference.propagation",
     "inference.Linearised": "cavity.inference.propagation",
 }

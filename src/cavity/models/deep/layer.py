@@ -2,9 +2,10 @@
 
 import typing
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -12,6 +13,7 @@ from cavity.inducing.base import AbstractInducing, input_columns
 from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.kernels.base import AbstractKernel
+from cavity.kernels.expectations import GaussianInputs
 from cavity.means import AbstractMean, Zero
 from cavity.models.process import AbstractProcess, IndependentProcess, SparseProcess
 from cavity.numerics.text import plural
@@ -94,13 +96,15 @@ class Layer(eqx.Module):
     def starting_mean(self, view: InducingView, first: int) -> Float[Array, "P M"]:
         """Means of whitened inducing variables that a search starts from, as an inner layer.
 
-        With a prior mean they are zero. Without, outputs would all start alike and hide the inputs
-        from the layer above: each function starts as a linear function of the inputs.
+        With a prior mean that varies they are zero. Otherwise outputs would all start alike and
+        hide the inputs from the layer above: each function starts as a linear function of them.
 
         Args:
             view: of the functions' inducing variables.
             first: the index of the first function.
         """
+        if not self.mean.constant:
+            return jnp.zeros((view.mean.outputs, view.inducing.size), view.root.dtype)
         coordinates = view.inducing(lambda x: x)
         Z = coordinates - jnp.mean(coordinates, axis=0)
         Z = Z / jnp.maximum(jnp.std(Z, axis=0), jnp.finfo(Z.dtype).tiny)
@@ -112,9 +116,7 @@ class Layer(eqx.Module):
         values = directions[first : first + view.mean.outputs] @ Z.T
         # the diagonal of Kuu, of which L is the factor
         deviation = jnp.sqrt(jnp.mean(jnp.sum(view.factor**2, axis=1)))
-        prior_mean = view.inducing(lambda x: self.mean(x[None])[0])
-        flat = jnp.all(prior_mean == prior_mean[0])
-        return jnp.where(flat, deviation, 0.0) * values @ view.root.T
+        return deviation * values @ view.root.T
 
     def process(
         self, views: Sequence[InducingView], beliefs: Sequence[InducingBelief]
@@ -185,6 +187,21 @@ class LayerProcess(eqx.Module):
         if self.noise_variance is not None:
             var = var + self.noise_variance
         return mean + self.mean(X), var
+
+    def moments_under(
+        self, inputs: GaussianInputs
+    ) -> tuple[Float[Array, "n W"], Float[Array, "n W"]]:
+        """Means and variances of the outputs at Gaussian inputs, with a mean that is affine."""
+        functions = cast(SparseProcess | IndependentProcess, self.process)
+        mean, var = functions.moments_under(inputs)
+        if self.noise_variance is not None:
+            var = var + self.noise_variance
+        if not self.mean.mean.constant:
+            slopes = jax.vmap(jax.jacfwd(lambda x: self.mean(x[None])[0]))(inputs.mean)
+            # Var(wᵀx) + 2 cov(wᵀx, f), by Stein's identity
+            both = jnp.swapaxes(slopes, 1, 2) + 2.0 * functions.slopes_under(inputs)
+            var = var + jnp.einsum("nwd,nd,ndw->nw", slopes, inputs.variances, both)
+        return mean + self.mean(inputs.mean), jnp.maximum(var, 0.0)
 
     def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "W n n"]:
         """Covariances of the outputs between known inputs."""

@@ -14,7 +14,7 @@ from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.likelihoods.predictive.mixture import draws_predictive
 from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import LayerProcess
-from cavity.models.posterior import AbstractPosterior
+from cavity.models.posterior import AbstractPosterior, of_draws
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, Key, PRNGKeyArray
 
@@ -100,20 +100,15 @@ class DeepPosterior(AbstractPosterior):
             values = _drawn(layer, layer.with_inputs(values, X), own)
         return self.layers[-1].with_inputs(values, X)
 
+    def drawn_likelihoods(self, n: int, key: PRNGKeyArray) -> None:
+        return None
+
     def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
         return _draws_about_mean(self, X, jax.random.split(key, shape[0]))
 
     def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
         mean, var = self._in_chunks(_each, self._inputs(X))
-        several = self.model.likelihood.latents > 1
-        if not several and not self.single:
-            side = {name: values[:, None] for name, values in side.items()}
-        elif not several:
-            mean, var = mean[..., 0], var[..., 0]
-        else:
-            mean, var = jnp.moveaxis(mean, 2, 0), jnp.moveaxis(var, 2, 0)
-        axis = 2 if several else 1
-        mean, var = (jnp.moveaxis(jnp.asarray(a), axis, 0) for a in (mean, var))
+        mean, var, side = of_draws(self, mean, var, side)
         combine: Callable = _mixture if isinstance(mean, Tracer) else _compiled_mixture
         return combine(self.model.likelihood, mean, var, side)
 
