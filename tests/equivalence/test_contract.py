@@ -194,9 +194,6 @@ class InputView(AbstractView):
     def messages(self, variable, rows, sites):
         return Messages(sites.shift, sites.precision, jnp.zeros(()))
 
-    def moment_change(self, response, change, rows):
-        raise NotImplementedError
-
     def without_site(self, belief, rows, sites):
         mean, var, ok = sites.cavity(belief.mean, belief.var, 1.0)
         return Latent(mean, var, jnp.zeros(())), ok

@@ -44,11 +44,6 @@ class Graph(eqx.Module):
     factors: tuple[AbstractFactor, ...]
 
     @property
-    def linear(self) -> bool:
-        """Whether every message is linear in the sites, as Newton's method needs."""
-        return all(edge.view.linear for factor in self.factors for edge in factor.edges)
-
-    @property
     def row_factors(self) -> tuple[AbstractRowFactor, ...]:
         """The factors with one term per row of a table, which must be all.
 
@@ -152,17 +147,15 @@ def batch_energy(graph: Graph, sites: Sites, index: Int[Array, " B"], scale: Sca
     """The energy from some rows that stand for all, unbiased; beliefs are those of all sites.
 
     Args:
-        graph: the model laid out for inference, on inducing variables.
+        graph: the model laid out for inference, on inducing variables, of one factor with sites.
         sites: the sites of all rows.
         index: the rows.
         scale: rows of the table for each row.
     """
     q = beliefs(graph, sites)
     log_evidence = sum(belief.log_normaliser for belief in q)
-    for factor, store in zip(graph.row_factors, sites, strict=True):
-        part, part_sites = factor.at_rows(store, index, scale)
-        log_evidence = log_evidence + part.log_scale(q, part_sites)
-    return -jnp.asarray(log_evidence)
+    some, some_sites = graph.only_factor().at_rows(*sites, index, scale)
+    return -jnp.asarray(log_evidence + some.log_scale(q, some_sites))
 
 
 def marginals(graph: Graph, q: Beliefs) -> FixedMarginals:

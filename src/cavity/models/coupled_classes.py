@@ -12,9 +12,7 @@ from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.base import (
     AbstractBelief,
-    AbstractResponse,
     AbstractView,
-    Change,
     Latent,
     Marginal,
     Messages,
@@ -86,7 +84,6 @@ class ContrastView(AbstractView[AbstractClassBelief, AbstractClassVariable]):
     functions: ClassFunctions
     power: Power
 
-    linear: ClassVar[bool] = False
     scalar: ClassVar[bool] = False
 
     def empty_sites(self, rows: Rows) -> AbstractSites:
@@ -116,9 +113,6 @@ class ContrastView(AbstractView[AbstractClassBelief, AbstractClassVariable]):
         sent = contrasts.sent(sites.shift, sites.precision)
         return variable.messages_from_classes(*sent, projection)
 
-    def moment_change(self, response: AbstractResponse, change: Change, rows: Rows) -> Moments:
-        raise NotImplementedError("the response of coupled classes is not linear in their sites")
-
     def without_site(
         self, belief: AbstractClassBelief, rows: Rows, sites: AbstractSites
     ) -> tuple[Latent, Array]:
@@ -146,7 +140,6 @@ class ClassView(AbstractView[AbstractClassBelief, AbstractClassVariable]):
 
     functions: ClassFunctions
 
-    linear: ClassVar[bool] = False
     scalar: ClassVar[bool] = False
 
     def empty_sites(self, rows: Rows) -> AbstractSites:
@@ -176,9 +169,6 @@ class ClassView(AbstractView[AbstractClassBelief, AbstractClassVariable]):
         zero = jnp.zeros(rows.y.shape[0], rows.y.dtype)
         weights = jnp.where(empty, first, weights)
         return variable.messages_from_classes(shift, weights, zero, self.functions(rows.x))
-
-    def moment_change(self, response: AbstractResponse, change: Change, rows: Rows) -> Moments:
-        raise NotImplementedError("the response of coupled classes is not linear in their sites")
 
     def without_site(
         self, belief: AbstractClassBelief, rows: Rows, sites: AbstractSites

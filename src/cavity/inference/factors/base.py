@@ -3,8 +3,8 @@
 A factor touches variables through its edges. Its four methods are all that the energy and the
 sweeps need; exact factors, factors with sites, priors on coefficients and layers between
 Gaussian variables are implementations of them. Solvers that need the linear response of the
-beliefs, leave-one-out densities and minibatches ask for the further methods of
-`AbstractRowFactor`.
+beliefs, and leave-one-out densities, ask for the further methods of `AbstractRowFactor`;
+minibatches are of site factors.
 """
 
 import abc
@@ -25,7 +25,7 @@ from cavity.inference.graph.base import (
 from cavity.inference.graph.rows import Rows
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Array, Float, Int, Scalar
+from cavity.numerics.types import Array, Float, Scalar
 
 # One store of sites per edge; empty for a factor whose sites are functions of the parameters.
 Stores = tuple[Any, ...]
@@ -174,12 +174,6 @@ class AbstractRowFactor(AbstractFactor):
     @abc.abstractmethod
     def site_precisions(self, q: Beliefs, sites: Stores) -> tuple[Float[Array, "N P"], ...] | None:
         """Precisions of the rows' scalar sites, per edge; None where there are none."""
-
-    @abc.abstractmethod
-    def at_rows(
-        self, sites: Stores, index: Int[Array, " B"], scale: Scalar | float
-    ) -> tuple["AbstractRowFactor", Stores]:
-        """The factor and sites of some rows, each of which stands for `scale` rows."""
 
 
 def no_update() -> SiteUpdate:

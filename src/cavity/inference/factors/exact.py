@@ -27,7 +27,7 @@ from cavity.inference.graph.sites import ScalarSites
 from cavity.numerics.chunking import map_over_rows
 from cavity.numerics.power_limits import Power
 from cavity.numerics.special import LOG_2PI
-from cavity.numerics.types import Array, Float, Int, Scalar
+from cavity.numerics.types import Array, Float, Scalar
 
 
 class ExactFactor(AbstractRowFactor):
@@ -127,11 +127,6 @@ class ExactFactor(AbstractRowFactor):
             return None
         of_chunk = lambda rows: self._scalar_sites(rows).precision  # noqa: E731
         return (map_over_rows(of_chunk, self.rows, self.chunk),)
-
-    def at_rows(
-        self, sites: Stores, index: Int[Array, " B"], scale: Scalar | float
-    ) -> tuple["ExactFactor", Stores]:
-        raise NotImplementedError("exact factors have no minibatches: their messages are exact")
 
     def _scalar_sites(self, rows: Rows) -> ScalarSites:
         shift, precision, _ = self.sites(rows, self._view.project(rows))

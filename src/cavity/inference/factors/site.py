@@ -190,10 +190,8 @@ class SiteFactor(AbstractRowFactor):
         self, responses: Sequence[AbstractResponse], changes: Sequence[Any]
     ) -> EdgeMoments:
         def of_chunk(rows: Rows) -> EdgeMoments:
-            return tuple(
-                edge.view.moment_change(responses[edge.variable], changes[edge.variable], rows)
-                for edge in self.edges
-            )
+            pairs = [(cast(AbstractProjectedView, e.view), e.variable) for e in self.edges]
+            return tuple(view.moment_change(responses[i], changes[i], rows) for view, i in pairs)
 
         return map_over_rows(of_chunk, self.rows, self.chunk)
 
@@ -244,6 +242,7 @@ class SiteFactor(AbstractRowFactor):
     def at_rows(
         self, sites: Stores, index: Int[Array, " B"], scale: Scalar | float
     ) -> tuple["SiteFactor", Stores]:
+        """The factor and sites of some rows, each of which stands for `scale` rows."""
         part = SiteFactor(
             edges=self.edges,
             rows=self.rows.take(index),

@@ -205,16 +205,13 @@ class AbstractView(eqx.Module, Generic[Source, Variable]):
 
     To implement:
         `empty_sites(rows)`, `presence(rows)`, `marginal(belief, rows, sites)`,
-        `at(moments, rows)`, `messages(variable, rows, sites)`,
-        `moment_change(response, change, rows)` and `without_site(belief, rows, sites)`.
+        `at(moments, rows)`, `messages(variable, rows, sites)` and
+        `without_site(belief, rows, sites)`.
 
     Attributes:
-        linear: whether messages are linear in the sites, and marginals do not depend on the
-            row's own sites. Newton's method needs that.
         scalar: whether each site is a scalar Gaussian on a function value.
     """
 
-    linear: ClassVar[bool] = True
     scalar: ClassVar[bool] = True
 
     @abc.abstractmethod
@@ -232,7 +229,7 @@ class AbstractView(eqx.Module, Generic[Source, Variable]):
         Args:
             belief: the variable's posterior.
             rows: the rows.
-            sites: their own sites, where `linear` is false.
+            sites: their own sites, for views whose marginals depend on them.
         """
 
     @abc.abstractmethod
@@ -244,10 +241,6 @@ class AbstractView(eqx.Module, Generic[Source, Variable]):
         """The messages of the sites of these rows."""
 
     @abc.abstractmethod
-    def moment_change(self, response: AbstractResponse, change: Change, rows: Rows) -> Moments:
-        """Changes of the moments that these rows see, where `linear` is true."""
-
-    @abc.abstractmethod
     def without_site(
         self, belief: Source, rows: Rows, sites: AbstractSites
     ) -> tuple[Latent, Array]:
@@ -256,6 +249,9 @@ class AbstractView(eqx.Module, Generic[Source, Variable]):
 
 class AbstractProjectedView(AbstractView[HasMarginals, AbstractProjectedVariable]):
     """A view of linear projections of a variable, with a scalar or block site per row.
+
+    Messages are linear in the sites, and marginals do not depend on a row's own site, as
+    Newton's method needs.
 
     To implement:
         `project(rows)`, computed anew for each chunk of rows, and `gaussian_messages(...)`.
@@ -292,6 +288,7 @@ class AbstractProjectedView(AbstractView[HasMarginals, AbstractProjectedVariable
         return variable.messages_from_sites(sites.shift, sites.precision, zero, projection)
 
     def moment_change(self, response: AbstractResponse, change: Change, rows: Rows) -> Moments:
+        """Changes of the moments that these rows see, from the change of a belief."""
         return response.marginal(change, self.project(rows))
 
     def without_site(

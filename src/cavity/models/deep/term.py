@@ -19,10 +19,8 @@ import numpy as np
 from cavity.inference.approximations.local_terms import AbstractLocalTerm, differentiated
 from cavity.inference.factors.tied import TiedCavity
 from cavity.inference.graph.base import (
-    AbstractResponse,
     AbstractVariable,
     AbstractView,
-    Change,
     Latent,
     Marginal,
     Messages,
@@ -43,7 +41,6 @@ from cavity.numerics.types import Array
 class WholeView(AbstractView[TiedCavity, AbstractVariable]):
     """Every row sees all of a variable: its mean, and a root of its covariance."""
 
-    linear: ClassVar[bool] = False
     scalar: ClassVar[bool] = False
 
     def empty_sites(self, rows: Rows) -> AbstractSites:
@@ -62,9 +59,6 @@ class WholeView(AbstractView[TiedCavity, AbstractVariable]):
         return Marginal(*moments, zero, zero)
 
     def messages(self, variable: AbstractVariable, rows: Rows, sites: AbstractSites) -> Messages:
-        raise NotImplementedError
-
-    def moment_change(self, response: AbstractResponse, change: Change, rows: Rows) -> Moments:
         raise NotImplementedError
 
     def without_site(
