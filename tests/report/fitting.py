@@ -7,7 +7,7 @@ import polars as pl
 
 import cavity
 from cavity.estimators.base import to_numpy
-from cavity.tables.roles import learn_schema, with_classes
+from cavity.tables.roles import Roles, learn_schema, with_classes
 from cavity.tables.schema import Encoded, encode
 from cavity.tables.table_model import TableModel, parameters
 
@@ -26,7 +26,7 @@ def fitted_to(
     """
     likelihood = cavity.likelihoods.Gaussian(0.1) if likelihood is None else likelihood
     classes = likelihood.support is cavity.likelihoods.Support.LABELS
-    schema = learn_schema(table, targets, noise_column=noise_column)
+    schema = learn_schema(table, Roles(targets, noise_column=noise_column))
     schema = with_classes(schema, table) if classes else schema
     encoded = encode(table, schema)
     X, y = encoded.X, encoded.y

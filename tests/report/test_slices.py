@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from cavity.report.slices import MOST_LEVELS, slices, typical_inputs
-from cavity.tables.roles import learn_schema
+from cavity.tables.roles import Roles, learn_schema
 from cavity.tables.schema import encode
 
 TABLE = pl.DataFrame(
@@ -21,7 +21,7 @@ TABLE = pl.DataFrame(
 
 @pytest.fixture
 def learned():
-    schema = learn_schema(TABLE, ["y"])
+    schema = learn_schema(TABLE, Roles(["y"]))
     return schema, encode(TABLE, schema).X
 
 
@@ -59,7 +59,7 @@ def test_a_constant_column_has_no_slice(learned):
 def test_wild_values_among_many_do_not_stretch_a_slice():
     values = np.append(np.linspace(0.0, 1.0, 400), 1e9)
     table = pl.DataFrame({"x": values, "rare": np.append(np.zeros(400), 1.0), "y": values})
-    schema = learn_schema(table, ["y"])
+    schema = learn_schema(table, Roles(["y"]))
     x, rare = slices(schema, encode(table, schema).X, points=5)
     assert x.places[-1] < 2.0
     assert rare.places[[0, -1]].tolist() == [0.0, 1.0]
@@ -68,7 +68,7 @@ def test_wild_values_among_many_do_not_stretch_a_slice():
 def test_many_categories_are_cut_to_the_frequent_ones():
     names = [f"c{i:02}" for i in range(30)] + ["c29", "c28"]
     table = pl.DataFrame({"colour": names, "y": np.arange(32.0)})
-    schema = learn_schema(table, ["y"])
+    schema = learn_schema(table, Roles(["y"]))
     (cut,) = slices(schema, encode(table, schema).X, points=5)
     assert len(cut.levels) == MOST_LEVELS
     assert {"c28", "c29"} <= set(cut.levels)

@@ -8,7 +8,7 @@ import pytest
 
 from cavity.persistence.errors import DataError
 from cavity.tables import schema
-from cavity.tables.roles import learn_schema, with_classes
+from cavity.tables.roles import Roles, learn_schema, with_classes
 
 
 def table(**columns):
@@ -31,7 +31,7 @@ def test_numbers_are_read_in_every_role(cells, role):
     columns = {"c": cells, "x": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 2.0, 3.0, 4.0]}
     target = "c" if role == "target" else "y"
     sides = [("c" if role == name else None) for name in ("noise", "exposure")]
-    learned = learn_schema(table(**columns), [target], [], *sides)
+    learned = learn_schema(table(**columns), Roles([target], [], *sides))
     assert schema.Schema.from_dict(json.loads(json.dumps(learned.to_dict()))) == learned
     encoded = schema.encode(table(**columns), learned)
     values = {
@@ -47,7 +47,7 @@ def test_numbers_are_read_in_every_role(cells, role):
 
 
 def test_new_cells_are_read_as_the_fitted_ones():
-    learned = learn_schema(table(c=["1,5", "2,5"], y=[1, 2]), ["y"])
+    learned = learn_schema(table(c=["1,5", "2,5"], y=[1, 2]), Roles(["y"]))
     new = schema.encode(
         table(c=["1.000,5", "", "7", "NaN"]), learned, need_targets=False, drop_missing=True
     )
@@ -59,7 +59,7 @@ def test_new_cells_are_read_as_the_fitted_ones():
 
 def test_classes_that_are_numbers():
     cells = table(c=["1,5", "2,5", "1,50"], x=[1, 2, 3])
-    learned = with_classes(learn_schema(cells, ["c"]), cells)
+    learned = with_classes(learn_schema(cells, Roles(["c"])), cells)
     assert learned.targets[0].categories == ("1.5", "2.5")
     np.testing.assert_array_equal(schema.encode(cells, learned).y[:, 0], [0, 1, 0])
 
@@ -85,15 +85,15 @@ def test_numbers_that_cannot_be_told(name):
     columns, message = REFUSED[name]
     rows = len(columns["c"])
     with pytest.raises(DataError, match=message):
-        learn_schema(table(**columns, y=np.arange(float(rows))), ["y"])
+        learn_schema(table(**columns, y=np.arange(float(rows))), Roles(["y"]))
 
 
 @pytest.mark.parametrize("number", ["0.234", "00.123", "-0.234", "012.345", "0.234.567"])
 def test_groups_of_thousands_do_not_begin_with_zero(number):
     """With points between them, and with commas."""
     swapped = number.replace(".", ",")
-    commas = learn_schema(table(c=["1,5", "2,5"], y=[1, 2]), ["y"])
-    points = learn_schema(table(c=["1.5", "1,234.5"], y=[1, 2]), ["y"])
+    commas = learn_schema(table(c=["1,5", "2,5"], y=[1, 2]), Roles(["y"]))
+    points = learn_schema(table(c=["1.5", "1,234.5"], y=[1, 2]), Roles(["y"]))
     for learned, cell in ((commas, number), (points, swapped)):
         with pytest.raises(DataError, match=f"'c', row 1: '{cell}' is not a number"):
             schema.encode(table(c=[cell]), learned, need_targets=False)
@@ -104,16 +104,16 @@ def test_groups_of_thousands_do_not_begin_with_zero(number):
 def test_decimals_below_one_are_read_in_one_way():
     """Decimal points beside a column of decimal commas, and decimal commas alone."""
     cells = table(c=["0.125", "0.250", "0.500"], d=["0,125", "0,250", "0,500"], y=[1, 2, 3])
-    encoded = schema.encode(cells, learn_schema(cells, ["y"]))
+    encoded = schema.encode(cells, learn_schema(cells, Roles(["y"])))
     np.testing.assert_array_equal(encoded.X, np.array([[1, 1], [2, 2], [4, 4]]) / 8)
 
 
 def test_plain_points_stay_points():
     """Also in a table of decimal commas, where they cannot stand between thousands."""
     cells = table(c=["1.25", "5.678"], d=["0,5", "1,5"], e=["1.234", "5.678"], y=[1, 2])
-    learned = learn_schema(cells, ["y"], ["e"])
+    learned = learn_schema(cells, Roles(["y"], ["e"]))
     np.testing.assert_array_equal(schema.encode(cells, learned).X, [[1.25, 0.5], [5.678, 1.5]])
-    alone = learn_schema(cells, ["y"], ["c", "d"])
+    alone = learn_schema(cells, Roles(["y"], ["c", "d"]))
     assert alone.notations == {}
     np.testing.assert_array_equal(schema.encode(cells, alone).X[:, 0], [1.234, 5.678])
 
@@ -128,7 +128,7 @@ def test_columns_of_many_texts_are_named_together():
         y=np.arange(float(rows)),
     )
     with pytest.raises(DataError) as caught:
-        learn_schema(cells, ["y"])
+        learn_schema(cells, Roles(["y"]))
     message = str(caught.value)
     assert "column 'name' holds a different text in every row of 120 (such as 'name 0')" in message
     assert "column 'city' holds 101 different texts in 120 rows" in message

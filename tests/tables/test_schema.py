@@ -11,7 +11,7 @@ from cavity.persistence.errors import DataError
 from cavity.tables import files as tables
 from cavity.tables import schema
 from cavity.tables.class_labels import class_values
-from cavity.tables.roles import learn_schema, with_classes
+from cavity.tables.roles import Roles, learn_schema, with_classes
 
 CSV = """width,colour,open,y,noise,note
 1.5,red,true,10,0.1,a
@@ -32,7 +32,7 @@ def read(tmp_path):
 
 @pytest.fixture
 def learned(read):
-    return learn_schema(read(CSV), ["y"], ["note"], "noise")
+    return learn_schema(read(CSV), Roles(["y"], ["note"], "noise"))
 
 
 def column(name, cells):
@@ -85,7 +85,7 @@ def test_csv_and_parquet_agree(read, tmp_path, learned):
     )
     typed.write_parquet(tmp_path / "t.parquet")
     table = tables.read_table(tmp_path / "t.parquet")
-    assert learn_schema(table, ["y"], [], "noise").inputs == learned.inputs
+    assert learn_schema(table, Roles(["y"], [], "noise")).inputs == learned.inputs
     np.testing.assert_array_equal(
         schema.encode(table, learned).X, schema.encode(read(CSV), learned).X
     )
@@ -149,7 +149,7 @@ def test_text_in_a_numeric_column(learned, cell, hint):
     table = column("width", [*numbers[:4], cell, *numbers[4:]])
     message = rf"'width', row 5: '{cell}' is not a number.*{hint}"
     with pytest.raises(DataError, match=message):
-        learn_schema(table, ["y"])
+        learn_schema(table, Roles(["y"]))
     one = pl.DataFrame({"width": ["1", cell], "colour": "red", "open": "true", "noise": "1"})
     with pytest.raises(DataError, match=rf"'width', row 2: '{cell}'"):
         schema.encode(one, learned, need_targets=False)
@@ -162,12 +162,12 @@ def test_text_in_a_boolean_column(read, learned):
 
 
 def test_half_numeric_text_is_categorical():
-    learned = learn_schema(column("size", ["1", "2", "L", "XL", "1", "L"]), ["y"])
+    learned = learn_schema(column("size", ["1", "2", "L", "XL", "1", "L"]), Roles(["y"]))
     assert learned.inputs[0].categories == ("1", "2", "L", "XL")
 
 
 def test_numbers_under_a_categorical_schema():
-    learned = learn_schema(column("size", ["1", "2", "L", "XL"]), ["y"])
+    learned = learn_schema(column("size", ["1", "2", "L", "XL"]), Roles(["y"]))
     typed = pl.DataFrame({"size": [2, 1]})
     encoded = schema.encode(typed, learned, need_targets=False)
     np.testing.assert_array_equal(encoded.X, [[0, 1, 0, 0], [1, 0, 0, 0]])
@@ -175,10 +175,10 @@ def test_numbers_under_a_categorical_schema():
 
 def test_unknown_column_and_its_closest(read):
     with pytest.raises(DataError, match=r"no column 'colur' \(did you mean 'colour'\?\); it has:"):
-        learn_schema(read(CSV), ["y"], ["colur"])
+        learn_schema(read(CSV), Roles(["y"], ["colur"]))
     wide = pl.DataFrame({f"x{i}": ["1"] for i in range(30)})
     with pytest.raises(DataError, match="and 10 more"):
-        learn_schema(wide, ["zzz"])
+        learn_schema(wide, Roles(["zzz"]))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_unknown_column_and_its_closest(read):
 )
 def test_roles_that_cannot_be(read, roles, said):
     with pytest.raises(DataError, match=said):
-        learn_schema(read(CSV), *roles)
+        learn_schema(read(CSV), Roles(*roles))
 
 
 @pytest.mark.parametrize(
@@ -207,16 +207,16 @@ def test_roles_that_cannot_be(read, roles, said):
 )
 def test_columns_that_are_neither_numbers_nor_categories(cells, said):
     with pytest.raises(DataError, match=said):
-        learn_schema(column("c", cells), ["y"])
+        learn_schema(column("c", cells), Roles(["y"]))
 
 
 def test_few_rows_of_different_text_are_categories():
-    assert learn_schema(column("c", ["a", "b"]), ["y"]).features == ("c=a", "c=b")
+    assert learn_schema(column("c", ["a", "b"]), Roles(["y"])).features == ("c=a", "c=b")
 
 
 def test_class_targets_become_positions():
     table = pl.DataFrame({"x": ["1", "2", "3"], "y": ["no", "yes", "no"]})
-    learned = learn_schema(table, ["y"])
+    learned = learn_schema(table, Roles(["y"]))
     assert learned.targets[0].categories == ("no", "yes")
     np.testing.assert_array_equal(schema.encode(table, learned).y[:, 0], [0, 1, 0])
     with pytest.raises(DataError, match=r"row 1: the class 'maybe' was not there.*no, yes"):
@@ -236,7 +236,7 @@ CLASSES = {
 @pytest.mark.parametrize(("cells", "classes", "places"), CLASSES.values(), ids=CLASSES)
 def test_targets_of_any_kind_become_classes(cells, classes, places):
     table = pl.DataFrame({"x": ["1", "2", "3"], "y": cells})
-    learned = with_classes(learn_schema(table, ["y"]), table)
+    learned = with_classes(learn_schema(table, Roles(["y"])), table)
     assert learned.targets[0].categories == classes
     assert schema.Schema.from_dict(json.loads(json.dumps(learned.to_dict()))) == learned
     np.testing.assert_array_equal(schema.encode(table, learned).y[:, 0], places)
@@ -257,14 +257,14 @@ def test_a_number_or_truth_value_that_is_no_class():
         (["true"] * 2, [True, False], "row 2: the class 'false' was not there"),
     ):
         table = pl.DataFrame({"x": [1, 2], "y": cells})
-        learned = with_classes(learn_schema(table, ["y"]), table)
+        learned = with_classes(learn_schema(table, Roles(["y"])), table)
         with pytest.raises(DataError, match=said):
             schema.encode(table.with_columns(y=pl.Series(other)), learned)
 
 
 def test_a_missing_class_is_a_missing_cell():
     table = pl.DataFrame({"x": [1, 2, 3], "y": [1.0, None, 2.0]})
-    learned = with_classes(learn_schema(table, ["y"]), table)
+    learned = with_classes(learn_schema(table, Roles(["y"])), table)
     with pytest.raises(DataError, match="'y', row 2: the cell is missing"):
         schema.encode(table, learned)
     encoded = schema.encode(table, learned, drop_missing=True)
@@ -276,7 +276,7 @@ def test_classes_may_be_many():
     """How many a model can tell apart is not the schema's business."""
     cells = [f"name {i}" for i in range(200)]
     table = pl.DataFrame({"x": list(range(200)), "y": cells})
-    assert len(learn_schema(table, ["y"]).targets[0].categories) == 200
+    assert len(learn_schema(table, Roles(["y"])).targets[0].categories) == 200
 
 
 @pytest.mark.parametrize("value", ["0", "-1"])
@@ -286,7 +286,7 @@ def test_noise_variances_are_positive(read, learned, value):
 
 
 def test_exposures(read):
-    learned = learn_schema(read(CSV), ["y"], ["note", "colour"], None, "noise")
+    learned = learn_schema(read(CSV), Roles(["y"], ["note", "colour"], None, "noise"))
     encoded = schema.encode(read(CSV), learned)
     np.testing.assert_array_equal(encoded.exposure, [0.1, 0.2, 0.3])
     assert list(encoded.side) == ["exposure"]

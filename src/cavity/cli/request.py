@@ -103,8 +103,3 @@ class Request:
             "done.",
         ),
     ] = False
-
-    @property
-    def roles(self) -> tuple[list[str], list[str], str | None, str | None]:
-        """Targets, ignored columns, and the columns of noise variances and exposures."""
-        return self.targets, self.ignore or [], self.noise_column, self.exposure_column

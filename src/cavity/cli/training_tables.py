@@ -23,7 +23,7 @@ from cavity.tables.class_labels import class_values, classes_of
 from cavity.tables.column_types import FEW_ROWS, REMEMBERED, Evidence, evidence
 from cavity.tables.dates import look_like_days
 from cavity.tables.files import read_table
-from cavity.tables.roles import check_roles, learn_schema, schema_from
+from cavity.tables.roles import Roles, learn_schema, schema_from
 from cavity.tables.row_cache import RowCache
 from cavity.tables.schema import Encoded, Schema, encode
 from cavity.tables.table_model import check_targets
@@ -116,7 +116,7 @@ def _doubts(tables: Tables) -> Iterator[str]:
 
 def _read_whole(session: Session, request: Request) -> Tables:
     table = read_table(request.table)
-    schema = learn_schema(table, *request.roles)
+    schema = learn_schema(table, _roles(request))
     task, likelihood = decide(schema, request.task, request.likelihood)
     drop = request.drop_missing
     if task == CLASSIFICATION:
@@ -132,6 +132,11 @@ def _read_whole(session: Session, request: Request) -> Tables:
     assert train.y is not None
     moments = (len(train.y), train.y.mean(axis=0), train.y.var(axis=0))
     return Tables(schema, train, None, task, likelihood, *moments)
+
+
+def _roles(request: Request) -> Roles:
+    columns = (request.noise_column, request.exposure_column)
+    return Roles(request.targets, request.ignore or (), *columns)
 
 
 def _check_targets(schema: Schema, likelihood: str, encoded: Encoded) -> None:
@@ -176,11 +181,12 @@ def _read_long(session: Session, request: Request, rows: int) -> Tables:
     """Two passes over the file: what columns hold, and their numbers, kept on disk."""
     _refuse_whole(request)
     table = long_table(request.table, rows)
-    check_roles(table.columns, *request.roles)
+    roles = _roles(request)
+    roles.check(table.columns)
     session.note(f"{request.table} is read {rows} rows at a time")
     read_columns = [name for name in table.columns if name not in (request.ignore or ())]
     seen = _evidence(table, read_columns)
-    schema = schema_from(table.columns, seen.__getitem__, *request.roles)
+    schema = schema_from(table.columns, seen.__getitem__, roles)
     task, likelihood = decide(schema, request.task, request.likelihood)
     labels = task == CLASSIFICATION
     if labels:

@@ -19,79 +19,78 @@ else:
     DataFrame = Any
 
 
-def learn_schema(
-    table: DataFrame,
-    targets: Sequence[str],
-    ignore: Sequence[str] = (),
-    noise_column: str | None = None,
-    exposure_column: str | None = None,
-) -> Schema:
-    """Decides what each column of a table is; every column not named is an input.
+@dataclasses.dataclass(frozen=True)
+class Roles:
+    """The columns that were named for a role; every other one is an input.
 
-    Args:
-        table: what `read_table` gives.
+    Attributes:
         targets: the columns to predict.
         ignore: columns to leave out.
         noise_column: known noise variances of the rows.
         exposure_column: exposures of the rows, for counts.
+    """
+
+    targets: Sequence[str]
+    ignore: Sequence[str] = ()
+    noise_column: str | None = None
+    exposure_column: str | None = None
+
+    @property
+    def sides(self) -> list[str]:
+        """The columns of side data."""
+        return [name for name in (self.noise_column, self.exposure_column) if name is not None]
+
+    @property
+    def named(self) -> list[str]:
+        """All columns that were named."""
+        return [*self.targets, *self.ignore, *self.sides]
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuses what `learn_schema` does before it looks at any cell."""
+        if not self.targets:
+            raise DataError("no target: name at least one column to predict")
+        for name in self.named:
+            need_column(columns, name)
+            if self.named.count(name) > 1:
+                raise DataError(
+                    f"column '{name}' is named twice among targets, ignored, noise and exposure "
+                    "columns; each column has one role"
+                )
+        if set(columns) <= set(self.named):
+            raise DataError(
+                "no input column is left: every column of the table is a target, ignored, or a "
+                "noise or exposure column"
+            )
+
+
+def learn_schema(table: DataFrame, roles: Roles) -> Schema:
+    """Decides what each column of a table is.
+
+    Args:
+        table: what `read_table` gives.
+        roles: the columns that have one.
 
     Raises:
         DataError: for unknown columns, columns with two roles, no inputs left, and columns that
             can be neither numbers nor categories.
     """
-    roles = (targets, ignore, noise_column, exposure_column)
-    check_roles(table.columns, *roles)
-    return schema_from(table.columns, lambda name: evidence(table[name]), *roles)
+    roles.check(table.columns)
+    return schema_from(table.columns, lambda name: evidence(table[name]), roles)
 
 
-def check_roles(
-    columns: Sequence[str],
-    targets: Sequence[str],
-    ignore: Sequence[str] = (),
-    noise_column: str | None = None,
-    exposure_column: str | None = None,
-) -> None:
-    """Refuses what `learn_schema` does before it looks at any cell."""
-    roles = [*targets, *ignore, *(c for c in (noise_column, exposure_column) if c is not None)]
-    if not targets:
-        raise DataError("no target: name at least one column to predict")
-    for name in roles:
-        need_column(columns, name)
-        if roles.count(name) > 1:
-            raise DataError(
-                f"column '{name}' is named twice among targets, ignored, noise and exposure "
-                "columns; each column has one role"
-            )
-    if set(columns) <= set(roles):
-        raise DataError(
-            "no input column is left: every column of the table is a target, ignored, or a "
-            "noise or exposure column"
-        )
-
-
-def schema_from(
-    columns: Sequence[str],
-    seen: Callable[[str], Evidence],
-    targets: Sequence[str],
-    ignore: Sequence[str] = (),
-    noise_column: str | None = None,
-    exposure_column: str | None = None,
-) -> Schema:
+def schema_from(columns: Sequence[str], seen: Callable[[str], Evidence], roles: Roles) -> Schema:
     """The schema of a table from what its columns show.
 
     Args:
         columns: the names of all of them.
         seen: the evidence of a column.
-        targets: as in `learn_schema`, and so on.
-        ignore: the same.
-        noise_column: the same.
-        exposure_column: the same.
+        roles: the columns that have one.
 
     Raises:
         DataError: for columns that can be neither numbers nor categories.
     """
-    sides = [name for name in (noise_column, exposure_column) if name is not None]
-    inputs = [name for name in columns if name not in {*targets, *ignore, *sides}]
+    targets, sides = roles.targets, roles.sides
+    inputs = [name for name in columns if name not in roles.named]
     read = {name: seen(name) for name in (*inputs, *targets, *sides)}
     notations = {name: column.notation() for name, column in read.items()}
     for name in (*targets, *sides):
@@ -111,9 +110,9 @@ def schema_from(
     return Schema(
         inputs=tuple(map(column, inputs)),
         targets=tuple(map(column, targets)),
-        noise_column=noise_column,
-        exposure_column=exposure_column,
-        ignored=tuple(ignore),
+        noise_column=roles.noise_column,
+        exposure_column=roles.exposure_column,
+        ignored=tuple(roles.ignore),
         notations={name: n for name, n in notations.items() if n is not None},
     )
 
