@@ -69,6 +69,22 @@ def test_dates_among_other_objects_are_refused_by_name(cells):
 def test_other_objects_pass():
     frame = pd.DataFrame({"x": pd.Series([1, None, 2.5], dtype=object), "c": ["a", "b", "c"]})
     assert dates_as_days(frame) is frame
+    array = frame.to_numpy(dtype=object)
+    assert dates_as_days(array) is array
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NaT, np.datetime64("NaT")])
+def test_dates_in_arrays_of_objects_are_those_of_frames(missing):
+    days = [DATES[0], missing, np.datetime64("2020-02-08")]
+    array = np.array([X, days, TIMES], dtype=object).T
+    before = array.copy()
+    expected = [[1, 18_262, 10.5], [2, np.nan, np.nan], [3, 18_300, 0.5 / 3600]]
+    converted = dates_as_days(array)
+    np.testing.assert_allclose(converted.astype(float), expected, rtol=1e-14)
+    np.testing.assert_array_equal(dates_as_days(np.array(MOMENTS, dtype=object)), DAYS)
+    assert array[0, 1] is before[0, 1]  # the caller's array stays as it was
+    with pytest.raises(DataError, match="column '1' holds dates or times among other objects"):
+        dates_as_days(np.array([[1.0, DATES[0]], [2.0, "soon"]], dtype=object))
 
 
 def test_dates_of_arrays_and_durations():
@@ -89,4 +105,6 @@ def test_units_of_a_frame_make_no_difference():
     expected = fitted.predict(FRAMES["polars"])
     seconds = FRAMES["pandas"].astype({"when": "datetime64[s]"})
     np.testing.assert_array_equal(fitted.predict(seconds), expected)
+    objects = GPRegressor(max_iterations=0).fit(np.array([X, MOMENTS], dtype=object).T, y)
+    np.testing.assert_array_equal(objects.predict(seconds.to_numpy()), expected)
     assert fitted.kernel_.lengthscale[1] < 1e4

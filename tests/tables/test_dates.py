@@ -12,7 +12,7 @@ from cavity.persistence.errors import DataError
 from cavity.tables import schema
 from cavity.tables.column_types import evidence
 from cavity.tables.dates import Dates, look_like_days
-from cavity.tables.roles import learn_schema
+from cavity.tables.roles import Roles, learn_schema
 
 DAY = dt.date(2020, 12, 30)
 NOON = dt.datetime(2020, 12, 30, 12, 0)
@@ -23,7 +23,7 @@ def table(*cells, dtype=None):
 
 
 def learned(*cells, dtype=None):
-    return learn_schema(table(*cells, dtype=dtype), ["y"])
+    return learn_schema(table(*cells, dtype=dtype), Roles(["y"]))
 
 
 def encoded(*cells, dtype=None):
@@ -110,8 +110,36 @@ def test_months_are_their_first_days():
     numbers, dates = encoded("1949-01", "1949-02", "1949-12")
     np.testing.assert_array_equal(numbers, [0, 31, 334])
     assert dates.text(31.0) == "1949-02-01"
-    seasons = learned("2011-12", "2012-13")
-    assert seasons.inputs[0].kind == "categorical"
+    slashed, of_slashed = encoded("1949/01", "1949/02", "1949/12")
+    np.testing.assert_array_equal(slashed, numbers)
+    whole = learned("1949/01", "1949/12")
+    new = schema.encode(pl.DataFrame({"day": ["1950/01"]}), whole, need_targets=False)
+    assert new.X[0, 0] == 365.0
+    with pytest.raises(DataError, match=r"row 1: '1950-01' is not a date .* such as '2020/12'"):
+        schema.encode(pl.DataFrame({"day": ["1950-01"]}), whole, need_targets=False)
+    assert of_slashed.text(31.0) == "1949-02-01"
+
+
+SEASONS = ["1999-00", *(f"20{y:02}-{y + 1:02}" for y in range(12)), "n/a"]
+SEVERAL = {
+    "hyphens": SEASONS,
+    "slashes": [season.replace("-", "/") for season in SEASONS[:-1]],
+    # each of them could be a month, but months are not 13 months apart
+    "slashes, all like months": ["2005/06", "2006/07", "2007/08"],
+}
+
+
+@pytest.mark.parametrize("cells", SEVERAL.values(), ids=SEVERAL)
+def test_seasons_are_categories(cells):
+    """Years that follow each other, of which some look like months."""
+    assert learned(*cells, *cells).inputs[0].kind == "categorical"
+    parts = [evidence(pl.Series("day", half)) for half in (cells[:1], cells[1:])]
+    assert (parts[0] + parts[1]).notation() is None
+
+
+def test_months_that_are_none_are_no_seasons():
+    with pytest.raises(DataError, match="row 6: '2020-13' is not a date, but the column"):
+        learned("2020-08", "2020-09", "2020-10", "2020-11", "2020-12", "2020-13")
 
 
 def test_json_and_files_of_before():
@@ -133,7 +161,7 @@ def test_the_same_day_and_month_are_not_ambiguous():
 @pytest.mark.parametrize("none", ["", "NaN", "NaT"])
 def test_missing_dates_are_missing_numbers(none):
     cells = table("2020-12-30", none, None, "2020-12-31")
-    whole = learn_schema(cells, ["y"])
+    whole = learn_schema(cells, Roles(["y"]))
     with pytest.raises(DataError, match=r"'day', row 2: the cell is missing \(2 of 4"):
         schema.encode(cells, whole)
     np.testing.assert_array_equal(schema.encode(cells, whole, drop_missing=True).X[:, 0], [0, 1])
@@ -248,7 +276,7 @@ def test_instants_of_a_day_are_shown_as_that_day():
 def test_dates_are_inputs_only(roles):
     cells = table("2020-12-30", "2020-12-31").with_columns(x=1.0)
     with pytest.raises(DataError, match=r"'day' holds dates or times.*days .or hours. since"):
-        learn_schema(cells, *roles)
+        learn_schema(cells, Roles(*roles))
 
 
 def test_every_instant_of_a_typed_table_comes_back():

@@ -23,6 +23,8 @@ def dates_as_days(X: Any) -> Any:
         DataError: for columns of objects of which some are dates or times of day.
     """
     if isinstance(X, np.ndarray):
+        if X.dtype.kind == "O" and X.ndim in (1, 2):
+            return _objects_as_days(X)
         return _days(X, X.dtype.kind) if X.dtype.kind in _MICROSECONDS else X
     names, types = getattr(X, "columns", None), getattr(X, "dtypes", None)
     if names is None or types is None:
@@ -39,6 +41,29 @@ def dates_as_days(X: Any) -> Any:
     for name, days in converted.items():
         X[name] = days
     return X
+
+
+def _objects_as_days(X: np.ndarray) -> np.ndarray:
+    """An array of objects with numbers in the place of dates; itself where there are none."""
+    columns = X.reshape(len(X), -1).T
+    converted = {
+        index: numbers
+        for index, column in enumerate(columns)
+        if (numbers := _from_objects(index, [None if _absent(c) else c for c in column]))
+        is not None
+    }
+    if not converted:
+        return X
+    array = np.array(columns, dtype=object)
+    for index, numbers in converted.items():
+        array[index] = numbers
+    return array.T.reshape(X.shape)
+
+
+def _absent(cell: object) -> bool:
+    """Whether a cell is None, NaN or NaT, of numpy or of pandas."""
+    dates = (float, np.floating, datetime.date, np.datetime64)
+    return cell is None or (isinstance(cell, dates) and bool(cell != cell))
 
 
 def _converted(X: Any, name: Any, dtype: Any) -> np.ndarray | None:
@@ -58,7 +83,7 @@ def _converted(X: Any, name: Any, dtype: Any) -> np.ndarray | None:
 def _from_objects(name: Any, cells: list[Any]) -> np.ndarray | None:
     """Python's dates as days, its times of day as hours; None where there are none of them."""
     present = [cell for cell in cells if cell is not None]
-    dates = sum(isinstance(cell, datetime.date) for cell in present)
+    dates = sum(isinstance(cell, datetime.date | np.datetime64) for cell in present)
     times = sum(isinstance(cell, datetime.time) for cell in present)
     if not dates and not times:
         return None
@@ -71,10 +96,10 @@ def _from_objects(name: Any, cells: list[Any]) -> np.ndarray | None:
     return np.array([np.nan if cell is None else number(cell) for cell in cells])
 
 
-def _day(cell: datetime.date) -> float:
+def _day(cell: datetime.date | np.datetime64) -> float:
     if isinstance(cell, datetime.datetime) and cell.tzinfo is not None:
         cell = cell.astimezone(datetime.UTC).replace(tzinfo=None)
-    return float(_days(np.datetime64(cell, "us"), "M"))
+    return float(_days(cell, "M"))
 
 
 def _hour(cell: datetime.time) -> float:

@@ -19,6 +19,7 @@ from cavity.tables.dates import (
     NAMED_MONTH,
     ORDERS,
     SHORT_YEAR,
+    SLASHED_MONTHS,
     TIME_CELL,
     Dates,
     Writing,
@@ -37,6 +38,7 @@ else:
 MOSTLY_DATES = 0.8
 # Orders that read none of the first cells of a part are not tried on the others.
 TRIED = 100
+_SEASON = "^([0-9]{4})[-/]([0-9]{2})$"
 _HOUR_AND_MINUTES = re.compile("([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
 
 
@@ -99,6 +101,7 @@ class DateEvidence:
         present: cells that are not missing.
         words: those that are words for a missing value.
         alike: those that look like dates, readable or not.
+        seasons: those with two years that follow each other, such as 1999-00.
         two_ways: the first that is one date with the day first and another with the month first.
         spans: by writing, the cells that are dates in it.
     """
@@ -107,6 +110,7 @@ class DateEvidence:
     present: int = 0
     words: int = 0
     alike: int = 0
+    seasons: int = 0
     two_ways: Cell | None = None
     spans: Mapping[Writing, Span] = dataclasses.field(default_factory=dict)
 
@@ -131,6 +135,7 @@ class DateEvidence:
             self.present + other.present,
             self.words + other.words,
             self.alike + other.alike,
+            self.seasons + other.seasons,
             two_ways,
             spans,
         )
@@ -143,10 +148,14 @@ class DateEvidence:
         """
         if not self.alike or self.alike < MOSTLY_DATES * (self.present - self.words):
             return None
+        if self._are_seasons and self.alike < self.seasons:
+            return None
         readings = {w: span for w, span in self.spans.items() if span.count == self.present}
         if not readings:
             self._refuse_forms(name)
         writing, span = next(iter(readings.items()))
+        if self._are_seasons and writing.order == SLASHED_MONTHS:
+            return None
         # with points between them, days come before months wherever that is used
         if len(readings) > 1 and self.two_ways and writing.order != "%d.%m.%Y":
             raise DataError(
@@ -156,6 +165,11 @@ class DateEvidence:
                 f"--ignore {name}"
             )
         return Dates.spanning(span.low, span.high, writing, whole_days=span.whole_days)
+
+    @property
+    def _are_seasons(self) -> bool:
+        """Whether every cell may be a season, which of some cells is a month too."""
+        return self.seasons == self.present - self.words
 
     def _refuse_forms(self, name: str) -> None:
         """Complains of the first cell that is not written as most are."""
@@ -242,6 +256,16 @@ def _alike(cell: Series) -> Series:
     return functools.reduce(operator.or_, forms).fill_null(value=False)
 
 
+def _seasons(cell: Series) -> Series:
+    """Whether cells are years with the last digits of the next year after them."""
+    import polars as pl
+
+    years = pl.col("cell").str.extract_groups(_SEASON).struct
+    first, second = (years.field(name).cast(pl.Int32) for name in "12")
+    frame = cell.to_frame("cell").select((first + 1) % 100 == second)
+    return frame.to_series().fill_null(value=False)
+
+
 def date_evidence(cell: Series) -> DateEvidence:
     """What cells of text show of dates.
 
@@ -255,9 +279,14 @@ def date_evidence(cell: Series) -> DateEvidence:
         return plain
     alike = int(_alike(cell).sum())
     spans = dict(_spans(cell, present)) if alike else {}
-    words = int(cell.str.to_lowercase().is_in([*MISSING_WORDS]).sum())
-    two_ways = _in_two_ways(cell, spans)
-    return dataclasses.replace(plain, words=words, alike=alike, two_ways=two_ways, spans=spans)
+    return dataclasses.replace(
+        plain,
+        words=int(cell.str.to_lowercase().is_in([*MISSING_WORDS]).sum()),
+        alike=alike,
+        seasons=int(_seasons(cell).sum()),
+        two_ways=_in_two_ways(cell, spans),
+        spans=spans,
+    )
 
 
 def dateless_evidence(cell: Series) -> DateEvidence:
@@ -327,4 +356,4 @@ def typed_evidence(column: Series) -> DateEvidence:
     writing = written_as(column)
     whole_days = bool(np.all(values % DAY == 0))
     span = Span(len(rows), first, None, int(values.min()), int(values.max()), whole_days)
-    return DateEvidence(first, len(rows), 0, len(rows), None, {writing: span})
+    return DateEvidence(first, len(rows), alike=len(rows), spans={writing: span})

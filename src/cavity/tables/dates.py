@@ -29,11 +29,14 @@ MICROSECONDS: dict[Unit, int] = {
 DAY = MICROSECONDS["days"]
 # A unit is the largest of which the column spans so many.
 MANY_UNITS = 20
-ISO, MONTHS, NO_DATE = "%Y-%m-%d", "%Y-%m", ""
+ISO, NO_DATE = "%Y-%m-%d", ""
+# Months, which stand for their first days.
+SLASHED_MONTHS = "%Y/%m"
+MONTHS = ("%Y-%m", SLASHED_MONTHS)
 # How dates are written, by Python's codes; %b is the name of a month, short or long.
 DAYS_AND_MONTHS = ("%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%Y", "%m.%d.%Y")
 ORDERS = (
-    *(ISO, "%Y/%m/%d", "%Y.%m.%d", MONTHS),
+    *(ISO, "%Y/%m/%d", "%Y.%m.%d", *MONTHS),
     *DAYS_AND_MONTHS,
     *("%d %b %Y", "%b %d %Y"),
     NO_DATE,
@@ -49,8 +52,8 @@ _DATES = (
     *(f"{_TWO}{mark}{_TWO}{mark}{_YEAR}" for mark in _MARKS),
     f"{_TWO}[ .-]+{_MONTH}[ .,-]+{_YEAR}",
     f"{_MONTH}[. ]+{_TWO},? {_YEAR}",
-    # other numbers of this form, such as seasons, have years or months out of range
-    "(?:1[5-9]|2[0-4])[0-9]{2}-(?:0[1-9]|1[0-2])",
+    # other numbers of this form have years or months out of range
+    "(?:1[5-9]|2[0-4])[0-9]{2}[-/](?:0[1-9]|1[0-2])",
 )
 _TIME = rf"(?P<time>{_TWO}:[0-9]{{2}}(?::[0-9]{{2}}(?:[.,][0-9]{{1,9}})?)?)"
 _CLOCK = (
@@ -284,9 +287,10 @@ def instants(cell: Series, order: str, *, zoned: bool) -> Series:
     if "%b" in order:
         date = date.str.replace_all("[ .,-]+", " ").str.to_titlecase()
         date = date.str.replace("([A-Z][a-z]{2})[a-z]*", "$1")
-    if order == MONTHS:
-        date = date + "-01"
-    code = ISO if order in (NO_DATE, MONTHS) else order
+    code = order or ISO
+    if order in MONTHS:
+        mark = order[2]
+        date, code = date + f"{mark}01", f"{order}{mark}%d"
     full = "^([0-9]+:[0-9]+)$"
     clock = fields.field("time").str.replace(full, "${1}:00").str.replace(",", ".", literal=True)
     if order != NO_DATE:
