@@ -168,7 +168,7 @@ def test_bui_15_turner_04_log_evidence_never_decreases_with_the_power(seed, leng
     """bui 15, turner 4: VFE <= Power EP <= FITC, the same for blocks up to PITC."""
     p = problem(seed, lengthscale=np.full(2, lengthscale), noise=noise)
     for blocks in (None, BLOCKS):
-        values = [p.evidence(a, blocks) for a in (0.0, 1e-9, 1e-3, 0.1, 0.3, 0.6, 0.9, 1.0)]
+        values = [p.evidence(a, blocks) for a in (0.0, 1e-9, 0.1, 0.5, 1.0)]
         assert np.all(np.diff(values) >= -1e-9 * np.abs(values[0]))
 
 

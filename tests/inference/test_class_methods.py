@@ -165,14 +165,13 @@ def test_averages_over_points_are_differentiated_through_marginals():
     """
     data = prepare(X, LABELS, power=0.5)
     start, method = as_dtype(model(likelihood=SOFTMAX), data), cavity.PowerEP()
-    graph = build_graph(start, data, method, jnp.asarray(0.0))
-    sites, _ = swept(graph, method)
+    build = eqx.filter_jit(lambda start: build_graph(start, data, method, jnp.asarray(0.0)))
+    sites, _ = swept(build(start), method)
 
+    @eqx.filter_jit
     def slope(settled):
         def value(start):
-            return energy(
-                build_graph(start, data, method, jnp.asarray(0.0)), sites, settled=settled
-            )
+            return energy(build(start), sites, settled=settled)
 
         return jax.tree.leaves(eqx.filter_grad(value)(start).kernel)
 

@@ -254,11 +254,11 @@ def test_sparse_at_power_zero_is_a_bound():
 
 @pytest.mark.parametrize("points", [None, POINTS])
 def test_padding_and_missing_rows_change_nothing(points):
-    """Whatever tables are padded to: 63 and 64 rows alone, and as the first of 65."""
+    """Whatever tables are padded to: 63 and 64 rows alone, and as the first of 65; 63 sparse."""
     random = np.random.default_rng(2)
     inputs = random.uniform(0.0, 1.0, (65, 2))
     labels = random.integers(0, C, 65).astype(float)
-    for rows in (63, 64):
+    for rows in (63, 64) if points is None else (63,):
         gaps = np.where(np.arange(65) < rows, labels, np.nan)
         alone = cavity.infer(model(points), inputs[:rows], labels[:rows], power=1.0)
         among = cavity.infer(model(points), inputs, gaps, power=1.0, missing="skip")
@@ -280,6 +280,13 @@ def test_jylanki_19_leave_one_out_is_from_the_cavities():
     """jylanki 19, S81: of all classes, over their sum."""
     expected = nested_ep.left_out_log_chance(nested(), Y)
     assert_close(inferred().leave_one_out(), expected, "factorised")
+
+
+def test_precisions_of_sites_are_those_of_independent_classes():
+    """Sites on the functions of all classes together have none."""
+    with pytest.raises(ValueError, match="coupled=False"):
+        inferred().site_precisions()
+    assert inferred(coupled=False).site_precisions().shape == (N, C)
 
 
 @pytest.mark.parametrize("power", [1.0, 0.5])

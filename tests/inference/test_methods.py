@@ -12,6 +12,7 @@ import cavity
 from cavity import inducing, kernels, likelihoods
 from cavity.inference.approximations.local_terms import LaplaceTerm, Latent, LocalBoundTerm
 from cavity.inference.energy import energy
+from cavity.inference.graph.rows import Rows
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
@@ -98,8 +99,10 @@ def objective(likelihood, points, y, method, power):
 
 GRADIENTS = [
     (STUDENT, None, Y, cavity.Laplace(**TIGHT), 1.0),
-    (STUDENT, POINTS, Y, cavity.Laplace(**TIGHT), 0.5),
-    (LOGIT, POINTS, LABELS, cavity.Laplace(**TIGHT), 0.0),
+    # seconds to compile
+    pytest.param(STUDENT, POINTS, Y, cavity.Laplace(**TIGHT), 0.5, marks=pytest.mark.slow),
+    pytest.param(LOGIT, POINTS, LABELS, cavity.Laplace(**TIGHT), 0.0, marks=pytest.mark.slow),
+    (LOGIT, POINTS, LABELS, cavity.Laplace(**TIGHT), 0.5),
     (STUDENT, POINTS, Y, cavity.LocalBound(**TIGHT), 0.5),
     (LOGIT, None, LABELS, cavity.LocalBound(**TIGHT), 0.5),
     (likelihoods.Laplace(0.2), None, Y, cavity.MeanField(**TIGHT), 0.5),
@@ -122,12 +125,14 @@ def test_jylanki_18_explicit_terms_are_not_enough_for_laplace():
     fn = objective(STUDENT, None, Y, cavity.Laplace(**TIGHT), 1.0)
     _, whole = fn(np.zeros(fn.size))
 
+    @jax.jit
+    @jax.grad
     def explicit(real):
         model = from_real(real, fn.start, fn.coordinates.maps)
         graph = build_graph(model, fn.data, fn.method, jnp.asarray(fn.jitter))
         return energy(graph, fn.sites)
 
-    slope = jax.grad(explicit)(fn.coordinates.origin) * fn.coordinates.scale
+    slope = explicit(fn.coordinates.origin) * fn.coordinates.scale
     assert np.max(np.abs(whole - slope)) > 0.05 * np.max(np.abs(whole))
 
 
@@ -248,8 +253,7 @@ def test_order_of_the_bounds(likelihood, y):
 def test_jylanki_33_the_steps_of_the_search_are_those_of_em():
     """The curvature of the bound is Newton's and the ridge 2(ν+1)r²/(r²+νσ²)²."""
     f = jnp.asarray(RNG.standard_normal((14, 1)))
-    rows = prepare(X, Y, power=1.0).rows
-    rows = type(rows)(jnp.asarray(X), jnp.asarray(Y)[:, None], jnp.ones((14, 1)))
+    rows = Rows(jnp.asarray(X), jnp.asarray(Y)[:, None], jnp.ones((14, 1)))
     seen = (Latent(f, jnp.zeros_like(f), jnp.zeros_like(f)),)
     (newton,) = LaplaceTerm(STUDENT, exact=True).derivatives(seen, rows, 1.0)
     (em,) = LocalBoundTerm(STUDENT).derivatives(seen, rows, 1.0)
@@ -294,26 +298,28 @@ def test_jylanki_39_curvatures_of_both_signs():
         assert_close(one.log_evidence, evidence, "factorised")
 
 
+@jax.jit
+def averaged_by_laplace(mean, residual, power):
+    """The log mean and the derivatives of Student-t terms with this residual."""
+    seen = (Latent(mean, jnp.zeros_like(mean), jnp.full_like(mean, residual)),)
+    rows = Rows(jnp.asarray(X), jnp.asarray(Y)[:, None], jnp.ones((14, 1)))
+    term = LaplaceTerm(STUDENT, exact=False)
+    return term.log_mean(seen, rows, power), term.derivatives(seen, rows, power)[0]
+
+
 @pytest.mark.parametrize("residual", [1e-9, 1e-6, 1e-5, 1e-3, 0.3])
 def test_residuals_of_any_size(residual):
     """What inducing variables leave is averaged over, narrow or wide."""
-    z = jnp.linspace(-1.0, 1.0, 14)[:, None]
-    seen = (Latent(z, jnp.zeros_like(z), jnp.full_like(z, residual)),)
-    rows = prepare(X, Y, power=1.0).rows
-    rows = type(rows)(jnp.asarray(X), jnp.asarray(Y)[:, None], jnp.ones((14, 1)))
-    term = LaplaceTerm(STUDENT, exact=False)
+    z = np.linspace(-1.0, 1.0, 14)[:, None]
     grid = np.linspace(-12.0, 12.0, 40001)
     weights = np.exp(-0.5 * grid**2) / np.sqrt(2 * np.pi) * (grid[1] - grid[0])
-    f = np.asarray(z)[..., None] + np.sqrt(residual) * grid
+    f = z[..., None] + np.sqrt(residual) * grid
     for power in (1.0, 0.4):
         logs = stats.t(DF, scale=SCALE).logpdf(Y[:, None, None] - f)
         total = np.log(np.exp(power * logs) @ weights) / power
-        assert_close(term.log_mean(seen, rows, jnp.asarray(power)), total, "fixed_point")
-        found = term.derivatives(seen, rows, jnp.asarray(power))[0]
-        up, down = (
-            term.derivatives((seen[0]._replace(mean=z + d),), rows, jnp.asarray(power))[0]
-            for d in (1e-5, -1e-5)
-        )
+        log_mean, found = averaged_by_laplace(z, residual, power)
+        assert_close(log_mean, total, "fixed_point")
+        up, down = (averaged_by_laplace(z + d, residual, power)[1] for d in (1e-5, -1e-5))
         assert_close(found.slope, (up.log_mean - down.log_mean) / 2e-5, "gradient")
         assert_close(found.curvature, (up.slope - down.slope) / 2e-5, "gradient")
 

@@ -90,6 +90,7 @@ def test_one_numeric_input(written):
     assert names == ["fit", *QUALITY]
     assert "mark the 7 inducing points" in page.text
     assert "40 rows of this table with 1 input column;" in page.text
+    assert "Outlying rows" not in page.text
 
 
 def test_numbers_are_those_of_evaluate_and_show(written):

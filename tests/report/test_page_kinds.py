@@ -120,8 +120,6 @@ def test_dates_among_other_columns(written):  # noqa: F811
 def test_no_outlying_rows(written):  # noqa: F811
     _, page = written(*fitted_to(one_input(), ["y"], likelihood=likelihoods.Laplace(0.3)))
     assert "So there is no row to show." in page.text
-    _, page = written(*fitted_to(one_input(), ["y"]))
-    assert "Outlying rows" not in page.text
 
 
 def test_rows_let_go_are_those_with_negative_sites():
