@@ -63,6 +63,19 @@ class Identity(AbstractMean):
         return X[:, : self.columns]
 
 
+class Columns(AbstractMean):
+    r"""Mean functions of several outputs, one for each, $m_p$.
+
+    Args:
+        means: one mean function of one output per column.
+    """
+
+    means: tuple[AbstractMean, ...]
+
+    def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
+        return jnp.stack([jnp.reshape(mean(X), -1) for mean in self.means], axis=1)
+
+
 class Constant(AbstractMean):
     r"""The same mean everywhere, $m(\mathbf x) = v$.
 

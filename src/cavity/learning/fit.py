@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from numpy.typing import ArrayLike
 
+from cavity.inference.energy import Sites
 from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory
 from cavity.learning.data.validation import check_model
 from cavity.learning.dispatch import dispatch
@@ -35,6 +36,7 @@ def fit(
     bijections: AbstractModel | None = None,
     priors: AbstractModel | None = None,
     schedule: Sequence[AbstractModel] = (),
+    sites: Sites | None = None,
     n_restarts: int = 0,
     max_iterations: int = 1000,
     tolerance: float = 1e-3,
@@ -69,6 +71,8 @@ def fit(
         priors: an edited `cavity.priors.flat(model)`, for maximum a posteriori learning.
         schedule: trees of bijections, each learned in turn before `bijections`: freeze
             parameters in an early one to release them later.
+        sites: tied sites to start from, such as `found` of an earlier result for the same model;
+            None starts from the prior, and deep models near their mean functions.
         n_restarts: further runs from perturbed starts; the best run is kept.
         max_iterations: iterations of one run at the most.
         tolerance: a run ends when the objective falls by less than this many nats per iteration;
@@ -123,9 +127,12 @@ def fit(
             limits = {"n_restarts": n_restarts, "max_iterations": max_iterations, "seed": seed}
             limits |= {"jitter": jitter, "tolerance": tolerance}
             settings = {"bijections or schedule": stages, "priors": densities, **limits}
+            settings |= {} if sites is None else {"sites": sites}
             open_for(checkpoint, start, data, method, settings)
         run = Run(
-            *(data, method, densities, max_iterations, tolerance, callback), Searches(checkpoint)
+            *(data, method, densities, max_iterations, tolerance, callback),
+            Searches(checkpoint),
+            sites,
         )
         return _learned(run, start, stages, first, n_restarts, seed)
 

@@ -285,7 +285,7 @@ class TiedPowerEP(AbstractMethod):
 
     @property
     def approximation(self) -> TiedPowerMeans:
-        return TiedPowerMeans(self.propagation)
+        return TiedPowerMeans(propagation=self.propagation)
 
     @property
     def solver(self) -> FixedPointSolver:

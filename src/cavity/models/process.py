@@ -1,7 +1,7 @@
 """Posterior processes: moments of latent functions at any inputs."""
 
 import abc
-from typing import cast
+from typing import Protocol, cast, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -45,6 +45,25 @@ class AbstractProcess(eqx.Module):
         """Covariances between the rows of X: (P, n, n), of dependent functions (P, n, P, n)."""
 
 
+@runtime_checkable
+class TakesGaussianInputs(Protocol):
+    """A process of sparse functions, whose moments at Gaussian inputs are known."""
+
+    def sparse_functions(self) -> list[tuple[InducingView, InducingBelief]]:
+        """Views and beliefs of independent functions."""
+        ...
+
+    def moments_under(
+        self, inputs: GaussianInputs
+    ) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
+        """Means and variances at Gaussian inputs, prior means left out."""
+        ...
+
+    def slopes_under(self, inputs: GaussianInputs) -> Float[Array, "n D P"]:
+        """Expected slopes of the means at Gaussian inputs, prior means left out."""
+        ...
+
+
 class SparseProcess(AbstractProcess):
     r"""The posterior of a sparse GP, through its M inducing variables.
 
@@ -63,6 +82,10 @@ class SparseProcess(AbstractProcess):
         projection = self.view.project(self._rows(X))
         mean, var = self.belief.marginal(projection)
         return mean + projection.offset, var + projection.residual[:, None]
+
+    def sparse_functions(self) -> list[tuple[InducingView, InducingBelief]]:
+        """The functions themselves, as view and belief."""
+        return [(self.view, self.belief)]
 
     def moments_under(
         self, inputs: GaussianInputs
@@ -94,8 +117,8 @@ class SparseProcess(AbstractProcess):
         left = expected_diag(kernel, inputs) - jnp.sum(half**2, axis=0) - forms[:, 0]
         own_var = jnp.sum((self.belief.root @ half) ** 2, axis=1).T + forms[:, 1 : 1 + count]
         of_mean = forms[:, 1 + count :]
-        var = sum(jnp.maximum(part, 0.0) for part in (left[:, None], own_var, of_mean))
-        return (mean @ half).T, var
+        left, own_var, of_mean = (jnp.maximum(x, 0.0) for x in (left[:, None], own_var, of_mean))
+        return (mean @ half).T, left + own_var + of_mean
 
     def slopes_under(self, inputs: GaussianInputs) -> Float[Array, "n D P"]:
         """Expected slopes of the functions' means at Gaussian inputs, prior mean left out."""
@@ -170,16 +193,23 @@ class IndependentProcess(AbstractProcess):
         means, variances = zip(*(f.moments(X) for f in self.functions), strict=True)
         return jnp.concatenate(means, axis=1), jnp.concatenate(variances, axis=1)
 
+    def sparse_functions(self) -> list[tuple[InducingView, InducingBelief]]:
+        """Views and beliefs of all functions."""
+        return [pair for f in self._sparse for pair in f.sparse_functions()]
+
     def moments_under(self, inputs: GaussianInputs) -> tuple[Array, Array]:
         """Means and variances of all functions at Gaussian inputs, prior means left out."""
-        each = [cast(SparseProcess, f).moments_under(inputs) for f in self.functions]
+        each = [f.moments_under(inputs) for f in self._sparse]
         means, variances = zip(*each, strict=True)
         return jnp.concatenate(means, axis=1), jnp.concatenate(variances, axis=1)
 
     def slopes_under(self, inputs: GaussianInputs) -> Float[Array, "n D P"]:
         """Expected slopes of the means of all functions at Gaussian inputs."""
-        each = [cast(SparseProcess, f).slopes_under(inputs) for f in self.functions]
-        return jnp.concatenate(each, axis=2)
+        return jnp.concatenate([f.slopes_under(inputs) for f in self._sparse], axis=2)
+
+    @property
+    def _sparse(self) -> tuple[TakesGaussianInputs, ...]:
+        return cast(tuple[TakesGaussianInputs, ...], self.functions)
 
     def covariance(self, X: Float[Array, "n D"]) -> Array:
         return jnp.concatenate([function.covariance(X) for function in self.functions])

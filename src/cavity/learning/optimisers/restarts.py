@@ -30,7 +30,19 @@ INDUCING = 8.0
 
 @dataclasses.dataclass
 class Run:
-    """Runs of the optimiser on one data set."""
+    """Runs of the optimiser on one data set.
+
+    Attributes:
+        data: the data.
+        method: the inference method.
+        densities: priors.
+        max_iterations: of one search.
+        tolerance: the fall of the objective per iteration below which a search ends.
+        callback: called after every iteration.
+        searches: where searches are saved.
+        first_sites: sites that the run from the model's own parameters starts from.
+        sites: where the last search ended.
+    """
 
     data: AbstractTrainingData
     method: AbstractMethod
@@ -39,7 +51,8 @@ class Run:
     tolerance: float
     callback: Callable[[Progress], None] | None
     searches: Searches = dataclasses.field(default_factory=Searches)
-    sites: Sites | None = None  # where the last search ended
+    first_sites: Sites | None = None
+    sites: Sites | None = None
 
     @property
     def least_fall(self) -> float:
@@ -59,7 +72,7 @@ class Run:
         best: tuple[AbstractModel, Minimum, float] | None = None
         evaluations, best_sites = 0, None
         for restart in range(n_restarts + 1):
-            self.sites = None
+            self.sites = self.first_sites if restart == 0 else None
             start = model if restart == 0 else _perturbed(model, stages[-1], random)
             try:
                 end = self.staged(start, stages, jitter)

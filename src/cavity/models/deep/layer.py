@@ -15,7 +15,12 @@ from cavity.inference.variables.inducing import InducingBelief
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.expectations import GaussianInputs
 from cavity.means import AbstractMean, Zero
-from cavity.models.process import AbstractProcess, IndependentProcess, SparseProcess
+from cavity.models.process import (
+    AbstractProcess,
+    IndependentProcess,
+    SparseProcess,
+    TakesGaussianInputs,
+)
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import positive
@@ -192,7 +197,7 @@ class LayerProcess(eqx.Module):
         self, inputs: GaussianInputs
     ) -> tuple[Float[Array, "n W"], Float[Array, "n W"]]:
         """Means and variances of the outputs at Gaussian inputs, with a mean that is affine."""
-        functions = cast(SparseProcess | IndependentProcess, self.process)
+        functions = cast(TakesGaussianInputs, self.process)
         mean, var = functions.moments_under(inputs)
         if self.noise_variance is not None:
             var = var + self.noise_variance

@@ -1,0 +1,104 @@
+"""Deep models start as sparse GPs, and learning them ends above their start or says that not."""
+
+import dataclasses
+
+import equinox as eqx
+import numpy as np
+import pytest
+
+import cavity
+from cavity import inducing, kernels, likelihoods, means
+from cavity.learning import deep
+from cavity.learning.deep import fit_deep
+from cavity.learning.initialisation.deep import deepen, hidden_start
+from tests.tolerances import assert_close
+
+STEPS = cavity.TiedPowerEP(
+    propagation=cavity.Nodes(2), batch=32, max_sweeps=300, learning_rate=0.05
+)
+
+
+@pytest.fixture(scope="module")
+def step():
+    """A step, which a stationary function cannot be, in two columns."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-1.0, 1.0, (60, 2))
+    return X, np.sign(X[:, 0]) + 0.05 * random.standard_normal(60)
+
+
+def sparse(H, likelihood, mean=None):
+    kernel = kernels.RBF(1.0, H.std(axis=0))
+    return cavity.GP(kernel, likelihood, inducing.Points(H[:8]), mean)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_mean_functions_keep_what_inputs_say(step, width):
+    """They pass on the inputs, principal components of deviation one, or directions beside."""
+    X, _ = step
+    X = X @ np.array([[3.0, 1.0], [0.0, 0.1]])
+    hidden = hidden_start(X, (width, width))
+    first, second = hidden.inputs[1:]
+    assert first.shape == (60, width)
+    assert_close(second, first, "factorised")
+    if width != 2:
+        np.testing.assert_allclose(first.std(axis=0)[: min(width, 2)], 1.0, rtol=1e-8)
+    # nothing is lost where there is room for it
+    _, residual, *_ = np.linalg.lstsq(np.column_stack([first, np.ones(60)]), X, rcond=None)
+    assert width == 1 or residual.sum() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "mean", "method"),
+    [
+        (likelihoods.Gaussian(0.05), means.Constant(0.2), cavity.PowerEP()),
+        (likelihoods.HeteroscedasticGaussian(), None, cavity.PowerEP(max_sweeps=100)),
+    ],
+)
+def test_a_deep_model_begins_as_its_sparse_gp(step, likelihood, mean, method):
+    """With inner functions that equal their means, predictions are those of the sparse GP.
+
+    At power 0, where tied and private sites have the same fixed point.
+    """
+    X, y = step
+    single = cavity.infer(sparse(X, likelihood, mean), X, y, power=0.0, method=method)
+    hidden = hidden_start(X, (2,))
+    start, sites = deepen(sparse(X, likelihood, mean), single.posterior.process, hidden, 6)
+    start = eqx.tree_at(lambda m: m.layers[0].kernel.variance, start, np.asarray(1e-12))
+    tied = cavity.TiedPowerEP(propagation=cavity.Nodes(2), tolerance=1e-6)
+    options = {"power": 0.0, "method": tied, "sites": sites, "max_iterations": 0}
+    result = cavity.fit(start, X, y, **options)
+    found, expected = (r.posterior.marginals(X[:9]) for r in (result, single))
+    assert result.n_evaluations < 3
+    np.testing.assert_allclose(found.mean, expected.mean, atol=1e-3)
+    np.testing.assert_allclose(found.var, expected.var, atol=1e-3)
+
+
+def test_learning_ends_above_the_sparse_gp(step):
+    X, y = step
+    hidden = hidden_start(X, (2,))
+    starts = [sparse(X, likelihoods.Gaussian(0.1))]
+    result = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
+    single = cavity.fit(starts[0], X, y)
+    assert result.log_evidence > single.log_evidence
+    assert len(result.model.layers) == 2
+    again = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
+    assert again.log_evidence == result.log_evidence
+
+
+def test_a_fit_that_ends_below_its_start_says_so(step, monkeypatch):
+    X, y = step
+    wild = dataclasses.replace(STEPS, learning_rate=3.0, max_sweeps=10)
+    monkeypatch.setattr(deep, "SETTINGS", deep.DeepFit(slower=1.0))
+    starts = [sparse(X, likelihoods.Gaussian(0.1))]
+    result = fit_deep(starts, hidden_start(X, (2,)), X, y, points=8, method=wild)
+    assert not result.converged
+    assert "of the sparse GP that it started from" in result.message
+
+
+def test_without_iterations_nothing_is_learned(step):
+    X, y = step
+    starts = [sparse(X, likelihoods.Gaussian(0.1))]
+    result = fit_deep(
+        starts, hidden_start(X, (2,)), X, y, points=8, method=STEPS, max_iterations=0
+    )
+    assert float(result.model.likelihood.variance) == pytest.approx(0.1)
