@@ -1,8 +1,9 @@
 """What the estimators share: scikit-learn's interface, numpy in, numpy out, always float64."""
 
+import abc
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar, cast
 
 import equinox as eqx
@@ -15,18 +16,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity.estimators.frames import dates_as_days
+from cavity.estimators.learning import Learned, Problem, divided
 from cavity.estimators.predictions import Predictions, function_of, predict_outputs
-from cavity.estimators.registry import build_method, whole
+from cavity.estimators.registry import build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
-from cavity.estimators.settings import AUTO_INDUCING, Settings, build, check_side
-from cavity.learning.data.batched import survey
+from cavity.estimators.settings import Settings, check_side
 from cavity.learning.data.batches import Batches
 from cavity.learning.infer import one_blas_thread
-from cavity.learning.initialisation.inducing_points import cluster_blocks
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.optimisers.trials import fit_best
-from cavity.learning.result import FitResult
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.validation import check_magnitude
 
@@ -64,14 +62,8 @@ class AbstractOutputSettings:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class AbstractEstimator(BaseEstimator):
-    """A model with starting values from the data, learned and kept as numpy float64.
-
-    The fields are settings of learning; see `GPRegressor` for each.
-
-    To implement:
-        `fit`, and how outputs are predicted. Classes derive from `AbstractModelSettings` too.
-    """
+class AbstractSearchSettings:
+    """Settings of learning by maximum evidence; see `GPRegressor` for each."""
 
     standardise: object = True
     n_restarts: object = 0
@@ -79,6 +71,26 @@ class AbstractEstimator(BaseEstimator):
     tolerance: object = 1e-3
     jitter: object = 1e-8
     random_state: object = None
+
+
+class AbstractEstimator(BaseEstimator, abc.ABC):
+    """A model with starting values from the data, learned and kept as numpy float64.
+
+    To implement:
+        `fit`, `_learned`, which fits a model to a problem, and how outputs are predicted. Settings
+        are fields of classes such as `AbstractModelSettings`.
+
+    Attributes:
+        standardise: start from the location and spread of the data.
+        random_state: seed or generator for everything random.
+    """
+
+    standardise: object
+    random_state: object
+
+    @abc.abstractmethod
+    def _learned(self, problem: Problem) -> Learned:
+        """A fitted model of the data; called in float64."""
 
     def predict_latent(self, X, return_std=False, return_cov=False):
         """Mean of the latent function f, and its standard deviation or covariance on request.
@@ -128,61 +140,37 @@ class AbstractEstimator(BaseEstimator):
                 "number as random_state, such as random_state=0"
             )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        settings = dataclasses.replace(settings, seed=seed)
-        outputs = y.reshape(len(y), -1)
-        size = settings.block_size
+        divisor = scale if y.ndim > 1 else scale[0]
+        problem = Problem(
+            settings=dataclasses.replace(settings, seed=seed),
+            X=X,
+            y=y / divisor,
+            side=side,
+            batches=None if batches is None else divided(batches, divisor),
+            callback=callback,
+            checkpoint=checkpoint,
+        )
         with jax.enable_x64(True), one_blas_thread():
-            if batches is not None and settings.n_inducing == "auto":
-                settings = dataclasses.replace(settings, n_inducing=AUTO_INDUCING)
-            starts, maps = build(settings, X, outputs / scale, side)
-            divisor = scale if y.ndim > 1 else scale[0]
-            data: tuple[object, object] = X, y / divisor
-            observed, rows = np.sum(~np.isnan(outputs), axis=0), len(outputs)
-            if batches is not None:
-                scaled = divided(batches, divisor)
-                stream = survey(
-                    scaled,
-                    starts[0].likelihood,
-                    power=cast(ArrayLike, settings.power),
-                    missing=settings.missing,
-                )
-                data, side = (stream, None), {}
-                observed, rows = stream.observed, stream.length
-            result = fit_best(
-                starts,
-                *data,
-                power=cast(ArrayLike, settings.power),
-                method=build_method(settings.method, seed),
-                jitter=settings.jitter,
-                blocks=None if size is None else cluster_blocks(X, whole("", size, 1), seed=seed),
-                rows=side or None,
-                missing=settings.missing,
-                bijections=maps,
-                n_restarts=settings.n_restarts,
-                max_iterations=whole("max_iterations", settings.max_iterations, 0),
-                tolerance=settings.tolerance,
-                seed=seed,
-                callback=callback,
-                checkpoint=checkpoint,
-            )
-            self._keep(result, observed, rows, scale)
+            self._keep(self._learned(problem), scale)
         if not (self.converged_ or self.interrupted_):
-            warnings.warn(f"not converged: {self.message_}", ConvergenceWarning, stacklevel=3)
+            warnings.warn(f"not converged: {self.message_}", ConvergenceWarning, stacklevel=4)
 
     def _settings(self, task: str, classes: int = 2) -> Settings:
         """The settings of this estimator, as they were given."""
         names = getattr(self, "feature_names_in_", None)
-        chosen = {k: v for k, v in self.get_params(deep=False).items() if k != "random_state"}
+        known = {field.name for field in dataclasses.fields(Settings)}
+        chosen = {k: v for k, v in self.get_params(deep=False).items() if k in known}
         columns = None if names is None else tuple(map(str, names))
         return Settings(**chosen, task=task, classes=classes, names=columns)
 
-    def _keep(self, result: FitResult, observed: np.ndarray, rows: int, scale: np.ndarray) -> None:
+    def _keep(self, learned: Learned, scale: np.ndarray) -> None:
+        result = learned.result
         self.output_scale_ = scale
         self.posterior_ = to_numpy(result.posterior)
         model = self.posterior_.model
         self.kernel_, self.likelihood_ = model.kernel, model.likelihood
         self.mean_, self.inducing_ = model.mean, model.inducing
-        shift = float(observed @ np.log(self.output_scale_))
+        shift = float(learned.observed @ np.log(self.output_scale_))
         value = result.log_evidence
         self.log_evidence_ = None if value is None else value - shift
         self.chains_ = result.chains
@@ -190,7 +178,7 @@ class AbstractEstimator(BaseEstimator):
         self.n_iter_, self.n_evaluations_ = result.n_iterations, result.n_evaluations
         self.jitter_, self.sites_ = result.jitter, result.sites
         self.interrupted_ = result.interrupted
-        self.n_rows_ = rows
+        self.n_rows_ = learned.rows
 
     # ---------------------------------------------------------------------------- predicting
 
@@ -271,19 +259,6 @@ class AbstractEstimator(BaseEstimator):
                 f"predicting y needs them too: pass {missing[0]}=..., or use predict_latent(X) "
                 "for the function"
             )
-
-
-def divided(batches: Batches, divisor: np.ndarray | np.floating) -> Batches:
-    """Batches in float64, with their outputs divided."""
-
-    def scaled() -> Iterator[tuple]:
-        for batch in batches:
-            X, y = (np.asarray(a) for a in (batch.X, batch.y))
-            # what are no numbers is refused with its batch
-            X, y = (a.astype(float) if a.dtype.kind in "fiub" else a for a in (X, y))
-            yield X, y / divisor if y.dtype.kind == "f" else y, batch.rows
-
-    return Batches(scaled, size=batches.size, buffer=batches.buffer)
 
 
 def given(**side: object) -> dict[str, np.ndarray]:

@@ -1,0 +1,212 @@
+"""What classifications share: labels as numbers, and predictions of them."""
+
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+from cavity.estimators.base import AbstractEstimator
+from cavity.estimators.decisions import align_costs
+from cavity.estimators.frames import dates_as_days
+from cavity.estimators.predictions import bayes_decision, class_log_probabilities
+from cavity.estimators.registry import CLASSIFICATION
+from cavity.estimators.settings import check
+from cavity.learning.data.batches import Batches
+from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.optimisers.lbfgs import Progress
+from cavity.likelihoods.capabilities import OrderedLabels, capability
+from cavity.numerics.text import plural
+
+# Classes that a message names one by one.
+NAMED = 10
+
+
+class AbstractClassifier(ClassifierMixin, AbstractEstimator):
+    """A classification of two classes or more.
+
+    Attributes:
+        likelihood: probability of a label, as it was asked for.
+        classes_: the labels, sorted.
+    """
+
+    likelihood: object
+    classes_: np.ndarray
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        return tags
+
+    def _fit_labels(
+        self,
+        X,
+        y,
+        callback: Callable[[Progress], None] | None,
+        checkpoint: Store | None,
+        batches: Batches | None = None,
+    ) -> None:
+        """Learns from labels (N,)."""
+        X = dates_as_days(X)
+        X, y = map(np.asarray, validate_data(self, X, y, dtype=np.float64, order="C"))
+        classes, labels = _sorted(y)
+        check_classification_targets(y)
+        _check_classes(classes)
+        if capability(self.likelihood, OrderedLabels) is not None:
+            _check_order(classes)
+        settings = self._settings(CLASSIFICATION, len(classes))
+        check(settings, X, labels, {})
+        self._learn(settings, X, labels, np.ones(1), {}, callback, checkpoint, batches)
+        self.classes_ = classes
+
+    def predict(self, X, costs=None):
+        """The likeliest class of each row, or the one with the least expected cost.
+
+        Args:
+            X: inputs, (n, D).
+            costs: cost of predicting class j where class i is true, (C, C): an array in the
+                order of `classes_`; or a data frame in any order, whose columns are named by
+                the class predicted, and whose index, of a polars frame its first column, holds
+                the true ones. None for the likeliest class.
+
+        Returns:
+            Labels, (n,).
+
+        Raises:
+            ValueError: for unusable inputs or costs, and for frames of costs whose rows or
+                columns are not the classes, each of them once.
+        """
+        found = self.predict_log_proba(X)
+        return self.classes_[bayes_decision(found, align_costs(costs, self.classes_.tolist()))]
+
+    def predict_proba(self, X):
+        """The probability of each class, the uncertainty of the function included.
+
+        Args:
+            X: inputs, (n, D).
+
+        Returns:
+            (n, C), columns in the order of `classes_`; rows sum to one.
+
+        Raises:
+            ValueError: for unusable inputs.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X):
+        """The log probability of each class; accurate also where a probability rounds to 0 or 1.
+
+        Args:
+            X: inputs, (n, D).
+
+        Returns:
+            (n, C), columns in the order of `classes_`.
+
+        Raises:
+            ValueError: for unusable inputs.
+        """
+        X = self._inputs(X)
+        return class_log_probabilities(self.posterior_, X, len(self.classes_))
+
+    def decision_function(self, X):
+        """Log odds of the second of two classes; of more the log probabilities.
+
+        Args:
+            X: inputs, (n, D).
+
+        Returns:
+            (n,), above zero where the second class is the likelier one; or (n, C).
+
+        Raises:
+            ValueError: for unusable inputs.
+        """
+        found = self.predict_log_proba(X)
+        if found.shape[1] > 2:
+            return found
+        return found[:, 1] - found[:, 0]
+
+    def log_predictive_density(self, X, y):
+        """Log predictive probability of each row's label, in nats.
+
+        Args:
+            X: inputs, (n, D).
+            y: labels, (n,), of the classes of the fit.
+
+        Returns:
+            (n,).
+
+        Raises:
+            ValueError: for unusable inputs, and labels that were not there in fitting.
+        """
+        found = self.predict_log_proba(X)
+        labels = self._labels(y, found)
+        return found[np.arange(len(found)), labels]
+
+    def score(self, X, y, sample_weight=None):
+        """The share of rows whose likeliest class is theirs.
+
+        Args:
+            X: inputs, (n, D).
+            y: labels, (n,), of the classes of the fit.
+            sample_weight: weight of each row, (n,).
+
+        Returns:
+            The accuracy, between 0 and 1.
+
+        Raises:
+            ValueError: for unusable inputs, and labels that were not there in fitting.
+        """
+        predicted = self.predict(X)
+        self._labels(y, predicted)
+        return accuracy_score(y, predicted, sample_weight=sample_weight)
+
+    def _labels(self, y, like) -> np.ndarray:
+        """The places of labels among the classes."""
+        given = np.asarray(column_or_1d(y))
+        check_consistent_length(like, given)
+        known = {label: i for i, label in enumerate(self.classes_.tolist())}
+        strange = sorted({repr(label) for label in given.tolist() if label not in known})
+        if strange:
+            were = "was" if len(strange) == 1 else "were"
+            raise ValueError(
+                f"y has {plural(len(strange), 'label')} that {were} not there in fitting "
+                f"({', '.join(strange[:NAMED])}); the classes are {_named(self.classes_)}"
+            )
+        return np.array([known[label] for label in given.tolist()], dtype=int)
+
+
+def _sorted(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The classes, sorted, and the place of each row's among them, as a float."""
+    try:
+        classes, labels = np.unique(y, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in y.tolist()})
+        raise ValueError(
+            f"y has labels of different kinds ({', '.join(kinds)}) that cannot be sorted; make "
+            "them all text, or all numbers"
+        ) from None
+    return classes, labels.astype(np.float64)
+
+
+def _check_classes(classes: np.ndarray) -> None:
+    """Refuses a single class."""
+    if len(classes) == 1:
+        raise ValueError(
+            f"y has one class only, {_named(classes)}: classification needs rows of two classes"
+        )
+
+
+def _check_order(classes: np.ndarray) -> None:
+    """Refuses text where classes are ordered, because its order is the alphabet's."""
+    if any(isinstance(label, str) for label in classes.tolist()):
+        raise ValueError(
+            f"ordered classes have the order of their labels, and text has that of the alphabet "
+            f"({_named(classes)}); give numbers, the lowest class first"
+        )
+
+
+def _named(classes: np.ndarray) -> str:
+    shown = ", ".join(map(repr, classes[:NAMED].tolist()))
+    return shown + (", ..." if len(classes) > NAMED else "")

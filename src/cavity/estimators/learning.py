@@ -1,0 +1,114 @@
+"""What an estimator learns from, and how a Gaussian process is fitted to it."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cavity.estimators.registry import build_method, whole
+from cavity.estimators.settings import AUTO_INDUCING, Settings, build
+from cavity.learning.data.batched import survey
+from cavity.learning.data.batches import Batches
+from cavity.learning.initialisation.inducing_points import cluster_blocks
+from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.optimisers.trials import fit_best
+from cavity.learning.result import FitResult
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Problem:
+    """Data, and what is to be learned from them.
+
+    Attributes:
+        settings: what was asked for, checked.
+        X: inputs, (N, D).
+        y: outputs, (N,) or (N, P), divided by their scale.
+        side: side data by name, (N,) each.
+        batches: all rows, where X and y are a sample of them.
+        callback: called after every iteration.
+        checkpoint: where the fit keeps what it has done.
+    """
+
+    settings: Settings
+    X: np.ndarray
+    y: np.ndarray
+    side: dict[str, np.ndarray]
+    batches: Batches | None
+    callback: Callable[[Progress], None] | None
+    checkpoint: Store | None
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """The outputs, (N, P)."""
+        return self.y.reshape(len(self.y), -1)
+
+
+class Learned(NamedTuple):
+    """A fit, and of how many data.
+
+    Attributes:
+        result: the fit.
+        observed: outputs that were not missing, (P,).
+        rows: the number of rows.
+    """
+
+    result: FitResult
+    observed: np.ndarray
+    rows: int
+
+
+def learn_gp(problem: Problem) -> Learned:
+    """The Gaussian process that was asked for, by maximum evidence."""
+    settings, seed = problem.settings, problem.settings.seed
+    if problem.batches is not None and settings.n_inducing == "auto":
+        settings = dataclasses.replace(settings, n_inducing=AUTO_INDUCING)
+    side, size = problem.side, settings.block_size
+    starts, maps = build(settings, problem.X, problem.outputs, side)
+    data: tuple[object, object] = problem.X, problem.y
+    observed, rows = np.sum(~np.isnan(problem.outputs), axis=0), len(problem.X)
+    if problem.batches is not None:
+        stream = survey(
+            problem.batches,
+            starts[0].likelihood,
+            power=cast(ArrayLike, settings.power),
+            missing=settings.missing,
+        )
+        data, side = (stream, None), {}
+        observed, rows = stream.observed, stream.length
+    blocks = None
+    if size is not None:
+        blocks = cluster_blocks(problem.X, whole("", size, 1), seed=seed)
+    result = fit_best(
+        starts,
+        *data,
+        power=cast(ArrayLike, settings.power),
+        method=build_method(settings.method, seed),
+        jitter=settings.jitter,
+        blocks=blocks,
+        rows=side or None,
+        missing=settings.missing,
+        bijections=maps,
+        n_restarts=settings.n_restarts,
+        max_iterations=whole("max_iterations", settings.max_iterations, 0),
+        tolerance=settings.tolerance,
+        seed=seed,
+        callback=problem.callback,
+        checkpoint=problem.checkpoint,
+    )
+    return Learned(result, observed, rows)
+
+
+def divided(batches: Batches, divisor: np.ndarray | np.floating) -> Batches:
+    """Batches in float64, with their outputs divided."""
+
+    def scaled() -> Iterator[tuple]:
+        for batch in batches:
+            X, y = (np.asarray(a) for a in (batch.X, batch.y))
+            # what are no numbers is refused with its batch
+            X, y = (a.astype(float) if a.dtype.kind in "fiub" else a for a in (X, y))
+            yield X, y / divisor if y.dtype.kind == "f" else y, batch.rows
+
+    return Batches(scaled, size=batches.size, buffer=batches.buffer)

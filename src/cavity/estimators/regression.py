@@ -1,0 +1,247 @@
+"""What regressions share: outputs checked and scaled, and predictions of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, validate_data
+
+from cavity.estimators.base import AbstractEstimator, given, not_both
+from cavity.estimators.frames import dates_as_days
+from cavity.estimators.registry import REGRESSION, one_of, whole
+from cavity.estimators.sampling import sample_outputs
+from cavity.estimators.settings import check
+from cavity.learning.data.batches import Batches
+from cavity.learning.infer import one_blas_thread
+from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.optimisers.lbfgs import Progress
+from cavity.likelihoods.support import Support
+
+
+class AbstractRegressor(RegressorMixin, AbstractEstimator):
+    """A regression of one output or several.
+
+    Attributes:
+        kernel: covariance function, as it was asked for.
+        mean: prior mean, as it was asked for.
+        missing: "error", or "skip" to leave out outputs that are NaN.
+    """
+
+    kernel: object
+    mean: object
+    missing: object
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _fit_outputs(
+        self,
+        X,
+        y,
+        side: dict[str, np.ndarray],
+        callback: Callable[[Progress], None] | None,
+        checkpoint: Store | None,
+        batches: Batches | None = None,
+    ) -> None:
+        """Learns from outputs (N,) or (N, P), with side data of the rows."""
+        X, y = self._validated(X, y)
+        settings = self._settings(REGRESSION)
+        likelihood = check(settings, X, y, side)
+        real = likelihood.support is Support.REAL
+        scale = self._relative_spread(y.reshape(len(y), -1), real=real)
+        in_logarithms = any(latent.log_output for latent in likelihood.latent_functions)
+        if in_logarithms and isinstance(self.kernel, str) and isinstance(self.mean, str):
+            scale = self._own_spread(y)
+        if "noise_variance" in side and np.ptp(scale) > 0:
+            raise ValueError(
+                "known noise variances with several outputs need outputs of one scale: set "
+                "standardise=False, or fit each output alone"
+            )
+        self._learn(settings, X, y, scale, side, callback, checkpoint, batches)
+
+    def predict(self, X, return_std=False, return_cov=False, noise_variance=None, exposure=None):
+        """Predictive mean of y, and its standard deviation or covariance on request.
+
+        Args:
+            X: inputs, (n, D).
+            return_std: also return the standard deviation of y, noise included; infinite where
+                the likelihood has none (Student-t with df of at most 2).
+            return_cov: also return the covariance of y over the rows, noise included.
+            noise_variance: known noise variance of each row, where the fit had them.
+            exposure: exposure of each row, where the fit had them.
+
+        Returns:
+            The mean (n,) or (n, P); with `return_std` a pair with the deviation of the same
+            shape, with `return_cov` a pair with the covariance (n, n) or (n, n, P).
+
+        Raises:
+            ValueError: for unusable inputs, or when both std and cov are asked for.
+        """
+        not_both(return_std, return_cov)
+        X = self._inputs(X)
+        side = given(noise_variance=noise_variance, exposure=exposure)
+        if return_cov:
+            self._adds_noise("return_cov=True", "predict_latent(X, return_cov=True)")
+            mean, cov = self._joint(X)
+            index = np.arange(len(cov))
+            cov[index, index] = self._single(self._outputs(X, side).std ** 2)
+            return mean, cov
+        if self.posterior_.known_noise and noise_variance is None and not return_std:
+            return self._marginals(X)[0]
+        out = self._outputs(X, side)
+        mean, std = self._single(out.mean), self._single(out.std)
+        return (mean, std) if return_std else mean
+
+    def predict_quantiles(self, X, q, noise_variance=None, exposure=None):
+        """Quantiles of the predictive distribution of y; finite also where the variance is not.
+
+        Args:
+            X: inputs, (n, D).
+            q: probabilities, in (0, 1).
+            noise_variance: known noise variance of each row, where the fit had them.
+            exposure: exposure of each row, where the fit had them.
+
+        Returns:
+            (n, len(q)); with several outputs (n, P, len(q)).
+
+        Raises:
+            ValueError: for unusable inputs or probabilities outside (0, 1).
+        """
+        levels = np.atleast_1d(np.asarray(q, dtype=float))
+        if levels.ndim != 1 or not np.all((levels > 0) & (levels < 1)):
+            raise ValueError(f"quantiles are asked for by probabilities in (0, 1), given {q}")
+        side = given(noise_variance=noise_variance, exposure=exposure)
+        return self._single(self._outputs(self._inputs(X), side).quantiles(levels))
+
+    def log_predictive_density(self, X, y, noise_variance=None, exposure=None):
+        """Log predictive density of each row's outputs, in nats.
+
+        Of counts it is the log probability. An output that the likelihood does not take, such as
+        a negative count, has minus infinity.
+
+        Args:
+            X: inputs, (n, D).
+            y: outputs, as in fit.
+            noise_variance: known noise variance of each row, where the fit had them.
+            exposure: exposure of each row, where the fit had them.
+
+        Returns:
+            (n,); with several outputs the sum over them.
+
+        Raises:
+            ValueError: for unusable inputs, or outputs of another shape than in fit.
+        """
+        side = given(noise_variance=noise_variance, exposure=exposure)
+        out = self._outputs(self._inputs(X), side)
+        y = check_array(y, dtype="float64", ensure_2d=False, input_name="y")
+        shape = self._single(out.mean).shape
+        check_shape(y, shape)
+        return out.log_density(y.reshape(out.mean.shape)).sum(axis=1)
+
+    def sample_y(self, X, n_samples=1, random_state=0, noise_variance=None, exposure=None):
+        """Joint samples of outputs y at the rows of X, noise included.
+
+        Args:
+            X: inputs, (n, D).
+            n_samples: number of samples.
+            random_state: seed or generator.
+            noise_variance: known noise variance of each row, where the fit had them.
+            exposure: exposure of each row, where the fit had them.
+
+        Returns:
+            (n, n_samples), or (n, P, n_samples).
+
+        Raises:
+            ValueError: for unusable inputs.
+        """
+        whole("n_samples", n_samples, 1)
+        X = self._inputs(X)
+        random = check_random_state(random_state)
+        side = given(noise_variance=noise_variance, exposure=exposure)
+        self._check_predictable(side)
+        posterior = self.posterior_
+        with jax.enable_x64(True), one_blas_thread():
+            key = jax.random.key(random.randint(2**31 - 1))
+            f = np.asarray(posterior.sample(X, n_samples, key=key))
+            drawn = posterior.drawn_likelihoods(n_samples, key)
+        y = sample_outputs(self.likelihood_, f, side, random, drawn)
+        y = y if y.ndim == 3 or self._function.vector else y[..., None]
+        return np.moveaxis(y * self._scale, 0, -1)
+
+    def score(self, X, y, sample_weight=None, exposure=None):
+        """The coefficient of determination R² of the predictive means.
+
+        Args:
+            X: inputs, (n, D).
+            y: outputs, as in fit.
+            sample_weight: weight of each row, (n,).
+            exposure: exposure of each row, where the fit had them.
+
+        Returns:
+            R²: 1 is perfect, 0 no better than the mean of y.
+
+        Raises:
+            ValueError: for unusable inputs.
+        """
+        return r2_score(y, self.predict(X, exposure=exposure), sample_weight=sample_weight)
+
+    # ------------------------------------------------------------------------- inside
+
+    def _validated(self, X, y) -> tuple[Any, Any]:
+        one_of("missing", self.missing, ("error", "skip"))
+        X = dates_as_days(X)
+        if self.missing == "error":
+            both: Any = {"multi_output": True, "y_numeric": True}
+            found: Any = validate_data(self, X, y, dtype=np.float64, order="C", **both)
+            return found[0], np.asarray(found[1], dtype=np.float64)
+        X = validate_data(self, X, dtype=np.float64, order="C")
+        allowed: Any = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+        return X, check_array(y, ensure_2d=False, input_name="y", **allowed)
+
+    def _relative_spread(self, outputs, *, real: bool):
+        """The spread of each output over their geometric mean; 1 for a constant one.
+
+        Outputs that are not real numbers have no unit to be divided by.
+        """
+        count = outputs.shape[1]
+        if count == 1 or not self.standardise or not real:
+            return np.ones(count)
+        seen = [column[~np.isnan(column)] for column in outputs.T]
+        spread = np.array([np.std(y) if len(y) else 0.0 for y in seen])
+        varies = spread > [1e-12 * np.max(np.abs(y), initial=0.0) for y in seen]
+        if not np.any(varies):
+            return np.ones(count)
+        typical = np.exp(np.mean(np.log(spread[varies])))
+        return np.where(varies, spread / typical, 1.0)
+
+    def _own_spread(self, y):
+        """The spread of one output; steps in the logarithm of its noise must not grow with it."""
+        seen = y[~np.isnan(y)]
+        spread = np.std(seen) if len(seen) else 0.0
+        usable = self.standardise and spread > 1e-12 * np.max(np.abs(seen), initial=0.0)
+        return np.array([spread if usable else 1.0])
+
+    def _adds_noise(self, asked: str, instead: str) -> None:
+        """Refuses what only outputs that are the function plus noise have in closed form."""
+        if self.likelihood_.support is not Support.REAL:
+            raise ValueError(
+                f"{asked} needs outputs that are the function plus noise, and with the likelihood "
+                f"{type(self.likelihood_).__name__} they are not: use {instead} for the function, "
+                "or sample_y(X, n_samples) for the outputs"
+            )
+
+    def _single(self, values):
+        """Values (n, P, ...) without the axis of the outputs where y was a vector."""
+        return values[:, 0] if self._function.vector else values
+
+
+def check_shape(y: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Refuses outputs of another shape than in fit."""
+    if y.shape != shape:
+        raise ValueError(f"y must have shape {shape}, as in fit, given {y.shape}")
