@@ -1,6 +1,7 @@
 """Expectations of kernels under Gaussian inputs, against quadrature of `kernel.cross`."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from cavity.kernels import (
     RBF,
     Constant,
     Linear,
+    Matern52,
     SpectralMixture,
     White,
 )
@@ -20,7 +22,9 @@ from cavity.kernels.expectations import (
     expected_outer_sum,
     expected_slopes,
 )
-from cavity.kernels.expectations.rules import ClosedForm, rule
+from cavity.kernels.expectations import inputs as rows
+from cavity.kernels.expectations.excess import excess
+from cavity.kernels.expectations.rules import ClosedForm, Nodes, rule
 
 N, D, M = 3, 2, 4
 RNG = np.random.default_rng(5)
@@ -85,8 +89,10 @@ def by_quadrature(kernel, inputs):
     }
 
 
-@pytest.mark.parametrize("form", COVARIANCES)
-@pytest.mark.parametrize("name", CLOSED)
+CASES = [(name, form) for name in ("rbf", "sum") for form in COVARIANCES]
+
+
+@pytest.mark.parametrize(("name", "form"), [*CASES, ("waves", "diagonal"), ("products", "full")])
 def test_closed_form_is_the_integral(name, form):
     inputs = GaussianInputs(MEAN, COVARIANCES[form])
     assert isinstance(rule(CLOSED[name], D), ClosedForm)
@@ -97,3 +103,194 @@ def test_closed_form_is_the_integral(name, form):
     for key, value in expected.items():
         scale = np.max(np.abs(value))
         np.testing.assert_allclose(actual[key], value, rtol=1e-10, atol=1e-13 * scale, err_msg=key)
+
+
+def forms(kernel, inputs, W=W):
+    return covariance_forms(kernel, inputs, Z, W)
+
+
+@eqx.filter_jit
+def small(kernel, mean, S):
+    """Forms at a small covariance, by closed forms and from slopes: the first order in it."""
+    slopes = jax.vmap(jax.jacfwd(lambda x: kernel.cross(x[None], Z)[0]))(mean)
+    by_slopes = jnp.einsum("nac,ncd,nbd,pab->np", slopes, S, slopes, W)
+    variances = jnp.diagonal(S, axis1=1, axis2=2)
+    diagonal = forms(kernel, GaussianInputs(mean, variances))
+    return forms(kernel, GaussianInputs(mean, S)), diagonal, by_slopes
+
+
+@pytest.mark.parametrize("name", ["sum", "waves"])
+def test_small_variances_cost_no_digits(name):
+    """The second order is a share of 1e-12 at deviations of 1e-6, and nothing at 1e-8."""
+    S = np.stack([np.diag([1.0, 0.5])] * N)
+    for deviation, tolerance in ((1e-6, 1e-10), (1e-8, 1e-13)):
+        full, diagonal, expected = small(CLOSED[name], MEAN, jnp.asarray(deviation**2 * S))
+        np.testing.assert_allclose(full, expected, rtol=tolerance)
+        np.testing.assert_allclose(diagonal, expected, rtol=tolerance)
+
+
+@pytest.mark.parametrize(("name", "form"), [*CASES, ("waves", "diagonal"), ("products", "full")])
+def test_known_inputs(name, form):
+    """Without variance the moments are the kernel's own values, and nothing varies."""
+    inputs = GaussianInputs(MEAN.at[0].set(Z[1]), jnp.zeros_like(COVARIANCES[form]))
+    actual = moments(CLOSED[name], inputs, Z, W, WEIGHTS)
+    K = CLOSED[name].cross(inputs.mean, Z)
+    np.testing.assert_allclose(actual["cross"], K, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(actual["diag"], CLOSED[name].diag(inputs.mean), rtol=1e-14)
+    assert np.all(actual["forms"] == 0.0)
+
+
+def test_white_noise_of_uncertain_inputs():
+    """An input is equal to a point only where the columns that the kernel sees are known."""
+    mean = jnp.broadcast_to(Z[1], (3, D))
+    inputs = GaussianInputs(mean, jnp.asarray([[0.0, 0.0], [0.0, 0.1], [0.1, 0.0]]))
+    seen = expected_cross(White(2.0) + White(3.0).on(0), inputs, Z)[:, 1]
+    np.testing.assert_array_equal(seen, [5.0, 3.0, 0.0])
+
+
+def test_gradients():
+    """Along a direction in kernel, means, covariances, points and W: a central difference."""
+    inputs = GaussianInputs(MEAN, COVARIANCES["full"])
+    kernel, weights = CLOSED["sum"], jnp.asarray(RNG.normal(size=(N, 2)))
+    leaves, structure = jax.tree.flatten((kernel, inputs, Z, W))
+    steps = [jnp.asarray(RNG.normal(size=np.shape(leaf))) for leaf in leaves]
+
+    @jax.jit
+    def function(step):
+        moved = [leaf + step * direction for leaf, direction in zip(leaves, steps, strict=True)]
+        kernel, inputs, Z, W = jax.tree.unflatten(structure, moved)
+        symmetric = GaussianInputs(inputs.mean, inputs.cov + jnp.swapaxes(inputs.cov, 1, 2))
+        outer = expected_outer_sum(kernel, symmetric, Z, weights)
+        slopes = expected_slopes(kernel, symmetric, Z)
+        return (
+            jnp.sum(weights * covariance_forms(kernel, symmetric, Z, W))
+            + jnp.sum(outer * W)
+            + jnp.sum(slopes)
+        )
+
+    difference = (function(1e-6) - function(-1e-6)) / 2e-6
+    np.testing.assert_allclose(jax.grad(function)(0.0), difference, rtol=1e-7)
+
+
+def test_slopes_are_those_of_the_mean():
+    """Also of a kernel at nodes."""
+    inputs = GaussianInputs(MEAN, COVARIANCES["diagonal"])
+    kernel, step = Matern52(1.3, [0.9, 1.9]), 1e-5 * np.eye(D)
+    actual = expected_slopes(kernel, inputs, Z)
+    for d in range(D):
+        high, low = (
+            expected_cross(kernel, GaussianInputs(MEAN + sign * step[d], inputs.cov), Z)
+            for sign in (1, -1)
+        )
+        np.testing.assert_allclose(actual[:, :, d], (high - low) / 2e-5, rtol=1e-7, atol=1e-9)
+
+
+def test_forms_are_not_negative():
+    """With semidefinite W, at deviations from 1e-6 to 10 lengthscales in both columns."""
+    cases = 10_000
+    rng = np.random.default_rng(7)
+    mean = 2.0 * rng.normal(size=(cases, D))
+    variances = 10.0 ** rng.uniform(-12.0, 2.0, size=(cases, D))
+    angle = rng.uniform(0.0, np.pi, size=cases)
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    S = np.einsum("abn,nb,cbn->nac", turn, variances, turn)
+    halves = rng.normal(size=(cases, M, M))
+    halves[::2, :, 1:] = 0.0
+    kernel = RBF(1.3, 1.0)
+
+    def one(mean, S, half):
+        inputs = GaussianInputs(mean[None], S[None])
+        return forms(kernel, inputs, (half @ half.T)[None])[0, 0]
+
+    diagonal = jax.jit(jax.vmap(one))(mean, variances, halves)
+    full = jax.jit(jax.vmap(one))(mean, S, halves)
+    assert np.min(diagonal) >= 0.0
+    assert np.min(full) >= 0.0
+
+
+@pytest.mark.parametrize("form", COVARIANCES)
+def test_nodes_come_to_the_closed_form(form):
+    """In two columns by a product rule, in four by quasi-random points."""
+    inputs = GaussianInputs(MEAN, COVARIANCES[form])
+
+    @eqx.filter_jit
+    def moments_by(way, inputs):
+        moments = way.cross(inputs, Z), way.slopes(inputs, Z), way.covariance(inputs, Z)
+        return *moments, way.diag(inputs)
+
+    by_nodes, closed = Nodes(BUMP + LINE), rule(BUMP + LINE, D)
+    for actual, expected in zip(
+        moments_by(by_nodes, inputs), moments_by(closed, inputs), strict=True
+    ):
+        np.testing.assert_allclose(actual, expected, rtol=1e-8, atol=1e-9)
+
+
+def test_nodes_of_many_columns():
+    """Known columns take no nodes; with four uncertain ones the points are quasi-random."""
+    rng = np.random.default_rng(8)
+    mean, Z = jnp.asarray(rng.normal(size=(N, 5))), jnp.asarray(rng.normal(size=(M, 5)))
+    variances = jnp.asarray(rng.uniform(0.05, 0.3, size=(N, 5))).at[:, 1].set(0.0)
+    few = variances.at[:, jnp.array([0, 4])].set(0.0)
+    kernel = RBF(1.3, 1.5)
+    by_nodes, closed = (eqx.filter_jit(way.cross) for way in (Nodes(kernel), rule(kernel, 5)))
+    for cov, uncertain, tolerance in ((variances, (0, 2, 3, 4), 2e-2), (few, (2, 3), 1e-10)):
+        inputs = GaussianInputs(mean, cov, uncertain)
+        actual, expected = by_nodes(inputs, Z), closed(inputs, Z)
+        np.testing.assert_allclose(actual, expected, atol=tolerance * np.max(expected))
+
+
+def test_sums_with_a_kernel_at_nodes_are_at_nodes():
+    assert isinstance(rule(BUMP + Matern52(), D), Nodes)
+    assert isinstance(rule(LINE * Linear(), D), Nodes)
+
+
+def test_rows_in_chunks(monkeypatch):
+    """The last chunk is filled up with rows that do not count."""
+    inputs = GaussianInputs(MEAN, COVARIANCES["diagonal"])
+
+    def function(inputs):
+        outer = expected_outer_sum(BUMP, inputs, Z, WEIGHTS)
+        return jnp.sum(WEIGHTS * forms(BUMP, inputs)) + jnp.sum(outer * W)
+
+    whole = jax.jit(jax.value_and_grad(function))(inputs)
+    monkeypatch.setattr(rows, "CACHED_NUMBERS", 2 * M**2)
+    cut = jax.jit(jax.value_and_grad(lambda inputs: function(inputs)))(inputs)
+    for actual, expected in zip(*map(jax.tree.leaves, (cut, whole)), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-13)
+
+
+def test_derivative_of_excess():
+    """What is written by hand is what differentiation of the plain formula gives."""
+    a, b = jnp.asarray(RNG.normal(size=4)), jnp.asarray(RNG.normal(size=3))
+    L = jnp.asarray([[1e-9, 0.2, 0.3], [-0.2, -0.3, 3.0], [-40.0, 50.0, 0.0], [1e-3, -1e-5, 1.0]])
+
+    def plain(a, b, L):
+        return jnp.exp(a)[:, None] * jnp.exp(b)[None, :] * jnp.expm1(L)
+
+    change = (jnp.ones(4), jnp.arange(3.0), jnp.cos(L))
+    for actual, expected in zip(
+        jax.jvp(excess, (a, b, L), change), jax.jvp(plain, (a, b, L), change), strict=True
+    ):
+        np.testing.assert_allclose(actual, expected, rtol=2e-15)
+
+
+def test_far_from_all_points():
+    """Means that underflow times a ratio that overflows; and a wave that only its square has."""
+    far = GaussianInputs(jnp.full((1, D), 80.0), jnp.full((1, D), 1.0))
+    value, slope = jax.jit(jax.value_and_grad(lambda x: jnp.sum(forms(RBF(), x))))(far)
+    assert value == 0.0
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(slope))
+    # E k = 0 to e⁻⁸⁰⁰, E k² = 1/2 less what the narrow bandwidth takes
+    wave = SpectralMixture([1.0], [[10.0]], [[1e-9]])
+    inputs = GaussianInputs(jnp.zeros((1, 1)), jnp.full((1, 1), 1.0))
+    variance = eqx.filter_jit(covariance_forms)(
+        wave, inputs, jnp.zeros((1, 1)), jnp.ones((1, 1, 1))
+    )
+    np.testing.assert_allclose(variance, [[0.5]], rtol=1e-12)
+
+
+def test_bad_inputs_are_refused():
+    with pytest.raises(ValueError, match=r"given shapes \(3, 2\) and \(3, 2, 3\)"):
+        GaussianInputs(jnp.zeros((3, 2)), jnp.zeros((3, 2, 3)))
+    with pytest.raises(ValueError, match="the inputs have 2"):
+        expected_cross(RBF().on(2), GaussianInputs(MEAN, COVARIANCES["full"]), Z)

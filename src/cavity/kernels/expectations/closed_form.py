@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.kernels.expectations.excess import excess, outer
 from cavity.kernels.expectations.inputs import (
     damping,
     log_volume,
@@ -23,10 +24,6 @@ from cavity.kernels.expectations.inputs import (
 )
 from cavity.kernels.expectations.terms import Expansion, Terms
 from cavity.numerics.types import Array, Float, Scalar
-
-# Where E[ab] / (E[a] E[b]) of two bumps is above e⁶⁰⁰, all three are below e⁻⁶⁰⁰: E[ab] is below
-# both means.
-MOST = 600.0
 
 
 class Row(NamedTuple):
@@ -152,8 +149,11 @@ def _between_stacks(first: Terms, second: Terms, row: Row) -> Float[Array, "M M"
         return _between_waves(a, b, row)
 
     if len(i) == 1:
+        a = jax.tree.map(lambda x: x[0], first)
+        if alike:
+            return _between_waves(a, a, row)
         total = of_pair(0, 0)
-        return total if alike else total + total.T
+        return total + total.T
 
     def step(total: Array, pair: tuple[Array, Array, Array]) -> tuple[Array, None]:
         return total + pair[2] * of_pair(*pair[:2]), None
@@ -179,19 +179,26 @@ def _between(a: Terms, b: Terms, row: Row) -> Array:
     With $E[e^{q_a + q_b}] = e^{\rho_a + \rho_b + L}$ the logarithm L of the ratio is a sum of
     products of first and second order in S, so $e^L - 1$ keeps all digits.
     """
-    A, B = _tilted(a, row), _tilted(b, row)
+    A = _tilted(a, row)
+    B = A if b is a else _tilted(b, row)
     cov, T = row.cov, tilted_cov(row.cov, a.precision + b.precision)
     spread_a, spread_b = spread(cov, A.slope), spread(cov, B.slope)
-    totals = A.total[:, None] * B.total[None, :]
+    totals = outer(A.total, B.total)
     gained, lifted = jnp.zeros_like(totals), totals
     if a.local and b.local:
         # L = ½ log|I + T Λa S Λb| + gaᵀ T gb - ½ gaᵀ T Λb S Ba ga - ½ gbᵀ T Λa S Bb gb
-        left, right = spread(T, A.pull), spread(T, B.pull)
+        left = spread(T, A.pull)
+        right = left if B is A else spread(T, B.pull)
         of_a = 0.5 * jnp.sum(b.precision * left * spread_a, axis=1)
-        of_b = 0.5 * jnp.sum(a.precision * right * spread_b, axis=1)
-        excess = 0.5 * log_volume_excess(cov, a.precision, b.precision)
-        log_ratio = (excess - of_a)[:, None] - of_b[None, :] + left @ B.pull.T
-        gained = _gained(A, B, a.weight * b.weight, totals, log_ratio)
+        of_b = of_a if B is A else 0.5 * jnp.sum(a.precision * right * spread_b, axis=1)
+        volume = 0.5 * log_volume_excess(cov, a.precision, b.precision)
+        # all in one product: what follows it is then one quick loop
+        ones = jnp.ones_like(of_a)[:, None]
+        rows = jnp.concatenate([left, (volume - of_a)[:, None], ones], axis=1)
+        columns = jnp.concatenate([B.pull, ones, -of_b[:, None]], axis=1)
+        log_ratio = rows @ columns.T
+        rule = _excess_of_waves if jnp.iscomplexobj(log_ratio) else excess
+        gained = a.weight * b.weight * rule(A.log_total, B.log_total, log_ratio)
         lifted = gained + totals
     if A.coefficients is None and B.coefficients is None:
         return gained
@@ -209,15 +216,12 @@ def _between(a: Terms, b: Terms, row: Row) -> Array:
     return gained * high_a * high_b + lifted * change
 
 
-def _gained(A: _Tilted, B: _Tilted, weight: Array, totals: Array, log_ratio: Array) -> Array:
-    r"""$w e^{\rho_a + \rho_b} (e^L - 1)$, where one of its factors overflows too."""
-    if not jnp.iscomplexobj(log_ratio):
-        return totals * jnp.expm1(jnp.minimum(log_ratio, MOST))
-    # waves may cancel in both means and not in the mean of their product
+def _excess_of_waves(log_a: Array, log_b: Array, log_ratio: Array) -> Array:
+    """`excess` of waves, which may cancel in both means and not in that of their product."""
     large = jnp.real(log_ratio) > 30.0
-    log_totals = A.log_total[:, None] + B.log_total[None, :]
-    product = weight * jnp.exp(jnp.where(large, log_totals + log_ratio, 0.0))
-    return jnp.where(large, product - totals, totals * _expm1(jnp.where(large, 0.0, log_ratio)))
+    totals = jnp.exp(log_a)[:, None] * jnp.exp(log_b)[None, :]
+    whole = jnp.exp(jnp.where(large, log_a[:, None] + log_b[None, :] + log_ratio, 0.0))
+    return jnp.where(large, whole - totals, totals * _expm1(jnp.where(large, 0.0, log_ratio)))
 
 
 def _expm1(z: Array) -> Array:

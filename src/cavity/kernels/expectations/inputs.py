@@ -32,7 +32,7 @@ class GaussianInputs(eqx.Module):
     """
 
     mean: Float[Array, "N D"]
-    cov: Float[Array, "N D"] | Float[Array, "N D D"]
+    cov: Float[Array, "N D *matrix"]
     uncertain: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     def __check_init__(self) -> None:

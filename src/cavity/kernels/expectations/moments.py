@@ -28,9 +28,9 @@ def expected_slopes(
 ) -> Float[Array, "N M D"]:
     r"""Expected slopes $\mathbb E\, \partial k(\mathbf x_n, \mathbf z_m) / \partial \mathbf x_n$.
 
-    They are the slopes of the expected covariances in the mean. By Stein's identity
-    $\mathrm{cov}(\mathbf x, k) = \mathbf S\, \mathbb E\, \partial k$. So $\mathbb E\, \mathbf x k =
-    \boldsymbol\mu\, \mathbb E\, k + \mathbf S\, \mathbb E\, \partial k$.
+    They are the slopes of the expected covariances in the mean. By Stein's identity the inputs'
+    covariances with k are $\mathbf S\, \mathbb E\, \partial k$, so $\mathbb E\, \mathbf x k$ is
+    $\boldsymbol\mu\, \mathbb E\, k + \mathbf S\, \mathbb E\, \partial k$.
     """
     of = _rule(kernel, inputs, Z)
     return map_inputs(lambda rows: of.slopes(rows, Z), inputs, of.numbers(Z))
