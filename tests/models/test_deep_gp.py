@@ -16,6 +16,7 @@ from cavity.kernels.expectations import GaussianInputs
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import some_rows
 from cavity.learning.infer import as_dtype
+from cavity.models.deep.summary import summarise, summary_table
 from tests.tolerances import assert_close
 
 POWERS = [0.0, 0.3, 1.0]
@@ -293,6 +294,23 @@ def test_marginals_are_those_of_coherent_draws(plane):
     np.testing.assert_allclose(np.trapezoid(density, grid, axis=0), 1.0, atol=1e-6)
     noise = float(result.model.likelihood.variance)
     np.testing.assert_allclose(predictive.var, var + noise, rtol=1e-8)
+
+
+def test_a_line_per_layer_says_what_it_does(plane):
+    """Inner layers at their start are linear; the divergence is that of dense Gaussians."""
+    X, y, Z = plane
+    method = cavity.TiedPowerEP(propagation=cavity.Nodes(4), max_sweeps=5)
+    posterior = cavity.infer(
+        wide_model(Z, likelihoods.Gaussian(0.1)), X, y, method=method
+    ).posterior
+    first, second = summarise(posterior, X)
+    assert (first.width, first.points, second.width, second.points) == (2, 10, 1, 6)
+    assert first.linear > 0.9 > second.linear
+    assert first.departure < 0.5 < second.departure == pytest.approx(1.0)
+    mean, cov = posterior.layers[1].process.belief.dense()
+    dense = -np.linalg.slogdet(cov[0])[1] + np.trace(cov[0]) + mean[0] @ mean[0] - 6.0
+    assert second.divergence == pytest.approx(0.5 * dense)
+    assert summary_table([first, second]).count("nats") == 2
 
 
 def test_predictions_do_not_depend_on_the_order_of_rows(plane):

@@ -1,0 +1,94 @@
+"""What each layer of a deep model does, in a few numbers."""
+
+from typing import NamedTuple, cast
+
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.propagation import propagate
+from cavity.inference.variables.inducing import InducingBelief
+from cavity.models.deep.posterior import DeepPosterior
+from cavity.models.process import TakesGaussianInputs
+from cavity.numerics.jit import compiled
+from cavity.numerics.text import aligned
+from cavity.numerics.types import Array, Scalar
+
+
+class LayerSummary(NamedTuple):
+    """What a layer does to some rows.
+
+    Attributes:
+        width: the number of functions.
+        points: the number of inducing variables of all functions together.
+        divergence: of their posteriors from the prior, in nats.
+        departure: share of the variance of the layer's outputs between rows that its prior mean
+            functions do not give.
+        linear: share of that variance which a linear function of the layer's inputs gives.
+        uncertainty: mean variance of an output, in shares of the variance between rows.
+    """
+
+    width: int
+    points: int
+    divergence: float
+    departure: float
+    linear: float
+    uncertainty: float
+
+
+def summarise(posterior: DeepPosterior, X: Array) -> list[LayerSummary]:
+    """What every layer does to the rows of X, (n, D) with at least two different rows.
+
+    Inputs of a layer are the mean outputs of the one below.
+    """
+    inputs, summaries = np.asarray(X), []
+    for i, layer in enumerate(posterior.layers):
+        seen = inputs if i == 0 else np.asarray(layer.with_inputs(inputs, X))
+        mean, var, prior = map(np.asarray, _outputs(posterior, X, i, jnp.asarray(seen)))
+        total = max(float(mean.var(axis=0).sum()), np.finfo(float).tiny)
+        with_one = np.column_stack([seen, np.ones(len(seen))])
+        fitted = with_one @ np.linalg.lstsq(with_one, mean, rcond=None)[0]
+        beliefs = [b for _, b in cast(TakesGaussianInputs, layer.process).sparse_functions()]
+        summaries.append(
+            LayerSummary(
+                width=layer.width,
+                points=sum(belief.root.shape[-1] for belief in beliefs),
+                divergence=sum(float(_divergence(belief)) for belief in beliefs),
+                departure=float((mean - prior).var(axis=0).sum()) / total,
+                linear=1.0 - float((mean - fitted).var(axis=0).sum()) / total,
+                uncertainty=float(var.mean(axis=0).sum()) / total,
+            )
+        )
+        inputs = mean
+    return summaries
+
+
+def summary_table(summaries: list[LayerSummary]) -> str:
+    """The summaries as text, one line per layer."""
+    head = ("layer", "width", "points", "divergence", "departure", "linear", "uncertainty")
+    lines = []
+    for i, s in enumerate(summaries, 1):
+        shares = [f"{100.0 * share:.0f} %" for share in (s.departure, s.linear, s.uncertainty)]
+        lines.append([str(i), str(s.width), str(s.points), f"{s.divergence:.1f} nats", *shares])
+    return aligned([head, *lines])
+
+
+@compiled
+def _outputs(
+    posterior: DeepPosterior, X: Array, last: int, inputs: Array
+) -> tuple[Array, Array, Array]:
+    """Means and variances of a layer's outputs, and its prior means at given inputs."""
+    layers = posterior.layers[: last + 1]
+    values, _ = propagate(posterior.propagation.alike(), layers, X)
+    mean = jnp.mean(values.mean, axis=0)
+    var = jnp.mean(values.var, axis=0) + jnp.var(values.mean, axis=0)
+    return mean, var, layers[-1].mean(inputs)
+
+
+def _divergence(belief: InducingBelief) -> Scalar:
+    """Of the posterior of whitened inducing variables from their prior."""
+    count = belief.mean.shape[0] * belief.mean.shape[1]
+    cov = jnp.sum(belief.root**2, axis=(1, 2))
+    log_det = 2.0 * jnp.linalg.slogdet(belief.root)[1]
+    each = 0.5 * (cov - log_det - belief.root.shape[-1])
+    shared = count // belief.root.shape[0]
+    return shared * jnp.sum(each) + 0.5 * jnp.sum(belief.mean**2)
