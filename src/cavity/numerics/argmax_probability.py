@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.numerics.chunking import map_over_entries
 from cavity.numerics.quadrature import Tilted
 from cavity.numerics.special import LOG_2PI, log_ndtr_derivatives
 from cavity.numerics.types import Array, Float, Scalar
@@ -80,6 +81,28 @@ def largest(
         var: variances; None where all of them are one.
         y: which one is the largest.
     """
+    shape = jnp.broadcast_shapes(jnp.shape(y), mean.shape[1:])
+
+    def rows_first(x: Array) -> Array:
+        return jnp.broadcast_to(x, (len(mean), *shape)).reshape(len(mean), -1).T
+
+    def some(rows: tuple[Array, Array | None, Array]) -> tuple[Array, Array, Array]:
+        found = _largest(rows[0].T, None if rows[1] is None else rows[1].T, rows[2])
+        return found.log_mean, found.slope.T, found.curvature.T
+
+    rows = rows_first(mean), None if var is None else rows_first(var), _flat(y, shape)
+    value, *bends = map_over_entries(some, rows)
+    return Tilted(value.reshape(shape), *(x.T.reshape(-1, *shape) for x in bends))
+
+
+def _flat(x: Array, shape: tuple[int, ...]) -> Float[Array, " n"]:
+    return jnp.broadcast_to(x, shape).reshape(-1)
+
+
+def _largest(
+    mean: Float[Array, "C n"], var: Float[Array, "C n"] | None, y: Float[Array, " n"]
+) -> Tilted:
+    """`largest` of so many rows at once."""
     race = _race(mean, jnp.ones_like(mean) if var is None else var, y)
     count = _nodes(len(mean) - 1.0 if var is None else _sharpness(race))
     step = 2.0 * RULE.reach / (count - 1)

@@ -85,6 +85,7 @@ def parallel(
     tolerance: float | Array,
     max_sweeps: int | Array,
     longest: Power = 1.0,
+    enough: float | Array = 0.0,
     settings: SweepSettings = SweepSettings(),
 ) -> tuple[Sites, SweepRecord]:
     """Parallel sweeps until a further one would change no moment by more than `tolerance`.
@@ -101,23 +102,28 @@ def parallel(
         tolerance: on the residual, in standard deviations.
         max_sweeps: sweeps at the most.
         longest: the longest adapted step.
+        enough: sweeps end too where the squares of all changes, in deviations, add up to less than
+            this, and none is above `settings.nearby`.
         settings: when sweeps end, and their extrapolation.
     """
     adapt = step is None
     longest = jnp.asarray(longest, _dtype(sites))
     first = longest if step is None else jnp.asarray(step, _dtype(sites))
 
+    def settled(state: _SweepState) -> Array:
+        small = (state.change < enough) & (state.residual < settings.nearby)
+        return ((state.residual < tolerance) | small) & (state.skipped == 0)
+
     def unfinished(state: _SweepState) -> Array:
-        converged = (state.residual < tolerance) & (state.skipped == 0)
         stalled = state.sweeps - state.progress_at > settings.patience
         stalled = (state.step < settings.shortest) | stalled
-        return (state.sweeps < max_sweeps) & ~converged & ~stalled
+        return (state.sweeps < max_sweeps) & ~settled(state) & ~stalled
 
     def once(state: _SweepState) -> _SweepState:
         return _next_state(graph, state, longest, settings, adapt=adapt)
 
     end = jax.lax.while_loop(unfinished, once, _first_state(sites, first, settings))
-    converged = (end.residual < tolerance) & (end.skipped == 0)
+    converged = settled(end)
     # sites that met the tolerance before their last step, or those that came nearest
     nearest = _choose(converged, end.sites, end.best)
     return nearest, SweepRecord(end.sweeps, end.residual, end.skipped, converged)
@@ -132,6 +138,7 @@ class _SweepState(NamedTuple):
         image: where a full step leads from there.
         step: the damping step.
         residual: the residual of the last sweep.
+        change: the sum of the squares of all changes that it would make, in deviations.
         skipped: the sites that it skipped.
         sweeps: sweeps made.
         progress_residual: the residual when sweeps last came a tenth closer.
@@ -146,6 +153,7 @@ class _SweepState(NamedTuple):
     image: Sites
     step: Array
     residual: Array
+    change: Array
     skipped: Array
     sweeps: Array
     progress_residual: Array
@@ -163,6 +171,7 @@ def _first_state(sites: Sites, step: Array, settings: SweepSettings) -> _SweepSt
         image=sites,
         step=step,
         residual=infinite,
+        change=infinite,
         skipped=jnp.zeros(()),
         sweeps=zero,
         progress_residual=infinite,
@@ -202,6 +211,7 @@ def _next_state(
         image=image,
         step=length,
         residual=jnp.where(finite, residual, jnp.inf),
+        change=_squared_change(state.sites, result),
         skipped=jnp.where(finite, skipped, jnp.inf),
         sweeps=state.sweeps + 1,
         progress_residual=jnp.where(progress, residual, state.progress_residual),
@@ -210,6 +220,17 @@ def _next_state(
         best_residual=jnp.where(better, residual, state.best_residual),
         history=history,
     )
+
+
+def _squared_change(sites: Sites, result: SweepResult) -> Array:
+    """The sum of the squares of the changes of all numbers of the sites, in deviations."""
+
+    def squared(old: Array, new: Array, unit: Array) -> Array:
+        # rows without data do not move, and have no unit
+        return jnp.sum((jnp.where(jnp.isfinite(unit), unit, 0.0) * (new - old)) ** 2)
+
+    total = jax.tree.map(squared, sites, result.sites, result.fisher_scale)
+    return sum(jax.tree.leaves(total), jnp.zeros(()))
 
 
 def descend(

@@ -40,6 +40,7 @@ class SweepSettings:
             count of a billion is 1e-8.
         largest_rise: sweeps are extrapolated where the residual is below this many times the one
             before.
+        nearby: the residual at which sites are near enough to count by the sum of all changes.
         anderson: settings of their extrapolation.
     """
 
@@ -47,6 +48,7 @@ class SweepSettings:
     shortest: float = 1e-3
     shortest_descent: float = 1e-12
     largest_rise: float = 2.0
+    nearby: float = 1e-2
     anderson: AndersonSettings = AndersonSettings()
 
 
@@ -190,6 +192,8 @@ class FixedPointSolver:
         nearby: the residual at which sites are near enough, to start from and to learn by.
         accepted: the residual at which sites that another algorithm than plain sweeps reached
             count as a fixed point.
+        enough: parallel sweeps end too where the squares of all changes, in deviations, add up to
+            less than this.
 
     Raises:
         ValueError: for an unknown rung.
@@ -209,6 +213,7 @@ class FixedPointSolver:
     warm_step: float = 0.5
     nearby: float = 1e-2
     accepted: float = 1e-6
+    enough: float = 0.0
 
     def __post_init__(self) -> None:
         if unknown := set(self.rungs) - set(RUNGS):

@@ -39,6 +39,7 @@ def run_sweeps(
         jnp.asarray(solver.max_sweeps),
         jnp.asarray(longest),
         step,
+        jnp.asarray(solver.enough),
     )
     static = {"batch": solver.batch, "downhill": downhill, "settings": solver.sweeps}
     return _sweeps(problem, sites, *limits, **static, accepted=solver.accepted)
@@ -52,6 +53,7 @@ def _sweeps(
     max_sweeps: Array,
     longest: Scalar,
     step: Scalar | None,
+    enough: Scalar,
     *,
     batch: int | None,
     downhill: bool,
@@ -68,7 +70,7 @@ def _sweeps(
     if batch is not None:
         swept, record = in_batches(graph, sites, batch=batch, step=step, **limits)
     else:
-        swept, record = parallel(graph, sites, step=step, longest=longest, **limits)
+        swept, record = parallel(graph, sites, step=step, longest=longest, enough=enough, **limits)
     swept = frozen(swept)
     if pointwise:
         # Newton's method may leap to where an exponential overflows, and rest there;

@@ -38,6 +38,10 @@ T = TypeVar("T")
 # What private sites are found to while learning, in deviations, at least and at the most; in
 # between their errors may change the value by this share of its last fall.
 TIGHTEST, LOOSEST, VALUE_SHARE = 1e-5, 1e-3, 0.03
+# Sites are further from their fixed point than a sweep moves them. Where they creep, the error of
+# the value is some ten times half the sum of the squares of a sweep's changes. This sum may be so
+# much at the most.
+CREEP, MOST_CHANGE = 10.0, 0.03
 
 
 class Objective:
@@ -244,8 +248,14 @@ class Objective:
         if not self.stationary:
             return max(asked, TIGHTEST)
         count = sum(leaf.size for leaf in jax.tree.leaves(self.empty))
-        affordable = np.sqrt(2.0 * VALUE_SHARE * max(self.fall, self.accuracy) / count)
+        affordable = np.sqrt(self._affordable_change() / count)
         return max(asked, float(np.clip(affordable, TIGHTEST, LOOSEST)))
+
+    def _affordable_change(self) -> float:
+        """The sum of the squares of changes of the sites, in deviations, that the value bears."""
+        if self.accuracy is None or not self.stationary:
+            return 0.0
+        return 2.0 * VALUE_SHARE * max(self.fall, self.accuracy)
 
     def _sites(self, x: np.ndarray, jitter: float) -> Sites | None:
         """The sites at a point; None where private ones end far from a fixed point."""
@@ -261,7 +271,8 @@ class Objective:
             )
         problem = self.data.first_block.problem(self.model(x), self.approximation, jitter)
         first = sites if quick else zero
-        solver = dataclasses.replace(self.solver, tolerance=self._tolerance())
+        enough = min(self._affordable_change() / CREEP, MOST_CHANGE)
+        solver = dataclasses.replace(self.solver, tolerance=self._tolerance(), enough=enough)
         sites, report = find_fixed_point(problem, solver, first, zero=zero, quick=quick)
         far = not report.residual < solver.nearby or report.skipped > 0
         return None if quick and not report.converged and far else sites
