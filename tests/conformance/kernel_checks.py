@@ -11,6 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.kernels import AbstractKernel, Product
+from cavity.kernels.expectations import (
+    GaussianInputs,
+    covariance_forms,
+    expected_cross,
+    expected_diag,
+    expected_slopes,
+)
 from cavity.parameters import bijections, from_real, to_real, units
 from tests.tolerances import assert_close
 
@@ -167,6 +174,41 @@ def check_parameters(kernel, n_inputs):
         assert_close(back, value)
 
 
+@eqx.filter_jit
+def expectations(kernel, inputs, Z, W, places):
+    """Moments under Gaussian inputs, and the kernel itself at given places."""
+    return (
+        expected_cross(kernel, inputs, Z),
+        expected_diag(kernel, inputs),
+        covariance_forms(kernel, inputs, Z, W),
+        expected_slopes(kernel, inputs, Z),
+        kernel.cross(places, Z),
+        kernel.diag(places),
+    )
+
+
+def check_expectations(kernel, n_inputs):
+    """Of a known row they are the kernel's values; of an uncertain one, means over many draws."""
+    X, Z = inputs(n_inputs)
+    rng = np.random.default_rng(6)
+    draws, half = rng.normal(size=(500, n_inputs)), rng.normal(size=(4, 4))
+    draws, W = np.concatenate([draws, -draws]), half @ half.T
+    rows = GaussianInputs(X[:2], jnp.asarray([[0.0] * n_inputs, [0.04] * n_inputs]))
+    places = jnp.concatenate([X[:1], X[1] + 0.2 * draws])
+    *actual, K, variances = expectations(kernel, rows, Z, jnp.asarray(W)[None], places)
+    (known, cross), (known_diag, diag), (nothing, form), slopes = actual
+    assert_close(known, K[0])
+    assert_close(known_diag, variances[0])
+    largest = np.max(variances)
+    assert nothing[0] <= 1e-25 * largest**2 * np.trace(W)
+    away = K[1:] - np.mean(K[1:], axis=0)
+    np.testing.assert_allclose(cross, np.mean(K[1:], axis=0), atol=0.01 * largest)
+    np.testing.assert_allclose(diag, np.mean(variances[1:]), atol=0.01 * largest)
+    expected = np.einsum("sa,ab,sb->", away, W, away) / len(away)
+    np.testing.assert_allclose(form[0], expected, rtol=0.2, atol=1e-25)
+    assert np.all(np.isfinite(slopes))
+
+
 CHECKS = [
     check_shapes,
     check_diag,
@@ -179,4 +221,5 @@ CHECKS = [
     check_offset,
     check_float32,
     check_parameters,
+    check_expectations,
 ]
