@@ -215,8 +215,9 @@ def test_nodes_come_to_the_closed_form(form):
 
     @eqx.filter_jit
     def moments_by(way, inputs):
-        moments = way.cross(inputs, Z), way.slopes(inputs, Z), way.covariance(inputs, Z)
-        return *moments, way.diag(inputs)
+        covariance = way.covariance(inputs, Z)
+        symmetric = covariance + jnp.swapaxes(covariance, 1, 2)
+        return way.cross(inputs, Z), way.slopes(inputs, Z), symmetric, way.diag(inputs)
 
     by_nodes, closed = Nodes(BUMP + LINE), rule(BUMP + LINE, D)
     for actual, expected in zip(

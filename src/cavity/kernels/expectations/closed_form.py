@@ -25,6 +25,9 @@ from cavity.kernels.expectations.inputs import (
 from cavity.kernels.expectations.terms import Expansion, Terms
 from cavity.numerics.types import Array, Float, Scalar
 
+# Pairs of terms in one step of a loop: those of two kernels of one form.
+UNROLLED = 3
+
 
 class Row(NamedTuple):
     """One Gaussian input, and the inducing points.
@@ -129,7 +132,11 @@ def slopes(expansion: Expansion, row: Row) -> Float[Array, "M D"]:
 
 
 def covariance(expansion: Expansion, row: Row) -> Float[Array, "M M"]:
-    """The covariance of k(x, Z), in which nothing cancels where the input's variance is small."""
+    """A matrix whose symmetric part is the covariance of k(x, Z).
+
+    Nothing cancels in it where the input's variance is small. Transposes would cost more than the
+    exponentials.
+    """
     total = jnp.zeros((len(row.Z), len(row.Z)), row.mean.dtype)
     stacks = [terms for terms in expansion.stacks if not terms.constant]
     for i, first in enumerate(stacks):
@@ -139,7 +146,7 @@ def covariance(expansion: Expansion, row: Row) -> Float[Array, "M M"]:
 
 
 def _between_stacks(first: Terms, second: Terms, row: Row) -> Float[Array, "M M"]:
-    """The covariances of all terms of two stacks, in both orders; of one stack with itself."""
+    """The covariances of all terms of two stacks, twice; of one stack with itself once."""
     alike, sizes = first is second, (len(first.weight), len(second.weight))
     i, j = np.triu_indices(sizes[0]) if alike else np.indices(sizes).reshape(2, -1)
 
@@ -150,18 +157,15 @@ def _between_stacks(first: Terms, second: Terms, row: Row) -> Float[Array, "M M"
 
     if len(i) == 1:
         a = jax.tree.map(lambda x: x[0], first)
-        if alike:
-            return _between_waves(a, a, row)
-        total = of_pair(0, 0)
-        return total + total.T
+        return _between_waves(a, a, row) if alike else 2.0 * of_pair(0, 0)
 
     def step(total: Array, pair: tuple[Array, Array, Array]) -> tuple[Array, None]:
         return total + pair[2] * of_pair(*pair[:2]), None
 
-    share = jnp.asarray(np.where(alike & (i == j), 0.5, 1.0), row.mean.dtype)
+    share = jnp.asarray(np.where(alike & (i == j), 1.0, 2.0), row.mean.dtype)
     zero = jnp.zeros((len(row.Z), len(row.Z)), row.mean.dtype)
-    total, _ = jax.lax.scan(jax.checkpoint(step), zero, (i, j, share))
-    return total + total.T
+    total, _ = jax.lax.scan(step, zero, (i, j, share), unroll=UNROLLED)
+    return total
 
 
 def _between_waves(a: Terms, b: Terms, row: Row) -> Float[Array, "M M"]:
@@ -174,32 +178,48 @@ def _between_waves(a: Terms, b: Terms, row: Row) -> Float[Array, "M M"]:
 
 
 def _between(a: Terms, b: Terms, row: Row) -> Array:
-    r"""$E[ab] - E[a] E[b]$ of two terms, (M, M).
+    """$E[ab] - E[a] E[b]$ of two terms, (M, M), or its transpose."""
+    A = _tilted(a, row)
+    B = A if b is a else _tilted(b, row)
+    T = tilted_cov(row.cov, a.precision + b.precision)
+    if not b.local:
+        return _with_line(A, B, T)
+    if not a.local:
+        return _with_line(B, A, T)
+    return _between_bumps(a, b, A, B, T, row.cov)
+
+
+def _with_line(A: _Tilted, B: _Tilted, T: Array) -> Array:
+    """The covariance of any term with a linear function: by Stein's identity, from its slopes."""
+    if B.coefficients is None:
+        return jnp.zeros((len(A.total), len(B.total)), A.total.dtype)
+    slope = A.height[..., None] * A.pull
+    if A.coefficients is not None:
+        slope = slope + A.coefficients
+    # the slope at the mean takes T where the expected slope takes S
+    return (A.total[:, None] * slope) @ (B.total[:, None] * spread(T, B.coefficients)).T
+
+
+def _between_bumps(a: Terms, b: Terms, A: _Tilted, B: _Tilted, T: Array, cov: Array) -> Array:
+    r"""The covariance of two terms with bumps.
 
     With $E[e^{q_a + q_b}] = e^{\rho_a + \rho_b + L}$ the logarithm L of the ratio is a sum of
     products of first and second order in S, so $e^L - 1$ keeps all digits.
     """
-    A = _tilted(a, row)
-    B = A if b is a else _tilted(b, row)
-    cov, T = row.cov, tilted_cov(row.cov, a.precision + b.precision)
     spread_a, spread_b = spread(cov, A.slope), spread(cov, B.slope)
-    totals = outer(A.total, B.total)
-    gained, lifted = jnp.zeros_like(totals), totals
-    if a.local and b.local:
-        # L = ½ log|I + T Λa S Λb| + gaᵀ T gb - ½ gaᵀ T Λb S Ba ga - ½ gbᵀ T Λa S Bb gb
-        left = spread(T, A.pull)
-        right = left if B is A else spread(T, B.pull)
-        of_a = 0.5 * jnp.sum(b.precision * left * spread_a, axis=1)
-        of_b = of_a if B is A else 0.5 * jnp.sum(a.precision * right * spread_b, axis=1)
-        volume = 0.5 * log_volume_excess(cov, a.precision, b.precision)
-        # all in one product: what follows it is then one quick loop
-        ones = jnp.ones_like(of_a)[:, None]
-        rows = jnp.concatenate([left, (volume - of_a)[:, None], ones], axis=1)
-        columns = jnp.concatenate([B.pull, ones, -of_b[:, None]], axis=1)
-        log_ratio = rows @ columns.T
-        rule = _excess_of_waves if jnp.iscomplexobj(log_ratio) else excess
-        gained = a.weight * b.weight * rule(A.log_total, B.log_total, log_ratio)
-        lifted = gained + totals
+    # L = ½ log|I + T Λa S Λb| + gaᵀ T gb - ½ gaᵀ T Λb S Ba ga - ½ gbᵀ T Λa S Bb gb
+    left = spread(T, A.pull)
+    right = left if B is A else spread(T, B.pull)
+    of_a = 0.5 * jnp.sum(b.precision * left * spread_a, axis=1)
+    of_b = of_a if B is A else 0.5 * jnp.sum(a.precision * right * spread_b, axis=1)
+    volume = 0.5 * log_volume_excess(cov, a.precision, b.precision)
+    # all in one product: what follows it is then one quick loop
+    ones = jnp.ones_like(of_a)[:, None]
+    rows = jnp.concatenate([left, (volume - of_a)[:, None], ones], axis=1)
+    columns = jnp.concatenate([B.pull, ones, -of_b[:, None]], axis=1)
+    log_ratio = rows @ columns.T
+    rule = _excess_of_waves if jnp.iscomplexobj(log_ratio) else excess
+    gained = a.weight * b.weight * rule(A.log_total, B.log_total, log_ratio)
     if A.coefficients is None and B.coefficients is None:
         return gained
     # how far the second exponential takes the factors' means, and the factors' covariance
@@ -213,7 +233,7 @@ def _between(a: Terms, b: Terms, row: Row) -> Array:
         both = both if A.coefficients is None else A.coefficients @ turned.T
     high_a, high_b = A.height[..., None], B.height[None]
     change = high_a * change_b + change_a * high_b + change_a * change_b + both
-    return gained * high_a * high_b + lifted * change
+    return gained * high_a * high_b + (gained + outer(A.total, B.total)) * change
 
 
 def _excess_of_waves(log_a: Array, log_b: Array, log_ratio: Array) -> Array:

@@ -53,7 +53,7 @@ def covariance_forms(
         Z: M inducing points.
         W: symmetric matrices.
     """
-    of = _rule(kernel, inputs, Z)
+    of, W = _rule(kernel, inputs, Z), _symmetric(W)
 
     def chunk(rows: GaussianInputs) -> Float[Array, "n P"]:
         return jnp.einsum("nkm,pkm->np", of.covariance(rows, Z), W)
@@ -75,7 +75,11 @@ def expected_outer_sum(
         second = of.covariance(rows[0], Z) + values[:, :, None] * values[:, None, :]
         return jnp.einsum("ng,nkm->gkm", rows[1], second)
 
-    return sum_inputs(chunk, inputs, weights, of.numbers(Z))
+    return _symmetric(sum_inputs(chunk, inputs, weights, of.numbers(Z)))
+
+
+def _symmetric(matrices: Float[Array, "P M M"]) -> Float[Array, "P M M"]:
+    return 0.5 * (matrices + jnp.swapaxes(matrices, 1, 2))
 
 
 def _rule(kernel: AbstractKernel, inputs: GaussianInputs, Z: Array) -> AbstractRule:

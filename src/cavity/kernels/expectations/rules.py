@@ -38,7 +38,7 @@ class AbstractRule(eqx.Module):
 
     @abc.abstractmethod
     def covariance(self, inputs: GaussianInputs, Z: Float[Array, "M D"]) -> Float[Array, "N M M"]:
-        """Covariances of k(x, Z)."""
+        """Matrices whose symmetric parts are the covariances of k(x, Z)."""
 
     @abc.abstractmethod
     def numbers(self, Z: Float[Array, "M D"]) -> int:
