@@ -25,6 +25,7 @@ from cavity.cli.task import check_likelihood, check_method, default_likelihood
 from cavity.cli.text import describe_fit
 from cavity.cli.training_tables import Tables, check_in_batches, in_batches, read
 from cavity.estimators.base import AbstractEstimator
+from cavity.estimators.class_form import affordable_form
 from cavity.estimators.classifier import GPClassifier
 from cavity.estimators.registry import (
     CLASSIFICATION,
@@ -39,7 +40,12 @@ from cavity.estimators.registry import (
     one_of,
 )
 from cavity.estimators.regressor import GPRegressor
-from cavity.estimators.settings import AUTO_INDUCING, automatic_inducing, check_full_rows
+from cavity.estimators.settings import (
+    AUTO_INDUCING,
+    Settings,
+    automatic_inducing,
+    check_full_rows,
+)
 from cavity.inducing.base import Points
 from cavity.kernels.stationary import RBF
 from cavity.kernels.text_form import parse, text
@@ -47,7 +53,7 @@ from cavity.learning.cost import estimate_cost
 from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.kernels import blackjax
 from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.methods import TiedPowerEP
+from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.gp import GP
@@ -198,6 +204,7 @@ def fit_model(
     kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
     wanted = inducing_points(request.inducing)
     estimate(session, request, tables, wanted)
+    note_class_form(session, request, tables, wanted)
     estimator = ESTIMATORS[tables.task](
         # by number, because the estimator sees no names
         kernel=text(kernel),
@@ -284,14 +291,14 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
         "likelihood": tables.likelihood,
         "kernel": request.kernel,
         "method": request.method,
-        "power": request.power,
+        "power": float(estimator.power_),
         "n_inducing": None if inducing is None else inducing.size,
         "n_rows": tables.rows,
         "inputs": [column.name for column in schema.inputs],
         "targets": [column.name for column in schema.targets],
         "classes": list(schema.targets[0].categories) or None,
         "converged": bool(estimator.converged_),
-        "message": estimator.message_,
+        "message": _reason(estimator),
         "log_evidence": estimator.log_evidence_,
         "iterations": int(estimator.n_iter_),
         "evaluations": int(estimator.n_evaluations_),
@@ -302,6 +309,9 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
     }
     if estimator.chains_ is not None:
         record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
+    coupled = _coupled(estimator)
+    if coupled is not None:
+        record["coupled"] = coupled
     if schema.dates:
         record["dates"] = {name: dates.since for name, dates in schema.dates.items()}
     if tables.batches is not None:
@@ -309,7 +319,43 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
     return TableModel(posterior, schema, record, scale, tables.y_mean, tables.y_var)
 
 
+def _reason(estimator: AbstractEstimator) -> str:
+    """Why learning ended; what the fit chose is said elsewhere."""
+    choice = estimator.choice_ if isinstance(estimator, GPClassifier) else ""
+    return estimator.message_.removesuffix(f"; {choice}")
+
+
+def _coupled(estimator: AbstractEstimator) -> bool | None:
+    """Whether the functions of several classes are dependent; None where there is no choice."""
+    method, likelihood = estimator.method_, estimator.likelihood_
+    if not (isinstance(method, PowerEP) and likelihood.couples):
+        return None
+    return method.couples(likelihood)
+
+
 # ------------------------------------------------------------------------ while it works
+
+
+def note_class_form(
+    session: Session, request: Request, tables: Tables, wanted: int | str | None
+) -> None:
+    """Says on standard error where classes are independent because coupled ones take long."""
+    if tables.task != CLASSIFICATION or tables.batches is not None:
+        return
+    classes = len(tables.schema.targets[0].categories)
+    settings = Settings(
+        likelihood=tables.likelihood,
+        method=request.method,
+        power=request.power,
+        n_inducing=wanted,
+        max_iterations=request.max_iterations,
+        task=tables.task,
+        classes=classes,
+    )
+    likelihood = named_likelihood(tables.likelihood, classes)
+    cheaper = affordable_form(settings, likelihood, *tables.train.X.shape)
+    if cheaper is not None:
+        session.note(str(cheaper))
 
 
 def estimate(session: Session, request: Request, tables: Tables, wanted: int | str | None) -> None:

@@ -20,6 +20,8 @@ def describe_fit(fitted: TableModel) -> str:
     form = "full GP" if points is None else plural(points, "inducing point")
     if record["method"] != "power_ep":
         form = f"{form}, method {record['method']}"
+    if "coupled" in record:
+        form = f"{form}, {'coupled' if record['coupled'] else 'independent'} classes"
     if fitted.powered:
         form = f"{form}, power {record['power']:g}"
     converged = "converged" if record["converged"] else "NOT CONVERGED"

@@ -320,6 +320,14 @@ def _check_inducing(
     return None, None
 
 
+def inducing_count(settings: Settings, rows: int, columns: int) -> int | None:
+    """How many inducing points there will be; None for the full GP."""
+    inducing, count = _check_inducing(settings, rows, columns)
+    if inducing is not None:
+        return inducing.size
+    return None if count is None else min(count, rows)
+
+
 def _points(given: object, columns: int) -> np.ndarray:
     try:
         Z: np.ndarray = np.array(given, dtype=float)

@@ -8,8 +8,11 @@ import numpy as np
 
 from cavity.models.base import AbstractGP
 
-# Evaluations of the objective that a fit typically takes.
-TYPICAL_EVALUATIONS = 300
+# Evaluations of the objective that a fit typically takes, and one of several classes.
+TYPICAL_EVALUATIONS, CLASS_EVALUATIONS = 300, 65
+# Seconds of processor time per evaluation and unit of the size below, with coupled classes: about
+# what benchmarks/results/class_forms.csv has for segment.
+COUPLED_SECONDS = 5e-10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Cost:
 
     def __str__(self) -> str:
         return (
-            f"about {_duration(self.seconds)} for {self.evaluations} evaluations and "
+            f"about {duration(self.seconds)} for {self.evaluations} evaluations and "
             f"{self.gigabytes:.2g} GB of memory"
         )
 
@@ -55,6 +58,22 @@ def estimate_cost(model: AbstractGP, n_rows: int, n_inputs: int, *, outputs: int
     return Cost(seconds, numbers * 8e-9, TYPICAL_EVALUATIONS)
 
 
+def coupled_seconds(rows: int, classes: int, points: int, *, max_iterations: int = 1000) -> float:
+    r"""Processor time that learning coupled classes takes, roughly, on any machine of today.
+
+    It grows as $C^2 N M^2 + C^3 M^3$, what the precision of all inducing variables costs. From
+    counts alone, so that what follows from it does not depend on the machine.
+
+    Args:
+        rows: of the data.
+        classes: their number.
+        points: inducing points.
+        max_iterations: iterations of learning at the most.
+    """
+    size = float(classes) ** 2 * rows * points**2 + (float(classes) * points) ** 3
+    return COUPLED_SECONDS * size * (1 + min(max_iterations, CLASS_EVALUATIONS - 1))
+
+
 @functools.cache
 def _speed() -> float:
     """Floating-point operations per second of a matrix product, measured once."""
@@ -68,7 +87,8 @@ def _speed() -> float:
     return 2.0 * 400**3 / best
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds in words, rounded."""
     if seconds < 90:
         return f"{seconds:.2g} seconds"
     return f"{seconds / 60:.2g} minutes" if seconds < 5400 else f"{seconds / 3600:.2g} hours"

@@ -10,6 +10,7 @@ import numpy as np
 from cavity.estimators.registry import Method, build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
 from cavity.learning.infer import NumericalError
+from cavity.learning.methods import PowerEP
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.numerics.text import plural
 from cavity.tables.schema import Encoded
@@ -47,6 +48,8 @@ def single_rows(fitted: TableModel, table: Encoded) -> SingleRows | str:
     """
     assert table.y is not None
     method = build_method(fitted.record["method"])
+    if isinstance(method, PowerEP) and fitted.record.get("coupled") is False:
+        method = dataclasses.replace(method, coupled=False)
     trouble = _why_not(fitted, method, len(table.X))
     if trouble:
         return f"There are no leave-one-out densities: {trouble}."
