@@ -4,7 +4,7 @@ import dataclasses
 import re
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -25,7 +25,7 @@ from cavity.cli.task import check_likelihood, check_method, default_likelihood
 from cavity.cli.text import describe_fit
 from cavity.cli.training_tables import Tables, check_in_batches, in_batches, read
 from cavity.estimators.base import AbstractEstimator
-from cavity.estimators.class_form import affordable_form
+from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classifier import GPClassifier
 from cavity.estimators.registry import (
     CLASSIFICATION,
@@ -53,7 +53,7 @@ from cavity.learning.cost import estimate_cost
 from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.kernels import blackjax
 from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.methods import PowerEP, TiedPowerEP
+from cavity.learning.methods import TiedPowerEP
 from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.gp import GP
@@ -291,14 +291,14 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
         "likelihood": tables.likelihood,
         "kernel": request.kernel,
         "method": request.method,
-        "power": float(estimator.power_),
+        "power": request.power,
         "n_inducing": None if inducing is None else inducing.size,
         "n_rows": tables.rows,
         "inputs": [column.name for column in schema.inputs],
         "targets": [column.name for column in schema.targets],
         "classes": list(schema.targets[0].categories) or None,
         "converged": bool(estimator.converged_),
-        "message": _reason(estimator),
+        "message": estimator.message_,
         "log_evidence": estimator.log_evidence_,
         "iterations": int(estimator.n_iter_),
         "evaluations": int(estimator.n_evaluations_),
@@ -309,9 +309,8 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
     }
     if estimator.chains_ is not None:
         record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
-    coupled = _coupled(estimator)
-    if coupled is not None:
-        record["coupled"] = coupled
+    if isinstance(estimator, GPClassifier):
+        record |= _class_form(estimator, request.method)
     if schema.dates:
         record["dates"] = {name: dates.since for name, dates in schema.dates.items()}
     if tables.batches is not None:
@@ -319,18 +318,16 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
     return TableModel(posterior, schema, record, scale, tables.y_mean, tables.y_var)
 
 
-def _reason(estimator: AbstractEstimator) -> str:
-    """Why learning ended; what the fit chose is said elsewhere."""
-    choice = estimator.choice_ if isinstance(estimator, GPClassifier) else ""
-    return estimator.message_.removesuffix(f"; {choice}")
+def _class_form(estimator: GPClassifier, method: str) -> dict[str, Any]:
+    """The power that was used and, of more than two classes by Power EP, whether they are coupled.
 
-
-def _coupled(estimator: AbstractEstimator) -> bool | None:
-    """Whether the functions of several classes are dependent; None where there is no choice."""
-    method, likelihood = estimator.method_, estimator.likelihood_
-    if not (isinstance(method, PowerEP) and likelihood.couples):
-        return None
-    return method.couples(likelihood)
+    What the fit chose is no reason why learning ended, and is said elsewhere.
+    """
+    reason = estimator.message_.removesuffix(f"; {estimator.choice_}")
+    form: dict[str, Any] = {"power": float(cast(float, estimator.power_)), "message": reason}
+    if method == "power_ep" and estimator.likelihood_.couples:
+        form["coupled"] = not estimator.choice_
+    return form
 
 
 # ------------------------------------------------------------------------ while it works
@@ -352,10 +349,9 @@ def note_class_form(
         task=tables.task,
         classes=classes,
     )
-    likelihood = named_likelihood(tables.likelihood, classes)
-    cheaper = affordable_form(settings, likelihood, *tables.train.X.shape)
-    if cheaper is not None:
-        session.note(str(cheaper))
+    choice = with_affordable_form(settings, *tables.train.X.shape)[1]
+    if choice:
+        session.note(choice)
 
 
 def estimate(session: Session, request: Request, tables: Tables, wanted: int | str | None) -> None:

@@ -163,6 +163,10 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         columns = None if names is None else tuple(map(str, names))
         return Settings(**chosen, task=task, classes=classes, names=columns)
 
+    def _settings_used(self) -> Settings:
+        """The settings of this estimator as the fit used them."""
+        return self._settings("")
+
     def _keep(self, learned: Learned, scale: np.ndarray) -> None:
         result = learned.result
         self.output_scale_ = scale
@@ -227,7 +231,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
                 "the method 'mcmc' draws, and draws have no sites to leave out; fit with another "
                 "method"
             )
-        settings = self._settings("")
+        settings = self._settings_used()
         if settings.block_size is not None:
             raise ValueError(
                 "rows of a block share a site, so single rows cannot be left out; fit with "

@@ -3,8 +3,11 @@
 import dataclasses
 
 from cavity.estimators.base import AbstractModelSettings, AbstractSearchSettings
+from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem, learn_gp
+from cavity.estimators.registry import build_method
+from cavity.estimators.settings import Settings
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -26,7 +29,11 @@ class GPClassifier(AbstractClassifier, AbstractSearchSettings, AbstractModelSett
         method: "power_ep"; "laplace", Laplace's method; "local_bound", variational, for "logit";
             "mean_field" for many classes; "tied", all rows with one site, for long tables, on
             inducing points; "mcmc", draws of parameters and functions, for the full GP on small
-            tables. Or a method object such as `cavity.PowerEP(step=0.5)`.
+            tables. Or a method object such as `cavity.PowerEP(step=0.5)`. With "power_ep" the
+            functions of more than two classes are coupled in the posterior; where that would take
+            more than about three minutes of processor time, by the numbers of rows, classes and
+            inducing points, they are independent, at power 1, which `choice_` says.
+            `cavity.PowerEP(coupled=True)` couples them always.
         power: in [0, 1]. 0 is variational inference, 1 is EP; it matters in a full GP too.
         n_inducing: number of inducing points; "auto" is the full GP up to 1,000 rows and 200
             points beyond, or where the method needs them; None is the full GP, up to 20,000 rows;
@@ -53,7 +60,10 @@ class GPClassifier(AbstractClassifier, AbstractSearchSettings, AbstractModelSett
         mean_: the fitted prior mean.
         inducing_: the fitted inducing variables; None for a full GP.
         converged_: whether learning and inference converged.
-        message_: why learning ended.
+        message_: why learning ended, and `choice_`.
+        choice_: where classes are independent because coupled ones take long, a sentence of it.
+        method_: the method that was used.
+        power_: the power that was used.
         n_iter_: iterations.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.
@@ -91,6 +101,8 @@ class GPClassifier(AbstractClassifier, AbstractSearchSettings, AbstractModelSett
             ValueError: for unusable data or settings.
         """
         self._fit_labels(X, y, callback, checkpoint, batches)
+        if self.choice_:
+            self.message_ = f"{self.message_}; {self.choice_}"
         return self
 
     def leave_one_out(self, X, y):
@@ -115,4 +127,13 @@ class GPClassifier(AbstractClassifier, AbstractSearchSettings, AbstractModelSett
         return self._left_out(X, labels[:, None].astype(float), {})[:, 0]
 
     def _learned(self, problem: Problem) -> Learned:
-        return learn_gp(problem)
+        settings, self.choice_ = problem.settings, ""
+        if problem.batches is None:
+            settings, self.choice_ = with_affordable_form(settings, *problem.X.shape)
+        self.method_, self.power_ = build_method(settings.method, settings.seed), settings.power
+        return learn_gp(dataclasses.replace(problem, settings=settings))
+
+    def _settings_used(self) -> Settings:
+        return dataclasses.replace(
+            super()._settings_used(), method=self.method_, power=self.power_
+        )

@@ -48,8 +48,8 @@ def single_rows(fitted: TableModel, table: Encoded) -> SingleRows | str:
     """
     assert table.y is not None
     method = build_method(fitted.record["method"])
-    if isinstance(method, PowerEP) and fitted.record.get("coupled") is False:
-        method = dataclasses.replace(method, coupled=False)
+    if fitted.record.get("coupled") is False:
+        method = PowerEP(coupled=False)
     trouble = _why_not(fitted, method, len(table.X))
     if trouble:
         return f"There are no leave-one-out densities: {trouble}."
