@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.kernels.expectations.excess import excess, outer
+from cavity.kernels.expectations.excess import excess, excess_of_waves, outer
 from cavity.kernels.expectations.inputs import (
     damping,
     log_volume,
@@ -146,35 +146,38 @@ def covariance(expansion: Expansion, row: Row) -> Float[Array, "M M"]:
 
 
 def _between_stacks(first: Terms, second: Terms, row: Row) -> Float[Array, "M M"]:
-    """The covariances of all terms of two stacks, twice; of one stack with itself once."""
+    """The covariances of all pairs of terms of two stacks, those of two different terms twice."""
     alike, sizes = first is second, (len(first.weight), len(second.weight))
     i, j = np.triu_indices(sizes[0]) if alike else np.indices(sizes).reshape(2, -1)
+    share = np.where(alike & (i == j), 1.0, 2.0)
+    waves = first.frequency is not None and second.frequency is not None
+    sign = np.ones(len(i))
+    if waves:
+        # Re a Re b = ½ Re(a b + a b*)
+        i, j, share = np.tile(i, 2), np.tile(j, 2), np.tile(0.5 * share, 2)
+        sign = np.concatenate([sign, -sign])
 
-    def of_pair(i: Array | int, j: Array | int) -> Float[Array, "M M"]:
+    def of_pair(i: Array | int, j: Array | int, sign: Array | float) -> Float[Array, "M M"]:
         a = jax.tree.map(lambda x: x[i], first)
-        b = jax.tree.map(lambda x: x[j], second)
-        return _between_waves(a, b, row)
-
-    if len(i) == 1:
-        a = jax.tree.map(lambda x: x[0], first)
-        return _between_waves(a, a, row) if alike else 2.0 * of_pair(0, 0)
-
-    def step(total: Array, pair: tuple[Array, Array, Array]) -> tuple[Array, None]:
-        return total + pair[2] * of_pair(*pair[:2]), None
-
-    share = jnp.asarray(np.where(alike & (i == j), 1.0, 2.0), row.mean.dtype)
-    zero = jnp.zeros((len(row.Z), len(row.Z)), row.mean.dtype)
-    total, _ = jax.lax.scan(step, zero, (i, j, share), unroll=UNROLLED)
-    return total
-
-
-def _between_waves(a: Terms, b: Terms, row: Row) -> Float[Array, "M M"]:
-    """The covariance of two terms: of their real parts, where they are waves."""
-    if a.frequency is None or b.frequency is None:
+        b = a if alike and len(share) == 1 else jax.tree.map(lambda x: x[j], second)
+        if waves:
+            b = eqx.tree_at(lambda term: term.frequency, b, sign * b.frequency)
         return jnp.real(_between(a, b, row))
-    # Re a Re b = ½ Re(a b + a b*)
-    mirrored = eqx.tree_at(lambda term: term.frequency, b, -b.frequency)
-    return 0.5 * jnp.real(_between(a, b, row) + _between(a, mirrored, row))
+
+    if len(share) == 1:
+        return share[0] * of_pair(0, 0, 1.0)
+
+    def step(total: Array, pair: tuple[Array, ...]) -> tuple[Array, None]:
+        *index, share = pair
+        return total + share * of_pair(*index), None
+
+    dtype = row.mean.dtype
+    pairs = jnp.asarray(i), jnp.asarray(j), jnp.asarray(sign, dtype), jnp.asarray(share, dtype)
+    zero = jnp.zeros((len(row.Z), len(row.Z)), dtype)
+    # of waves there are many pairs: their matrices are not kept for the way back
+    if waves:
+        return jax.lax.scan(jax.checkpoint(step), zero, pairs)[0]
+    return jax.lax.scan(step, zero, pairs, unroll=UNROLLED)[0]
 
 
 def _between(a: Terms, b: Terms, row: Row) -> Array:
@@ -217,9 +220,12 @@ def _between_bumps(a: Terms, b: Terms, A: _Tilted, B: _Tilted, T: Array, cov: Ar
     ones = jnp.ones_like(of_a)[:, None]
     rows = jnp.concatenate([left, (volume - of_a)[:, None], ones], axis=1)
     columns = jnp.concatenate([B.pull, ones, -of_b[:, None]], axis=1)
-    log_ratio = rows @ columns.T
-    rule = _excess_of_waves if jnp.iscomplexobj(log_ratio) else excess
-    gained = a.weight * b.weight * rule(A.log_total, B.log_total, log_ratio)
+    logs = A.log_total, B.log_total
+    if jnp.iscomplexobj(left) or jnp.iscomplexobj(right):
+        gained = excess_of_waves(*logs, rows, columns)
+    else:
+        gained = excess(*logs, rows @ columns.T)
+    gained = a.weight * b.weight * gained
     if A.coefficients is None and B.coefficients is None:
         return gained
     # how far the second exponential takes the factors' means, and the factors' covariance
@@ -234,18 +240,3 @@ def _between_bumps(a: Terms, b: Terms, A: _Tilted, B: _Tilted, T: Array, cov: Ar
     high_a, high_b = A.height[..., None], B.height[None]
     change = high_a * change_b + change_a * high_b + change_a * change_b + both
     return gained * high_a * high_b + (gained + outer(A.total, B.total)) * change
-
-
-def _excess_of_waves(log_a: Array, log_b: Array, log_ratio: Array) -> Array:
-    """`excess` of waves, which may cancel in both means and not in that of their product."""
-    large = jnp.real(log_ratio) > 30.0
-    totals = jnp.exp(log_a)[:, None] * jnp.exp(log_b)[None, :]
-    whole = jnp.exp(jnp.where(large, log_a[:, None] + log_b[None, :] + log_ratio, 0.0))
-    return jnp.where(large, whole - totals, totals * _expm1(jnp.where(large, 0.0, log_ratio)))
-
-
-def _expm1(z: Array) -> Array:
-    """e^z - 1 of complex z, to all digits of its real and of its imaginary part."""
-    x, y = jnp.real(z), jnp.imag(z)
-    real = jnp.expm1(x) * jnp.cos(y) - 2.0 * jnp.sin(0.5 * y) ** 2
-    return jax.lax.complex(real, jnp.exp(x) * jnp.sin(y))
