@@ -81,11 +81,13 @@ def tilted(density: LogDensity, features: list[tuple[float, float]], power: floa
         return power * density(f) + stats.norm.logpdf(f, mean, deviation)
 
     ends = np.unique(np.concatenate([m + s * near for m, s in features]))
-    for _ in range(3):
+    for _ in range(5):
         values = log_product(ends)
         peak = int(np.argmax(values))
         inside = values > values[peak] - 30.0
-        spread = max(np.ptp(ends[inside]), np.min(np.diff(ends))) / 10.0
+        # a peak between two ends is found anew among ends that lie closer there
+        apart = ends[min(peak + 1, len(ends) - 1)] - ends[max(peak - 1, 0)]
+        spread = max(np.ptp(ends[inside]), apart) / 10.0
         ends = np.unique(np.concatenate([ends, ends[peak] + spread * near]))
     half, middle = np.diff(ends) / 2.0, (ends[1:] + ends[:-1]) / 2.0
     nodes = (middle[:, None] + half[:, None] * NODES).ravel()

@@ -103,7 +103,7 @@ class _Row(NamedTuple):
         if v <= 0.0 and self.residual <= 0.0:
             return 0.0, float(self.density(np.array(m)))
         value, slope, bend = expected(self.density, self.features(m, v + self.residual))
-        gap = max(abs(tau + bend) * v, abs(nu - (slope - bend * m)) * np.sqrt(v))
+        gap = max(abs(tau + bend) * v, abs(nu - tau * m - slope) * np.sqrt(v))
         # D₀ is the derivative of the log-partition: -E_q log t
         return gap, value + 0.5 * tau * (v + m**2) - nu * m
 
