@@ -23,7 +23,7 @@ from cavity.kernels.expectations import (
     expected_slopes,
 )
 from cavity.kernels.expectations import inputs as rows
-from cavity.kernels.expectations.excess import excess
+from cavity.kernels.expectations.excess import excess, turn
 from cavity.kernels.expectations.rules import ClosedForm, Nodes, rule
 
 N, D, M = 3, 2, 4
@@ -277,6 +277,16 @@ def test_derivative_of_excess():
         jax.jvp(excess, (a, b, L), change), jax.jvp(plain, (a, b, L), change), strict=True
     ):
         np.testing.assert_allclose(actual, expected, rtol=2e-15)
+
+
+def test_turn():
+    """1 - cos and sin by polynomials, to all digits of small angles."""
+    angles = np.concatenate([[0.0, np.pi, -np.pi], np.geomspace(1e-9, 1e5, 200), [-1.0, -300.0]])
+    versine, sine = turn(jnp.asarray(angles))
+    small = np.abs(angles) < 1.0
+    for actual, expected in ((versine, 2.0 * np.sin(0.5 * angles) ** 2), (sine, np.sin(angles))):
+        np.testing.assert_allclose(actual, expected, atol=2e-15)
+        np.testing.assert_allclose(actual[small], expected[small], rtol=1e-15)
 
 
 def test_far_from_all_points():

@@ -71,9 +71,10 @@ def expected_outer_sum(
     of = _rule(kernel, inputs, Z)
 
     def chunk(rows: tuple[GaussianInputs, Array]) -> Float[Array, "G M M"]:
-        values = of.cross(rows[0], Z)
-        second = of.covariance(rows[0], Z) + values[:, :, None] * values[:, None, :]
-        return jnp.einsum("ng,nkm->gkm", rows[1], second)
+        inputs, weights = rows
+        K, covariance = of.cross(inputs, Z), of.covariance(inputs, Z)
+        squares = (weights.T[:, :, None] * K).swapaxes(1, 2) @ K
+        return jnp.einsum("ng,nkm->gkm", weights, covariance) + squares
 
     return _symmetric(sum_inputs(chunk, inputs, weights, of.numbers(Z)))
 
