@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity.estimators.frames import dates_as_days
+from cavity.estimators.layers import last_functions
 from cavity.estimators.learning import Learned, Problem, divided
 from cavity.estimators.predictions import Predictions, function_of, predict_outputs
 from cavity.estimators.registry import build_method
@@ -172,8 +173,9 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         self.output_scale_ = scale
         self.posterior_ = to_numpy(result.posterior)
         model = self.posterior_.model
-        self.kernel_, self.likelihood_ = model.kernel, model.likelihood
-        self.mean_, self.inducing_ = model.mean, model.inducing
+        last = last_functions(model)
+        self.kernel_, self.likelihood_ = last.kernel, model.likelihood
+        self.mean_, self.inducing_ = last.mean, last.inducing
         shift = float(learned.observed @ np.log(self.output_scale_))
         value = result.log_evidence
         self.log_evidence_ = None if value is None else value - shift

@@ -42,7 +42,7 @@ def hidden_start(X: np.ndarray, widths: Sequence[int], seed: int = 0) -> HiddenS
     components, in units of their deviations; a wider one has random directions beside them.
 
     Args:
-        X: inputs, (N, D), not constant.
+        X: inputs, (N, D).
         widths: of the hidden layers.
         seed: of random directions.
 
@@ -67,9 +67,10 @@ def hidden_start(X: np.ndarray, widths: Sequence[int], seed: int = 0) -> HiddenS
 
 def _directions(centred: np.ndarray, width: int, random: np.random.Generator) -> np.ndarray:
     """Weights (D, width) of principal components, and of random directions beyond them."""
-    spread = np.maximum(centred.std(axis=0), np.finfo(float).tiny)
+    spread = _spread(centred)
     _, values, vectors = np.linalg.svd(centred / spread, full_matrices=False)
-    deviations = np.maximum(values / np.sqrt(len(centred)), 1e-6 * max(float(values[0]), 1e-300))
+    least = 1e-6 * float(values[0]) if values[0] > 0.0 else 1.0
+    deviations = np.maximum(values / np.sqrt(len(centred)), least)
     weights = (vectors / deviations[:, None])[:width].T / spread[:, None]
     missing = width - weights.shape[1]
     if missing > 0:
@@ -77,6 +78,12 @@ def _directions(centred: np.ndarray, width: int, random: np.random.Generator) ->
         turns /= np.linalg.norm(turns, axis=0)
         weights = np.concatenate([weights, weights @ turns], axis=1)
     return weights
+
+
+def _spread(values: np.ndarray) -> np.ndarray:
+    """The standard deviation of every column, 1 of constant ones."""
+    spread = values.std(axis=0)
+    return np.where(spread > 1e-12 * np.abs(values).max(axis=0), spread, 1.0)
 
 
 def deepen(
@@ -97,9 +104,8 @@ def deepen(
     layers, sites = [], []
     for mean, inputs, outputs in zip(start.maps, start.inputs, start.inputs[1:], strict=False):
         Z = select_inducing(RBF(), inputs, points, choice="kmeans", seed=seed)
-        spread = np.maximum(inputs.std(axis=0), np.finfo(float).tiny)
-        variance = INNER_VARIANCE * max(float(np.mean(outputs.var(axis=0))), 1e-300)
-        kernel = RBF(variance, spread * np.sqrt(inputs.shape[1]))
+        variance = INNER_VARIANCE * float(np.mean(_spread(outputs) ** 2))
+        kernel = RBF(variance, _spread(inputs) * np.sqrt(inputs.shape[1]))
         width = outputs.shape[1]
         layers.append(Layer(kernel, Points(Z), width, mean))
         raw = np.broadcast_to(np.log(INNER_DEVIATION) * np.eye(len(Z)), (width, len(Z), len(Z)))

@@ -1,0 +1,282 @@
+"""Deep Gaussian processes with scikit-learn's interface."""
+
+import dataclasses
+from collections.abc import Sequence
+from numbers import Real
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cavity.estimators.base import given
+from cavity.estimators.classification import AbstractClassifier
+from cavity.estimators.layers import layers_of
+from cavity.estimators.learning import Learned, Problem
+from cavity.estimators.registry import whole
+from cavity.estimators.regression import AbstractRegressor
+from cavity.estimators.settings import build
+from cavity.inference.propagation import Nodes
+from cavity.learning.deep import fit_deep
+from cavity.learning.initialisation.deep import hidden_start
+from cavity.learning.methods import TiedPowerEP
+
+# Functions of a hidden layer at the most, where "auto" chooses.
+MOST_WIDTH = 30
+# A learning rate at which a step changes nothing.
+STANDSTILL = 1e-14
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class AbstractDeepSettings:
+    """Settings of a deep model and of learning it; see `DeepGPRegressor` for each."""
+
+    kernel: object = "rbf"
+    likelihood: object = "gaussian"
+    n_layers: object = 2
+    width: object = "auto"
+    n_inducing: object = 100
+    power: object = 0.5
+    mean: object = "constant"
+    n_nodes: object = 2
+    steps: object = 2500
+    batch: object = 500
+    learning_rate: object = 0.02
+    standardise: object = True
+    jitter: object = 1e-8
+    random_state: object = None
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
+    r"""Deep Gaussian process regression: Gaussian processes of Gaussian processes, by Power EP.
+
+    Hidden layers are functions of the inputs, whose outputs are the inputs of the layer above; the
+    last layer gives the outputs. That suits functions which are smooth here and rough there, have
+    jumps, or depend on a few combinations of many columns; it takes minutes where `GPRegressor`
+    takes seconds. Learning starts from a sparse Gaussian process, and a model that ends with less
+    evidence than that says so in `message_`.
+
+    All work is done in float64 and JAX's own settings are left as they are. Predictions and
+    evidence are in the units of the data, as with `GPRegressor`.
+
+    Args:
+        kernel: of the last layer, with a lengthscale per hidden value: text such as "rbf" or
+            "matern52 + linear", or a kernel object. Hidden layers have an RBF kernel each.
+        likelihood: as in `GPRegressor`.
+        n_layers: layers, the last one included; 1 is a sparse Gaussian process.
+        width: functions of every hidden layer, or a sequence with a number for each of them;
+            "auto" is the number of columns, 30 at the most. A layer that is as wide as its inputs
+            starts near these, a narrower one near their principal components.
+        n_inducing: inducing points of every layer; at or above the number of distinct rows all of
+            them are used.
+        power: in [0, 1]. 0 is the doubly stochastic variational bound.
+        mean: prior mean of the last layer: "constant", "zero", "linear", or a mean object.
+        n_nodes: points for the hidden values of a row in a step of learning.
+        steps: steps of Adam; 0 keeps the starting values.
+        batch: rows of a minibatch, one for each step; None for all of them.
+        learning_rate: of Adam; it falls to zero along a cosine.
+        standardise: as in `GPRegressor`.
+        jitter: share of the mean prior variance added to the inducing covariances.
+        random_state: seed or generator for everything random.
+        missing: "error", or "skip" to leave out outputs that are NaN.
+
+    Attributes:
+        log_evidence_: approximate log marginal likelihood, nats, outputs in their own units.
+        layers_: the fitted layers, from the inputs to the outputs; each is a `cavity.Layer`.
+        kernel_: the fitted kernel of the last layer.
+        likelihood_: the fitted likelihood.
+        mean_: the fitted prior mean of the last layer.
+        inducing_: the fitted inducing variables of the last layer, in the space of hidden values.
+        converged_: whether the objective had stopped falling, above that of a sparse GP.
+        message_: why learning ended.
+        n_iter_: steps.
+        n_evaluations_: evaluations of the objective.
+        jitter_: the jitter that was used.
+        sites_: how the sites came about.
+        interrupted_: whether fit was interrupted from the keyboard.
+        posterior_: the posterior process, its arrays numpy float64.
+        output_scale_: as of `GPRegressor`.
+        n_features_in_: number of input columns.
+        feature_names_in_: their names, if X had names.
+
+    References:
+        Bui (2017), S53, S59, S60 and S62; Salimbeni and Deisenroth (2017).
+    """
+
+    missing: object = "error"
+
+    def fit(self, X, y, noise_variance=None, exposure=None, callback=None, checkpoint=None):
+        """Learns the parameters and infers the posterior.
+
+        Args:
+            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
+            y: outputs, (N,) or (N, P).
+            noise_variance: known noise variance of each row, (N,), in squared units of y; takes
+                the place of a learned one.
+            exposure: exposure of each row, (N,), for likelihoods of counts.
+            callback: called with a `Progress` after every iteration and step.
+            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
+                from what it did before; `random_state` must be a number.
+
+        Returns:
+            The estimator itself. Interrupting from the keyboard keeps the best found so far.
+
+        Raises:
+            ValueError: for unusable data or settings.
+        """
+        check_layers(self)
+        side = given(noise_variance=noise_variance, exposure=exposure)
+        self._fit_outputs(X, y, side, callback, checkpoint)
+        self.layers_ = layers_of(self.posterior_.model)
+        return self
+
+    def _learned(self, problem: Problem) -> Learned:
+        return learn_deep(self, problem)
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
+    r"""Deep Gaussian process classification, by Power EP.
+
+    The functions of `GPClassifier` as the last of several layers; see `DeepGPRegressor`. Labels
+    may be anything that can be told apart and sorted: text, truth values, numbers.
+
+    Args:
+        kernel: of the last layer, as in `DeepGPRegressor`.
+        likelihood: as in `GPClassifier`.
+        n_layers: layers, the last one included; 1 is a sparse Gaussian process.
+        width: functions of every hidden layer, or a sequence with a number for each of them;
+            "auto" is the number of columns, 30 at the most.
+        n_inducing: inducing points of every layer; at or above the number of distinct rows all of
+            them are used.
+        power: in [0, 1]. 0 is the doubly stochastic variational bound.
+        mean: prior mean of the last layer: "constant", "zero", "linear", or a mean object.
+        n_nodes: points for the hidden values of a row in a step of learning.
+        steps: steps of Adam; 0 keeps the starting values.
+        batch: rows of a minibatch, one for each step; None for all of them.
+        learning_rate: of Adam; it falls to zero along a cosine.
+        standardise: as in `GPClassifier`.
+        jitter: share of the mean prior variance added to the inducing covariances.
+        random_state: seed or generator for everything random.
+
+    Attributes:
+        classes_: the labels, sorted; columns of probabilities are in this order.
+        log_evidence_: approximate log marginal likelihood, nats.
+        layers_: the fitted layers, from the inputs to the outputs; each is a `cavity.Layer`.
+        kernel_: the fitted kernel of the last layer.
+        likelihood_: the fitted likelihood.
+        mean_: the fitted prior mean of the last layer.
+        inducing_: the fitted inducing variables of the last layer, in the space of hidden values.
+        converged_: whether the objective had stopped falling, above that of a sparse GP.
+        message_: why learning ended.
+        n_iter_: steps.
+        n_evaluations_: evaluations of the objective.
+        jitter_: the jitter that was used.
+        sites_: how the sites came about.
+        interrupted_: whether fit was interrupted from the keyboard.
+        posterior_: the posterior process, its arrays numpy float64.
+        n_features_in_: number of input columns.
+        feature_names_in_: their names, if X had names.
+
+    References:
+        Bui (2017), S53, S59, S60 and S62; Salimbeni and Deisenroth (2017).
+    """
+
+    likelihood: object = "bernoulli"
+
+    def fit(self, X, y, callback=None, checkpoint=None):
+        """Learns the parameters and infers the posterior.
+
+        Args:
+            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
+            y: labels, (N,), of two classes or more.
+            callback: called with a `Progress` after every iteration and step.
+            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
+                from what it did before; `random_state` must be a number.
+
+        Returns:
+            The estimator itself. Interrupting from the keyboard keeps the best found so far.
+
+        Raises:
+            ValueError: for unusable data or settings.
+        """
+        check_layers(self)
+        self._fit_labels(X, y, callback, checkpoint)
+        self.layers_ = layers_of(self.posterior_.model)
+        return self
+
+    def _learned(self, problem: Problem) -> Learned:
+        return learn_deep(self, problem)
+
+
+def check_layers(settings: AbstractDeepSettings) -> None:
+    """Refuses impossible settings of layers, and of learning them.
+
+    Raises:
+        ValueError: saying what is wanted, and what was given.
+    """
+    layers = whole("n_layers", settings.n_layers, 1)
+    _widths(settings.width, layers, 1)
+    whole("n_inducing", settings.n_inducing, 1)
+    whole("n_nodes", settings.n_nodes, 1)
+    whole("steps", settings.steps, 0)
+    if settings.batch is not None:
+        whole("batch", settings.batch, 1, "None (all rows) or ")
+    if np.ndim(cast(ArrayLike, settings.power)):
+        raise ValueError("a deep GP has one power for all rows: give one number")
+    rate = settings.learning_rate
+    if isinstance(rate, bool) or not isinstance(rate, Real) or not 0.0 < float(rate) < np.inf:
+        raise ValueError(f"learning_rate must be a positive number, given {rate!r}")
+
+
+def _widths(width: object, layers: int, columns: int) -> list[int]:
+    """The number of functions of every hidden layer."""
+    if isinstance(width, str) and width == "auto":
+        return [min(columns, MOST_WIDTH)] * (layers - 1)
+    otherwise = f'"auto", {layers - 1} of them in a sequence or '
+    if not isinstance(width, Sequence | np.ndarray) or isinstance(width, str):
+        return [whole("width", width, 1, otherwise)] * (layers - 1)
+    if len(width) != layers - 1:
+        raise ValueError(
+            f"width must have one entry per hidden layer, {layers - 1} with n_layers={layers}, "
+            f"given {width!r}"
+        )
+    return [whole("width", entry, 1, otherwise) for entry in width]
+
+
+def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
+    """The deep Gaussian process that was asked for, from a sparse one."""
+    X, settings = problem.X, problem.settings
+    steps = whole("steps", asked.steps, 0)
+    method = TiedPowerEP(
+        propagation=Nodes(whole("n_nodes", asked.n_nodes, 1)),
+        batch=len(X) if asked.batch is None else whole("batch", asked.batch, 1),
+        max_sweeps=max(steps, 1),
+        # inference makes one step even where none are asked for
+        learning_rate=float(cast(float, asked.learning_rate)) if steps else STANDSTILL,
+    )
+    widths = _widths(asked.width, whole("n_layers", asked.n_layers, 1), X.shape[1])
+    hidden = hidden_start(X, widths, settings.seed)
+    inputs = hidden.inputs[-1]
+    if inputs.shape[1] != X.shape[1]:  # names are of columns, not of hidden values
+        settings = dataclasses.replace(settings, names=None)
+    starts, _ = build(settings, inputs, problem.outputs, problem.side)
+    result = fit_deep(
+        starts,
+        hidden,
+        X,
+        problem.y,
+        points=whole("n_inducing", asked.n_inducing, 1),
+        power=cast(ArrayLike, settings.power),
+        method=method,
+        jitter=float(cast(float, settings.jitter)),
+        rows=problem.side or None,
+        missing=settings.missing,
+        seed=settings.seed,
+        max_iterations=1000 if steps else 0,
+        callback=problem.callback,
+        checkpoint=problem.checkpoint,
+    )
+    if not steps:
+        result = dataclasses.replace(result, converged=True, message="nothing was to be learned")
+    return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X))

@@ -1,0 +1,75 @@
+"""The functions that a model is made of: of a Gaussian process, or of the layers of a deep one."""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from cavity.inducing.base import AbstractInducing
+from cavity.kernels.base import AbstractKernel
+from cavity.likelihoods.capabilities import capability
+from cavity.means import AbstractMean
+from cavity.models.base import AbstractModel
+from cavity.models.deep.layer import Layer
+
+
+@runtime_checkable
+class Functions(Protocol):
+    """Functions with Gaussian process priors."""
+
+    @property
+    def kernel(self) -> AbstractKernel | tuple[AbstractKernel, ...]:
+        """The kernel of all functions, or of each."""
+        ...
+
+    @property
+    def inducing(self) -> AbstractInducing | tuple[AbstractInducing, ...] | None:
+        """The inducing variables of all functions, or of each; None for none."""
+        ...
+
+    @property
+    def mean(self) -> AbstractMean | tuple[AbstractMean, ...]:
+        """The prior mean of all functions, or of each."""
+        ...
+
+
+@runtime_checkable
+class HasLayers(Protocol):
+    """A deep model."""
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers, from the inputs to the outputs."""
+        ...
+
+
+def layers_of(model: AbstractModel) -> tuple[Layer, ...]:
+    """The layers of a deep model; none of any other."""
+    deep = capability(model, HasLayers)
+    return () if deep is None else deep.layers
+
+
+def first_functions(model: AbstractModel) -> Functions:
+    """The functions of the inputs: of a deep model those of its first layer.
+
+    Raises:
+        TypeError: for a model that is no Gaussian process, deep or not.
+    """
+    return _functions(model)[0]
+
+
+def last_functions(model: AbstractModel) -> Functions:
+    """The functions that outputs depend on: of a deep model those of its last layer.
+
+    Raises:
+        TypeError: for a model that is no Gaussian process, deep or not.
+    """
+    return _functions(model)[-1]
+
+
+def _functions(model: AbstractModel) -> Sequence[Functions]:
+    functions = capability(model, Functions)
+    if functions is not None:
+        return (functions,)
+    layers = layers_of(model)
+    if not layers:
+        raise TypeError(f"{type(model).__name__} is no Gaussian process, deep or not")
+    return layers
