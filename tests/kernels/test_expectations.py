@@ -148,8 +148,8 @@ def test_white_noise_of_uncertain_inputs():
     """An input is equal to a point only where the columns that the kernel sees are known."""
     mean = jnp.broadcast_to(Z[1], (3, D))
     inputs = GaussianInputs(mean, jnp.asarray([[0.0, 0.0], [0.0, 0.1], [0.1, 0.0]]))
-    seen = expected_cross(White(2.0) + White(3.0).on(0), inputs, Z)[:, 1]
-    np.testing.assert_array_equal(seen, [5.0, 3.0, 0.0])
+    values = expected_cross(White(2.0) + White(3.0).on(0), inputs, Z)[:, 1]
+    np.testing.assert_array_equal(values, [5.0, 3.0, 0.0])
 
 
 def test_gradients():
@@ -161,8 +161,8 @@ def test_gradients():
 
     @jax.jit
     def function(step):
-        moved = [leaf + step * direction for leaf, direction in zip(leaves, steps, strict=True)]
-        kernel, inputs, Z, W = jax.tree.unflatten(structure, moved)
+        shifted = [leaf + step * direction for leaf, direction in zip(leaves, steps, strict=True)]
+        kernel, inputs, Z, W = jax.tree.unflatten(structure, shifted)
         symmetric = GaussianInputs(inputs.mean, inputs.cov + jnp.swapaxes(inputs.cov, 1, 2))
         outer = expected_outer_sum(kernel, symmetric, Z, weights)
         slopes = expected_slopes(kernel, symmetric, Z)
@@ -202,12 +202,12 @@ def test_forms_are_not_negative():
     halves[::2, :, 1:] = 0.0
     kernel = RBF(1.3, 1.0)
 
-    def one(mean, S, half):
+    def form_of(mean, S, half):
         inputs = GaussianInputs(mean[None], S[None])
         return forms(kernel, inputs, (half @ half.T)[None])[0, 0]
 
-    diagonal = jax.jit(jax.vmap(one))(mean, variances, halves)
-    full = jax.jit(jax.vmap(one))(mean, S, halves)
+    diagonal = jax.jit(jax.vmap(form_of))(mean, variances, halves)
+    full = jax.jit(jax.vmap(form_of))(mean, S, halves)
     assert np.min(diagonal) >= 0.0
     assert np.min(full) >= 0.0
 

@@ -118,17 +118,17 @@ def log_volume(cov: Array, precision: Float[Array, " D"]) -> Scalar:
     return jnp.linalg.slogdet(_one_plus(precision[:, None] * cov))[1]
 
 
-def log_volume_excess(cov: Array, one: Float[Array, " D"], other: Float[Array, " D"]) -> Scalar:
+def log_volume_excess(cov: Array, first: Float[Array, " D"], second: Float[Array, " D"]) -> Scalar:
     r"""The log volumes of two precisions less that of their sum, of second order in S.
 
     To all digits it is $\log |\mathbf I + \mathbf E|$ with $\mathbf E = (\mathbf S^{-1} +
     \boldsymbol\Lambda_1 + \boldsymbol\Lambda_2)^{-1} \boldsymbol\Lambda_1 \mathbf S
     \boldsymbol\Lambda_2$.
     """
-    between = tilted_cov(cov, one + other)
+    between = tilted_cov(cov, first + second)
     if cov.ndim == 1:
-        return jnp.sum(jnp.log1p(between * one * cov * other))
-    E = between @ (one[:, None] * cov * other)
+        return jnp.sum(jnp.log1p(between * first * cov * second))
+    E = between @ (first[:, None] * cov * second)
     small = jnp.max(jnp.sum(jnp.abs(E), axis=1)) < 1e-3
     near, far = jnp.where(small, E, 0.0), jnp.where(small, 0.0, E)
     # tr(E - E²/2 + E³/3 - E⁴/4 + E⁵/5)
