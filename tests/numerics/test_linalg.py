@@ -17,6 +17,7 @@ from cavity.numerics.linalg import (
     log_determinant,
     product_lower,
     safe_sqrt,
+    semidefinite_root,
     with_slopes,
 )
 from tests.tolerances import assert_close
@@ -151,3 +152,20 @@ def test_known_slopes_stand_for_the_computation():
     for derivative in (jax.grad, jax.hessian):
         found, expected = derivative(known)(x), derivative(plain)(x)
         jax.tree.map(assert_close, found, expected)
+
+
+def test_root_of_a_singular_matrix():
+    """Columns without variance and equal columns; derivatives stay finite."""
+    half = np.random.default_rng(3).normal(size=(2, 4, 2))
+    half[0, 1] = 0.0
+    half[1, 3] = half[1, 0]
+    K = jnp.asarray(half @ half.swapaxes(1, 2))
+    root = semidefinite_root(K)
+    np.testing.assert_allclose(root @ root.swapaxes(1, 2), K, atol=1e-14)
+    assert np.all(root == np.tril(root))
+
+    def total(K):
+        return jnp.sum(semidefinite_root(K))
+
+    for matrix in (K, jnp.zeros_like(K)):
+        assert np.all(np.isfinite(jax.grad(total)(matrix)))

@@ -72,12 +72,12 @@ def semidefinite_root(K: Float[Array, "... D D"]) -> Float[Array, "... D D"]:
     tiny = jnp.finfo(K.dtype).eps * K.shape[-1]
     floors = tiny * jnp.diagonal(K, axis1=-2, axis2=-1)
 
-    def step(rest: Array, j: Array) -> tuple[Array, Array]:
-        pivot = rest[..., j, j]
+    def step(remainder: Array, j: Array) -> tuple[Array, Array]:
+        pivot = remainder[..., j, j]
         usable = pivot > floors[..., j]
         scale = jnp.where(usable, 1.0 / jnp.sqrt(jnp.where(usable, pivot, 1.0)), 0.0)
-        column = rest[..., :, j] * scale[..., None]
-        return rest - column[..., :, None] * column[..., None, :], column
+        column = remainder[..., :, j] * scale[..., None]
+        return remainder - column[..., :, None] * column[..., None, :], column
 
     _, columns = jax.lax.scan(step, K, jnp.arange(K.shape[-1]))
     return jnp.tril(jnp.moveaxis(columns, 0, -1))
