@@ -10,7 +10,7 @@ from cavity.learning.methods import PowerEP
 from cavity.likelihoods.capabilities import number_of_classes
 
 # Seconds of processor time beyond which classes are coupled only where that is asked for. Up to
-# there independent ones gain little time (benchmarks/results/class_forms.csv).
+# there independent ones save less than half of it (benchmarks/results/class_forms.csv).
 AFFORDABLE = 180.0
 # Powers at which independent classes take the place of coupled ones: the default and EP's.
 REPLACED = (0.5, 1.0)

@@ -10,8 +10,8 @@ from cavity.models.base import AbstractGP
 
 # Evaluations of the objective that a fit typically takes, and one of several classes.
 TYPICAL_EVALUATIONS, CLASS_EVALUATIONS = 300, 65
-# Seconds of processor time per evaluation and unit of the size below, with coupled classes: about
-# what benchmarks/results/class_forms.csv has for segment.
+# Seconds of processor time per evaluation and unit of the size below, with coupled classes: a
+# little more than images take in benchmarks/results/class_forms.csv, where few sweeps are needed.
 COUPLED_SECONDS = 5e-10
 
 
