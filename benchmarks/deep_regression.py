@@ -19,6 +19,7 @@ import numpy as np
 import cavity
 from benchmarks.data import uci
 from benchmarks.results import Table
+from cavity.learning.data.scales import tally
 from cavity.learning.deep import fit_deep
 from cavity.learning.initialisation.deep import hidden_start
 from cavity.learning.initialisation.inducing_points import select_inducing
@@ -29,7 +30,7 @@ TABLE = Table("deep_regression.csv", ("set", "M", "power", "width", "split"))
 
 def sparse_start(H: np.ndarray, M: int, seed: int) -> cavity.GP:
     """A sparse GP in standardised units, with typical distances as lengthscales."""
-    spread = np.maximum(H.std(axis=0), 1e-12)
+    spread = tally(H).spread
     kernel = cavity.kernels.RBF(1.0, spread * np.sqrt(H.shape[1]))
     Z = select_inducing(kernel, H, M, choice="kmeans", seed=seed)
     return cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), cavity.inducing.Points(Z))

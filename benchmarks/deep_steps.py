@@ -1,4 +1,4 @@
-"""The time of a step of a deep GP: value, gradient and Adam, beside its matrix products alone.
+"""The time of a step of a deep GP, its value and gradient, beside its matrix products alone.
 
 Two layers of eight and one functions, 100 inducing points each, minibatches of 500 rows of eight
 columns, double precision. Times are of the processor, so that other work on the machine counts

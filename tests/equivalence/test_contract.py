@@ -82,7 +82,7 @@ class SparseLinear(AbstractModel):
     def check(self, rows):
         """Any columns will do."""
 
-    def check_approximation(self, approximation):
+    def check_approximation(self, approximation, *, natural):
         """Any approximation will do."""
 
     def graph(self, rows, *, power, approximation, jitter, chunk, total=None, scale=1.0):
@@ -265,7 +265,7 @@ class NoisyInputs(AbstractModel):
     def check(self, rows):
         """Any columns will do."""
 
-    def check_approximation(self, approximation):
+    def check_approximation(self, approximation, *, natural):
         """Any approximation will do."""
 
     def graph(self, rows, *, power, approximation, jitter, chunk, total=None, scale=1.0):

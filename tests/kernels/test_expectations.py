@@ -295,6 +295,10 @@ def test_far_from_all_points():
     value, slope = jax.jit(jax.value_and_grad(lambda x: jnp.sum(forms(RBF(), x))))(far)
     assert value == 0.0
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(slope))
+    with jax.enable_x64(False):
+        single = GaussianInputs(np.full((1, D), 30.0, "f"), np.ones((1, D), "f"))
+        points, weights = np.zeros((3, D), "f"), np.ones((1, 3, 3), "f")
+        assert covariance_forms(RBF(), single, points, weights) == 0.0
     # E k = 0 to e⁻⁸⁰⁰, E k² = 1/2 less what the narrow bandwidth takes
     wave = SpectralMixture([1.0], [[10.0]], [[1e-9]])
     inputs = GaussianInputs(jnp.zeros((1, 1)), jnp.full((1, 1), 1.0))

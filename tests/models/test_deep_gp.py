@@ -1,5 +1,7 @@
 """Deep Gaussian processes: energies against dense sums over nodes, limits, predictions."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -225,6 +227,8 @@ def test_moments_of_a_layer_are_those_of_draws(rng):
     accuracy = np.array([1e-8, 1e-3])
     np.testing.assert_allclose((mean[0] - expected) / expected, 0.0, atol=accuracy[1])
     assert mean[0, 0] == pytest.approx(expected[0], rel=accuracy[0])
+    _, full = process.moments_under(GaussianInputs(centre, np.diag(var[0])[None]))
+    assert_close(full, spread, "factorised")
     within = weights @ var_at_nodes
     error = np.abs(spread[0] - within - weights @ (at_nodes - expected) ** 2) / spread[0]
     assert np.all(error < accuracy), error
@@ -274,6 +278,8 @@ def test_minibatches_are_unbiased(plane):
         for start in range(3)
     ]
     assert_close(np.mean(parts), whole, "factorised")
+    in_chunks, _ = energy_at(model, dataclasses.replace(data, chunk=16), method)
+    assert_close(in_chunks, whole, "factorised")
 
 
 def test_marginals_are_those_of_coherent_draws(plane):
@@ -286,6 +292,16 @@ def test_marginals_are_those_of_coherent_draws(plane):
     draws = posterior.sample(new, 4000, key=jax.random.key(1))
     np.testing.assert_allclose(draws.mean(0), mean, atol=5.0 * np.sqrt(var.max() / 4000))
     np.testing.assert_allclose(draws.var(0), var, rtol=0.2)
+    near = np.concatenate([new, new + 1e-7])
+    assert np.linalg.eigvalsh(posterior.joint(near).cov).min() > -1e-10
+    hidden_mean, hidden_var = posterior.hidden(new, 0)
+    assert hidden_mean.shape == hidden_var.shape == (5, 2)
+    with pytest.raises(ValueError, match="2 layers, counted from 0; given 2"):
+        posterior.hidden(new, 2)
+    with pytest.raises(ValueError, match="the rows of a deep model share the sites"):
+        result.leave_one_out()
+    with pytest.raises(ValueError, match="and of deep models"):
+        result.site_precisions()
     joint = posterior.joint(new)
     np.testing.assert_allclose(joint.cov, np.cov(draws.T), atol=0.2 * float(var.max()))
     predictive = posterior.predict(new)
@@ -340,43 +356,6 @@ def test_files_hold_deep_models(plane, tmp_path):
     cavity.save(tmp_path / "deep.cavity", found.posterior, {})
     posterior, _ = cavity.load(tmp_path / "deep.cavity")
     assert_close(posterior.predict(X).mean, found.posterior.predict(X).mean)
-
-
-def refusals():
-    Z, points = np.zeros((3, 2)), inducing.Points(np.eye(3)[:, :2])
-    layer = cavity.Layer(kernels.RBF(), points, 2)
-    one = cavity.Layer(kernels.RBF(), points)
-    gaussian = likelihoods.Gaussian()
-    tied = {"method": cavity.TiedPowerEP()}
-    return {
-        "width": (lambda X, y: cavity.infer(cavity.DeepGP([layer, layer], gaussian), X, y, **tied),
-                  "the last layer has 2 functions, but there are 1 output: give it width=1"),
-        "points": (lambda X, y: cavity.infer(cavity.DeepGP([one, one], gaussian), X, y, **tied),
-                   "inducing points of layer 2 of 2 have 2 columns, its inputs have 1"),
-        "method": (lambda X, y: cavity.infer(cavity.DeepGP([layer, one], gaussian), X, y),
-                   "give method=cavity.TiedPowerEP()"),
-        "noise": (lambda X, y: cavity.DeepGP(
-            [cavity.Layer(kernels.RBF(), points, noise_variance=0.1)], gaussian),
-            "its noise is the likelihood's"),
-        "power": (lambda X, y: cavity.infer(
-            cavity.DeepGP([one], gaussian), X, y, power=np.full(len(y), 0.5), **tied),
-            "one power for all rows"),
-        "mean": (lambda X, y: cavity.infer(cavity.DeepGP(
-            [cavity.Layer(kernels.RBF(), points, 3, means.Identity()), one], gaussian),
-            X, y, **tied),
-            "the mean of layer 1 of 2 has 2 columns, the layer has 3 functions"),
-        "kernels": (lambda X, y: cavity.Layer((kernels.RBF(),), inducing.Points(Z), 2),
-                    "takes one kernel or one per function, given 1"),
-        "nodes": (lambda X, y: cavity.Nodes(0), "at least one point per row"),
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("name", refusals())
-def test_what_does_not_fit_is_named(plane, name):
-    X, y, _ = plane
-    call, message = refusals()[name]
-    with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(")", r"\)")):
-        call(X, y)
 
 
 def test_the_table_of_parameters_names_layers(step):

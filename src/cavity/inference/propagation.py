@@ -25,8 +25,10 @@ from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.qmc import normal_points
 from cavity.numerics.types import Array, Float, Int
 
-# Points per row in predictions, at least.
-PREDICTION = 64
+# Points per row in predictions, at least; and with one hidden value, where they are cheap.
+PREDICTION, PREDICTION_OF_ONE = 64, 256
+# From so many points on, one hidden value has those of Gauss-Hermite quadrature.
+GAUSS_HERMITE = 8
 
 
 class Spread(NamedTuple):
@@ -67,8 +69,8 @@ class AbstractPropagation(eqx.Module):
     """How a Gaussian goes through the functions of a layer.
 
     To implement:
-        `points(dimensions, rows, index, dtype)`, `through(layer, values, x, z)`, `alike()` and
-        `repeats`.
+        `points(dimensions, rows, index, dtype)`, `through(layer, values, x, z)`,
+        `for_predictions()` and `repeats`.
     """
 
     @property
@@ -77,8 +79,8 @@ class AbstractPropagation(eqx.Module):
         """Gaussians per row."""
 
     @abc.abstractmethod
-    def alike(self) -> "AbstractPropagation":
-        """The same with enough points for predictions, alike for all rows and of equal weight."""
+    def for_predictions(self) -> "AbstractPropagation":
+        """The same with more points, the same and of equal weight for all rows."""
 
     @abc.abstractmethod
     def points(
@@ -115,10 +117,11 @@ class Nodes(AbstractPropagation):
     r"""Points with weights: hidden values are $h = m + \sqrt v z$ for a few z per row.
 
     Each point goes through all layers, and the term of a row is the power mean over its points.
-    That tends to the exact integral as their number grows, and at power 0 is unbiased for any.
-    With one hidden value per row the points are those of Gauss-Hermite quadrature; with more
-    they are quasi-random, with a shift for every row. In minibatches the shift belongs to the
-    place in the minibatch, so that a row has other points each time that it is drawn.
+    That tends to the exact integral as their number grows. With one hidden value per row and
+    eight points or more these are those of Gauss-Hermite quadrature. Otherwise they are a
+    golden-ratio sequence with a random shift for every row; in minibatches the shift belongs to
+    the place in the minibatch, so that a row has other points each time that it is drawn, and at
+    power 0 the energy is unbiased for any count.
 
     Args:
         count: points per row.
@@ -142,11 +145,12 @@ class Nodes(AbstractPropagation):
         self, dimensions: int, rows: int, index: Int[Array, " N"] | None, dtype: jnp.dtype
     ) -> tuple[Float[Array, "K N dimensions"], Float[Array, " K"]]:
         if self.shared and dimensions:
-            count = 2 * (max(self.count, 2 * dimensions + 2) // 2)
+            least = PREDICTION_OF_ONE if dimensions == 1 else 2 * dimensions + 2
+            count = 2 * (max(self.count, least) // 2)
             z = jnp.asarray(normal_points(dimensions, count), dtype)
             points = jnp.broadcast_to(z[:, None], (count, rows, dimensions))
             return points, jnp.full(count, -np.log(count), dtype)
-        if dimensions <= 1:
+        if dimensions == 0 or (dimensions == 1 and self.count >= GAUSS_HERMITE):
             z, log_weights = _gauss_hermite(self.count if dimensions else 1)
             points = jnp.broadcast_to(z[:, None, None], (len(z), rows, dimensions))
             return points.astype(dtype), jnp.asarray(log_weights, dtype)
@@ -162,7 +166,7 @@ class Nodes(AbstractPropagation):
     def repeats(self) -> int:
         return self.count
 
-    def alike(self) -> "Nodes":
+    def for_predictions(self) -> "Nodes":
         return Nodes(max(self.count, PREDICTION), shared=True)
 
     def through(
@@ -178,8 +182,9 @@ class Nodes(AbstractPropagation):
 class Moments(AbstractPropagation):
     r"""The mean and the variance of a layer's outputs at a Gaussian input, which are exact.
 
-    From expectations of the kernel; covariances between functions are left out. Exact for one
-    hidden layer at power 0; a distribution with several modes becomes one wide Gaussian.
+    From expectations of the kernel, with means that are affine; covariances between functions are
+    left out. Exact for one hidden layer at power 0 with Gaussian noise; a distribution with
+    several modes becomes one wide Gaussian.
 
     References:
         Bui (2017), S2, S59 and S60; Bui et al. (2016).
@@ -194,7 +199,7 @@ class Moments(AbstractPropagation):
     def repeats(self) -> int:
         return 1
 
-    def alike(self) -> "Moments":
+    def for_predictions(self) -> "Moments":
         return self
 
     def through(
@@ -217,8 +222,9 @@ class Linearised(AbstractPropagation):
     r"""The tangent of a layer's mean at the mean input, with slope $\mathbf J$.
 
     The variance is that at the mean input plus the diagonal of $\mathbf J \mathbf V \mathbf
-    J^\top$; covariances between the functions are left out. Exact for linear means with constant
-    variances. As the power goes to zero, it does not tend to the variational bound.
+    J^\top$; covariances between the functions are left out. Exact for one hidden layer where means
+    are linear and variances constant. As the power goes to zero, it does not tend to the
+    variational bound.
 
     References:
         Bui (2017), S41 and E15.
@@ -233,7 +239,7 @@ class Linearised(AbstractPropagation):
     def repeats(self) -> int:
         return 1
 
-    def alike(self) -> "Linearised":
+    def for_predictions(self) -> "Linearised":
         return self
 
     def through(

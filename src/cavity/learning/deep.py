@@ -41,7 +41,7 @@ class DeepFit:
 
 
 SETTINGS = DeepFit()
-# Two nodes suffice: with one the power means of a row have no other power than zero.
+# With one node the power mean over hidden values would be the value at one point.
 METHOD = TiedPowerEP(propagation=Nodes(2), batch=500, max_sweeps=2500, learning_rate=0.02)
 
 
@@ -62,7 +62,7 @@ def fit_deep(
     callback: Callable[[Progress], None] | None = None,
     checkpoint: Store | None = None,
 ) -> FitResult:
-    """Learns a deep GP that starts as the best of some sparse GPs.
+    """Learns a deep Gaussian process that starts from the best of several sparse ones.
 
     The sparse GP is learned from some of the rows and becomes the last layer; inner layers start
     near their mean functions. Then all is learned together. A fit that ends with less evidence per
@@ -82,7 +82,8 @@ def fit_deep(
         rows: side data of the rows.
         missing: as in `fit`.
         seed: of the rows of the sparse GP, of clusters and of minibatches.
-        max_iterations: of the sparse GP, up to 100; 0 learns nothing.
+        max_iterations: iterations of the sparse GP, at most 100 of them; with 0 no parameters are
+            learned, of the deep model neither.
         callback: called after every iteration and step.
         checkpoint: as in `fit`.
 
@@ -124,6 +125,8 @@ def fit_deep(
     if result.log_evidence < least * len(X):
         slower = dataclasses.replace(method, learning_rate=SETTINGS.slower * method.learning_rate)
         again = attempt(slower, "deep-again")
+        if again.interrupted:
+            return again
         result = max((result, again), key=lambda each: each.log_evidence)
     return _judged(result, least, len(X))
 
@@ -145,9 +148,9 @@ def _judged(result: FitResult, least: float, count: int) -> FitResult:
     tenth = max(len(result.history) // 10, 1)
     before, last = result.history[-2 * tenth : -tenth], result.history[-tenth:]
     fall = float(np.mean(before or np.inf) - np.mean(last)) / count
-    converged = result.converged or fall < SETTINGS.last_fall
-    steps = f"{len(result.history)} steps of Adam"
-    message = f"{steps}: the objective fell by {fall:.2g} nats per row in the last tenth"
+    converged = result.converged or abs(fall) < SETTINGS.last_fall
+    steps, change = f"{len(result.history)} steps of Adam", "fell" if fall > 0.0 else "rose"
+    message = f"{steps}: the objective {change} by {abs(fall):.2g} nats per row in the last tenth"
     message += "" if converged else "; allow more"
     return dataclasses.replace(result, converged=converged, message=message)
 

@@ -249,7 +249,7 @@ class TiedPowerEP(AbstractMethod):
     tables of any length and, in contrast to `PowerEP`, learning from minibatches. It needs
     inducing variables.
 
-    With Gaussian noise `PowerEP()` is in closed form and better.
+    With Gaussian noise and one layer `PowerEP()` is in closed form and better.
 
     Args:
         propagation: how Gaussians go through the layers of a deep model: `cavity.Nodes(count)`,

@@ -43,8 +43,13 @@ class AbstractModel(eqx.Module):
         """Raises ValueError where parts of the model have other numbers of columns than rows."""
 
     @abc.abstractmethod
-    def check_approximation(self, approximation: AbstractApproximation) -> None:
-        """Raises ValueError for an approximation that the model is not for."""
+    def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
+        """Raises ValueError for an approximation that the model is not for.
+
+        Args:
+            approximation: what stands in the place of the likelihood terms.
+            natural: whether tied sites move by natural-gradient steps.
+        """
 
     @abc.abstractmethod
     def graph(

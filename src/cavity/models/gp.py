@@ -108,7 +108,7 @@ class GP(AbstractGP):
                 f"the inducing points have {given}, X has {columns}; points have the columns of X"
             )
 
-    def check_approximation(self, approximation: AbstractApproximation) -> None:
+    def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
         """Any approximation will do."""
 
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> Posterior:

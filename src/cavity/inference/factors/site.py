@@ -215,7 +215,7 @@ class SiteFactor(AbstractRowFactor):
         return sum_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)
 
     def leave_one_out(self, q: Beliefs, sites: Stores) -> Float[Array, "N P"] | None:
-        if self.rows.blocked:
+        if self.rows.blocked or self.term.joint:
             return None
 
         def of_chunk(chunk: tuple[Rows, Stores]) -> Array:

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from cavity.numerics.types import Array, Float
 
 # Where E[ab] / (E[a] E[b]) of two bumps is above e⁶⁰⁰, all three are below e⁻⁶⁰⁰: E[ab] is below
-# both means.
-MOST = 600.0
+# both means. In single precision the same with e⁷⁵.
+MOST = {8: 600.0, 4: 75.0}
 # Waves may cancel in both means and not in that of their product: above e³⁰ it is computed alone.
 LARGE = 30.0
 # Below this size e^x - 1 is a polynomial in x.
@@ -33,7 +33,9 @@ def excess(
     log_a: Float[Array, " M"], log_b: Float[Array, " K"], log_ratio: Float[Array, "M K"]
 ) -> Float[Array, "M K"]:
     r"""$e^{\rho_a + \rho_b} (e^L - 1)$ of real logarithms, to all digits of a small L."""
-    return outer(jnp.exp(log_a), jnp.exp(log_b)) * _expm1(jnp.minimum(log_ratio, MOST))
+    return outer(jnp.exp(log_a), jnp.exp(log_b)) * _expm1(
+        jnp.minimum(log_ratio, MOST[log_ratio.dtype.itemsize])
+    )
 
 
 @jax.custom_jvp

@@ -196,7 +196,8 @@ def as_training_data(
             data in 32-bit mode.
     """
     check_model(model, blocks, method)
-    model.check_approximation(method.approximation)
+    natural = method.training.natural is not None
+    model.check_approximation(method.approximation, natural=natural)
     if y is not None:
         return prepare(*in_memory(X, y), power=power, blocks=blocks, rows=rows, missing=missing)
     batches = X if isinstance(X, BatchedData) else as_batches(X)

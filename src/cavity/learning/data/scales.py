@@ -22,6 +22,8 @@ from cavity.parameters import Positive, Real, Units, free_parts, from_real, to_r
 # Logarithms of parameters stay this close to where they start: a factor of 6e7 either way.
 REACH = 18.0
 LEAST_VARIANCE = 1e-9
+# Columns whose deviation is a smaller share of their magnitude are constant.
+CONSTANT = 1e-12
 # Locations move by so many spreads where logarithms move by one (benchmarks/results/steps.csv).
 LOCATION = 2.0
 
@@ -83,6 +85,12 @@ class Tally:
         """The variance of each column; 0 where there is no entry."""
         return self.squares / np.maximum(self.count, 1.0)
 
+    @property
+    def spread(self) -> np.ndarray:
+        """The standard deviation of each column; 1 for constant ones."""
+        deviation = np.sqrt(self.var)
+        return np.where(deviation > CONSTANT * self.largest, deviation, 1.0)
+
     def __add__(self, other: "Tally") -> "Tally":
         count = self.count + other.count
         share = other.count / np.maximum(count, 1.0)
@@ -124,13 +132,11 @@ def measure(X: np.ndarray, y: np.ndarray, presence: np.ndarray | None = None) ->
 
 def scales_of(x: Tally, y: Tally) -> Scales:
     """The scales of inputs and outputs that were counted."""
-    spread = np.sqrt(x.var)
-    spread = np.where(spread > 1e-12 * x.largest, spread, 1.0)
     magnitude = float(y.largest.max(initial=0.0))
     deviation = np.sqrt(y.squares.sum() / np.maximum(y.count, 1.0).sum())
     if not deviation > 1e-12 * magnitude:
         deviation = magnitude or 1.0
-    return Scales(x.mean, spread, y.mean, float(deviation))
+    return Scales(x.mean, x.spread, y.mean, float(deviation))
 
 
 def in_data_units(module: Any, scales: Scales) -> Any:

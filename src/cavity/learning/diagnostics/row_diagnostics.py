@@ -33,6 +33,11 @@ class RowDiagnostics:
         """Of the rows that are not padding, NaN for outputs that are missing."""
         with one_blas_thread():
             densities = _densities(self.problem, self.sites)
+        if densities is None:
+            raise ValueError(
+                "the rows of a deep model share the sites of all layers, so single rows cannot be "
+                "left out: hold rows back from the fit instead"
+            )
         values = self._of_rows(densities)
         return values[:, 0] if self.data.single else values
 
@@ -57,11 +62,9 @@ class RowDiagnostics:
 
 
 @compiled
-def _densities(problem: Problem, sites: Sites) -> Array:
+def _densities(problem: Problem, sites: Sites) -> Array | None:
     graph = problem.graph()
-    densities = leave_one_out(graph, sites, beliefs(graph, sites))[0]
-    assert densities is not None  # rows of blocks are refused before
-    return densities
+    return leave_one_out(graph, sites, beliefs(graph, sites))[0]
 
 
 @compiled

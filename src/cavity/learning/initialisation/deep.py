@@ -12,6 +12,7 @@ from cavity.inference.factors.tied import TiedSite
 from cavity.inference.graph.views import InducingView
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.kernels.stationary import RBF
+from cavity.learning.data.scales import tally
 from cavity.learning.initialisation.inducing_points import select_inducing
 from cavity.means import AbstractMean, Columns, Identity, Linear
 from cavity.models.deep.deep_gp import INNER_DEVIATION, DeepGP
@@ -59,18 +60,22 @@ def hidden_start(X: np.ndarray, widths: Sequence[int], seed: int = 0) -> HiddenS
             maps.append(Identity())
         else:
             centre = H.mean(axis=0)
-            weights = _directions(H - centre, width, random)
+            weights = _directions(H, centre, width, random)
             maps.append(Linear(weights, np.zeros(width), centre))
         inputs.append(np.asarray(maps[-1](jnp.asarray(H)), np.float64))
     return HiddenStart(tuple(maps), tuple(inputs))
 
 
-def _directions(centred: np.ndarray, width: int, random: np.random.Generator) -> np.ndarray:
+def _directions(
+    H: np.ndarray, centre: np.ndarray, width: int, random: np.random.Generator
+) -> np.ndarray:
     """Weights (D, width) of principal components, and of random directions beyond them."""
-    spread = _spread(centred)
-    _, values, vectors = np.linalg.svd(centred / spread, full_matrices=False)
+    spread = _spread(H)
+    varies = H.std(axis=0) >= spread  # constant columns have the spread 1
+    standard = np.where(varies, H - centre, 0.0) / spread
+    _, values, vectors = np.linalg.svd(standard, full_matrices=False)
     least = 1e-6 * float(values[0]) if values[0] > 0.0 else 1.0
-    deviations = np.maximum(values / np.sqrt(len(centred)), least)
+    deviations = np.maximum(values / np.sqrt(len(H)), least)
     weights = (vectors / deviations[:, None])[:width].T / spread[:, None]
     missing = width - weights.shape[1]
     if missing > 0:
@@ -80,10 +85,9 @@ def _directions(centred: np.ndarray, width: int, random: np.random.Generator) ->
     return weights
 
 
-def _spread(values: np.ndarray) -> np.ndarray:
-    """The standard deviation of every column, 1 of constant ones."""
-    spread = values.std(axis=0)
-    return np.where(spread > 1e-12 * np.abs(values).max(axis=0), spread, 1.0)
+def _spread(columns: np.ndarray) -> np.ndarray:
+    """Standard deviations of columns; 1 for constant ones."""
+    return tally(columns).spread
 
 
 def deepen(
@@ -131,7 +135,10 @@ def _tied(belief: InducingBelief) -> TiedSite:
     size = belief.root.shape[-1]
     mean = np.asarray(belief.mean).reshape(-1, size)
     root: Any = np.asarray(belief.root)
-    S = np.linalg.cholesky(np.swapaxes(root, -1, -2) @ root)
+    # RᵀR = SSᵀ: the triangular factor of R, transposed and with positive diagonal
+    upper = np.linalg.qr(root, mode="r")
+    signs = np.sign(np.diagonal(upper, axis1=-2, axis2=-1))
+    S = np.swapaxes(signs[..., None] * upper, -1, -2)
     diagonal = np.log(np.diagonal(S, axis1=-2, axis2=-1))
     raw = np.tril(S, -1) + diagonal[..., None] * np.eye(size)
     raw = np.broadcast_to(np.repeat(raw, len(mean) // len(raw), axis=0), (len(mean), size, size))

@@ -1,9 +1,10 @@
 """The deep Gaussian process model."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import cast
 
-import jax
+import jax.numpy as jnp
 
 from cavity.inference.approximations.approximations import (
     AbstractApproximation,
@@ -64,6 +65,11 @@ class DeepGP(AbstractModel):
             )
         if not layers:
             raise ValueError("a deep GP has at least one layer, none was given")
+        if layers[0].skip_connection:
+            raise ValueError(
+                "the first layer has a skip connection, but it takes the inputs of the model "
+                "already: leave skip_connection=False"
+            )
         if layers[-1].noise_variance is not None:
             raise ValueError(
                 "the last layer has a noise variance, but its noise is the likelihood's: leave "
@@ -91,7 +97,12 @@ class DeepGP(AbstractModel):
                 f"{plural(wanted, what)}: give it width={wanted}"
             )
 
-    def check_approximation(self, approximation: AbstractApproximation) -> None:
+    def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
+        if natural and len(self.layers) > 1:
+            raise ValueError(
+                "natural-gradient steps are for one layer: in several they leave inner functions "
+                "without precision; leave natural=None"
+            )
         if not approximation.tied:
             raise ValueError(
                 "a deep GP has one site for all rows on the inducing variables of each function: "
@@ -109,15 +120,16 @@ class DeepGP(AbstractModel):
         total: ObservedRows | None = None,
         scale: Scalar | float = 1.0,
     ) -> Graph:
+        if rows.index is None:  # before rows are cut into chunks
+            rows = dataclasses.replace(rows, index=jnp.arange(rows.x.shape[0]))
         total = observed_rows(rows) if total is None else total
         views = tuple(layer.views(jitter) for layer in self.layers)
         edges: list[Edge] = []
-        for layer, own in zip(self.layers, views, strict=True):
-            last = layer is self.layers[-1]
-            count = total.any_output
+        for number, (layer, own) in enumerate(zip(self.layers, views, strict=True), 1):
+            last = number == len(self.layers)
             for i, view in enumerate(own):
                 size = view.inducing.size
-                counts = jax.numpy.full(view.mean.outputs, count)
+                counts = jnp.full(view.mean.outputs, total.any_output)
                 if last and self.likelihood.latents == 1:
                     counts = total.per_output if len(own) == 1 else total.per_output[i : i + 1]
                 start = None if last else (layer.starting_mean(view, i), INNER_DEVIATION)

@@ -1,7 +1,7 @@
 """A layer of functions with Gaussian process priors, and the process that it becomes."""
 
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import equinox as eqx
@@ -25,6 +25,9 @@ from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import positive
 from cavity.parameters.table import table
+
+# Deviations below this share of a column's magnitude are rounding.
+CONSTANT = 1e-10
 
 
 class Layer(eqx.Module):
@@ -112,7 +115,9 @@ class Layer(eqx.Module):
             return jnp.zeros((view.mean.outputs, view.inducing.size), view.root.dtype)
         coordinates = view.inducing(lambda x: x)
         Z = coordinates - jnp.mean(coordinates, axis=0)
-        Z = Z / jnp.maximum(jnp.std(Z, axis=0), jnp.finfo(Z.dtype).tiny)
+        spread = jnp.std(Z, axis=0)
+        constant = spread <= CONSTANT * jnp.max(jnp.abs(coordinates), axis=0)
+        Z = jnp.where(constant, 0.0, Z / jnp.where(constant, 1.0, spread))
         directions, columns = np.eye(Z.shape[1]), Z.shape[1]
         if self.width > columns:
             random = np.random.default_rng(0).standard_normal((self.width - columns, columns))
@@ -121,7 +126,8 @@ class Layer(eqx.Module):
         values = directions[first : first + view.mean.outputs] @ Z.T
         # the diagonal of Kuu, of which L is the factor
         deviation = jnp.sqrt(jnp.mean(jnp.sum(view.factor**2, axis=1)))
-        return deviation * values @ view.root.T
+        # a covariance that cannot be factorised yet starts from zero, with more jitter to come
+        return jnp.nan_to_num(deviation * values @ view.root.T)
 
     def process(
         self, views: Sequence[InducingView], beliefs: Sequence[InducingBelief]
@@ -150,8 +156,8 @@ class Layer(eqx.Module):
                     f"the inducing points of {name} have {plural(own, 'column')}, its inputs "
                     f"have {columns}: points have the columns of the inputs"
                 )
-            kernel.diag(jnp.zeros((1, columns)))
-        shape = np.shape(self.mean(jnp.zeros((1, columns))))
+            _checked(name, kernel.cross, jnp.zeros((1, columns)), jnp.zeros((1, columns)))
+        shape = np.shape(_checked(name, self.mean, jnp.zeros((1, columns))))
         if shape[1:] not in ((), (1,), (self.width,)):
             raise ValueError(
                 f"the mean of {name} has {plural(shape[1], 'column')}, the layer has "
@@ -205,7 +211,9 @@ class LayerProcess(eqx.Module):
             slopes = jax.vmap(jax.jacfwd(lambda x: self.mean(x[None])[0]))(inputs.mean)
             # Var(wᵀx) + 2 cov(wᵀx, f), by Stein's identity
             both = jnp.swapaxes(slopes, 1, 2) + 2.0 * functions.slopes_under(inputs)
-            var = var + jnp.einsum("nwd,nd,ndw->nw", slopes, inputs.variances, both)
+            full = inputs.cov.ndim == 3
+            moved = inputs.cov @ both if full else inputs.cov[:, :, None] * both
+            var = var + jnp.einsum("nwd,ndw->nw", slopes, moved)
         return mean + self.mean(inputs.mean), jnp.maximum(var, 0.0)
 
     def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "W n n"]:
@@ -214,6 +222,14 @@ class LayerProcess(eqx.Module):
         if self.noise_variance is not None:
             cov = cov + self.noise_variance * jnp.eye(X.shape[0], dtype=X.dtype)
         return cov
+
+
+def _checked(name: str, part: Callable[..., Array], *inputs: Array) -> Array:
+    """What a part of a layer gives; its complaints name the layer."""
+    try:
+        return part(*inputs)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _per_function(name: str, part: Any, kind: type, width: int) -> Any:

@@ -2,20 +2,23 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
-from cavity.inference.propagation import AbstractPropagation, propagate
+from cavity.inference.propagation import AbstractPropagation, Spread, propagate
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.likelihoods.predictive.mixture import draws_predictive
 from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.posterior import AbstractPosterior, of_draws
+from cavity.numerics.chunking import cached_size, map_over_rows
 from cavity.numerics.jit import compiled
+from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Key, PRNGKeyArray
 
 # Coherent draws from which covariances between rows are estimated.
@@ -45,23 +48,26 @@ class DeepPosterior(AbstractPosterior):
 
     @property
     def size(self) -> int:
-        return max(layer.process.size for layer in self.layers) * self.propagation.repeats
+        points = max(layer.process.size for layer in self.layers)
+        return points * self.propagation.for_predictions().repeats
 
-    def each(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n S P"], Float[Array, "n S P"]]:
+    def node_moments(
+        self, X: Float[Array, "n D"]
+    ) -> tuple[Float[Array, "n S P"], Float[Array, "n S P"]]:
         """Means and variances of f at every point of the hidden values."""
-        values, _ = propagate(self.propagation.alike(), self.layers, X)
+        values = outputs_of(self.propagation, self.layers, X)
         mean, var = jnp.moveaxis(values.mean, 0, 1), jnp.moveaxis(values.var, 0, 1)
-        if self.function is None:
-            return mean, var
-        column = slice(self.function, self.function + 1)
-        return mean[..., column], var[..., column]
+        return self._chosen(mean), self._chosen(var)
 
     def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
-        mean, var = self.each(X)
-        return jnp.mean(mean, axis=1), jnp.mean(var, axis=1) + jnp.var(mean, axis=1)
+        mean, var = mixed(outputs_of(self.propagation, self.layers, X))
+        return self._chosen(mean), self._chosen(var)
 
     def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
-        """By coherent draws of all hidden layers, which differ from call to call in nothing."""
+        """From coherent draws of all hidden layers, the same in every call.
+
+        Draws give the correlations between rows, `moments` the variances.
+        """
         keys = jax.random.split(jax.random.key(0), DRAWS)
 
         def one(key: PRNGKeyArray) -> tuple[Array, Array]:
@@ -72,31 +78,42 @@ class DeepPosterior(AbstractPosterior):
 
         mean, cov = jax.lax.map(one, keys)
         away = mean - jnp.mean(mean, axis=0)
-        return jnp.mean(cov, axis=0) + jnp.einsum("spi,spj->pij", away, away) / DRAWS
+        drawn = jnp.mean(cov, axis=0) + jnp.einsum("spi,spj->pij", away, away) / DRAWS
+        _, var = self.moments(X)
+        own = jnp.maximum(jnp.diagonal(drawn, axis1=1, axis2=2), jnp.finfo(X.dtype).tiny)
+        scale = jnp.sqrt(var.T / own)
+        return scale[:, :, None] * drawn * scale[:, None, :]
 
     def latent(self, i: int) -> "DeepPosterior":
         if self.model.likelihood.latents == 1:
             return self
         return dataclasses.replace(self, function=i, outputs=1)
 
-    def hidden(self, X: Float[Array, "n D"], layer: int) -> tuple[Array, Array]:
+    def hidden(self, X: Any, layer: int) -> tuple[Array, Array]:
         """Means and variances of the outputs of a layer, (n, width) each.
 
         Args:
             X: inputs, (n, D).
             layer: which layer, counted from 0.
-        """
-        values, _ = propagate(self.propagation.alike(), self.layers[: layer + 1], X)
-        average = jnp.mean(values.mean, axis=0)
-        return average, jnp.mean(values.var, axis=0) + jnp.var(values.mean, axis=0)
 
-    def _chosen(self, mean: Float[Array, "n P"]) -> Array:
-        return mean if self.function is None else mean[:, self.function : self.function + 1]
+        Raises:
+            ValueError: for unusable inputs, or a layer that the model does not have.
+        """
+        if not 0 <= layer < len(self.layers):
+            raise ValueError(
+                f"the model has {plural(len(self.layers), 'layer')}, counted from 0; given {layer}"
+            )
+        below = dataclasses.replace(self, layers=self.layers[: layer + 1], function=None)
+        return below._in_chunks(_moments, self._inputs(X))
+
+    def _chosen(self, values: Float[Array, "*rows P"]) -> Array:
+        return values if self.function is None else values[..., self.function, None]
 
     def _hidden(self, X: Float[Array, "n D"], key: PRNGKeyArray) -> Float[Array, "n W"]:
         """The inputs of the last layer under one draw of all functions below it."""
         values = X
-        for layer, own in zip(self.layers[:-1], jax.random.split(key, 64), strict=False):
+        keys = jax.random.split(key, max(len(self.layers) - 1, 1))
+        for layer, own in zip(self.layers[:-1], keys, strict=False):
             values = _drawn(layer, layer.with_inputs(values, X), own)
         return self.layers[-1].with_inputs(values, X)
 
@@ -137,9 +154,27 @@ def _draws_about_mean(
     return jax.lax.map(one, keys)
 
 
+def outputs_of(
+    propagation: AbstractPropagation, layers: tuple[LayerProcess, ...], X: Float[Array, "n D"]
+) -> Spread:
+    """The outputs of the last of some layers at the points of predictions, of equal weight."""
+    return propagate(propagation.for_predictions(), layers, X)[0]
+
+
+def mixed(values: Spread) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
+    """Means and variances of equal mixtures."""
+    average = jnp.mean(values.mean, axis=0)
+    return average, jnp.mean(values.var, axis=0) + jnp.var(values.mean, axis=0)
+
+
+@compiled
+def _moments(posterior: DeepPosterior, X: Array) -> tuple[Array, Array]:
+    return map_over_rows(posterior.moments, X, cached_size(X.shape[0]))
+
+
 @compiled
 def _each(posterior: DeepPosterior, X: Array) -> tuple[Array, Array]:
-    return posterior.each(X)
+    return map_over_rows(posterior.node_moments, X, cached_size(X.shape[0]))
 
 
 def _mixture(

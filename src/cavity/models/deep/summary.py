@@ -5,9 +5,8 @@ from typing import NamedTuple, cast
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.propagation import propagate
 from cavity.inference.variables.inducing import InducingBelief
-from cavity.models.deep.posterior import DeepPosterior
+from cavity.models.deep.posterior import DeepPosterior, mixed, outputs_of
 from cavity.models.process import TakesGaussianInputs
 from cavity.numerics.jit import compiled
 from cavity.numerics.text import aligned
@@ -19,7 +18,8 @@ class LayerSummary(NamedTuple):
 
     Attributes:
         width: the number of functions.
-        points: the number of inducing variables of all functions together.
+        points: the number of inducing variables that are stored, those of a kernel that functions
+            share once.
         divergence: of their posteriors from the prior, in nats.
         departure: share of the variance of the layer's outputs between rows that its prior mean
             functions do not give.
@@ -40,12 +40,12 @@ def summarise(posterior: DeepPosterior, X: Array) -> list[LayerSummary]:
 
     Inputs of a layer are the mean outputs of the one below.
     """
-    inputs, summaries = np.asarray(X), []
+    inputs, summaries = jnp.asarray(X), []
     for i, layer in enumerate(posterior.layers):
-        seen = inputs if i == 0 else np.asarray(layer.with_inputs(inputs, X))
-        mean, var, prior = map(np.asarray, _outputs(posterior, X, i, jnp.asarray(seen)))
+        seen = inputs if i == 0 else layer.with_inputs(inputs, X)
+        mean, var, prior = map(np.asarray, _outputs(posterior, X, i, seen))
         total = max(float(mean.var(axis=0).sum()), np.finfo(float).tiny)
-        with_one = np.column_stack([seen, np.ones(len(seen))])
+        with_one = np.column_stack([np.asarray(seen), np.ones(len(seen))])
         fitted = with_one @ np.linalg.lstsq(with_one, mean, rcond=None)[0]
         beliefs = [b for _, b in cast(TakesGaussianInputs, layer.process).sparse_functions()]
         summaries.append(
@@ -58,7 +58,7 @@ def summarise(posterior: DeepPosterior, X: Array) -> list[LayerSummary]:
                 uncertainty=float(var.mean(axis=0).sum()) / total,
             )
         )
-        inputs = mean
+        inputs = jnp.asarray(mean)
     return summaries
 
 
@@ -78,9 +78,7 @@ def _outputs(
 ) -> tuple[Array, Array, Array]:
     """Means and variances of a layer's outputs, and its prior means at given inputs."""
     layers = posterior.layers[: last + 1]
-    values, _ = propagate(posterior.propagation.alike(), layers, X)
-    mean = jnp.mean(values.mean, axis=0)
-    var = jnp.mean(values.var, axis=0) + jnp.var(values.mean, axis=0)
+    mean, var = mixed(outputs_of(posterior.propagation, layers, X))
     return mean, var, layers[-1].mean(inputs)
 
 
