@@ -3,14 +3,14 @@
 import dataclasses
 import re
 import warnings
-from collections.abc import Callable
 from typing import Any, cast
 
 import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from cavity.cli.progress import progress
+from cavity.cli.deep import DEEP, check_model, deep_estimator, layer_records
+from cavity.cli.progress import interruptible, progress
 from cavity.cli.request import Request
 from cavity.cli.session import (
     INTERRUPTED,
@@ -27,6 +27,7 @@ from cavity.cli.training_tables import Tables, check_in_batches, in_batches, rea
 from cavity.estimators.base import AbstractEstimator
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classifier import GPClassifier
+from cavity.estimators.deep import DeepGPClassifier, DeepGPRegressor
 from cavity.estimators.registry import (
     CLASSIFICATION,
     LIKELIHOODS,
@@ -86,6 +87,7 @@ def check(request: Request) -> None:
             one_of("the likelihood", request.likelihood, LIKELIHOODS)
     with blaming("--method"):
         one_of("the method", request.method, METHODS)
+    check_model(request)
     with blaming("--mean"):
         one_of("the mean", request.mean, MEANS)
     if request.method == "mcmc":
@@ -204,19 +206,10 @@ def fit_model(
     kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
     wanted = inducing_points(request.inducing)
     estimate(session, request, tables, wanted)
-    note_class_form(session, request, tables, wanted)
-    estimator = ESTIMATORS[tables.task](
-        # by number, because the estimator sees no names
-        kernel=text(kernel),
-        likelihood=tables.likelihood,
-        method=_method(request, minibatches=spool is not None),
-        power=request.power,
-        mean=request.mean,
-        n_restarts=request.restarts,
-        max_iterations=request.max_iterations,
-        random_state=request.seed,
-        n_inducing=wanted,
-    )
+    if request.model != DEEP:
+        note_class_form(session, request, tables, wanted)
+    # by number, because the estimator sees no names
+    estimator = _estimator(request, tables, text(kernel), wanted)
     y = train.y[:, 0] if train.y.shape[1] == 1 else train.y
     side = train.side if spool is None else train.side | {"batches": tables.batches}
     line = progress(evidence=request.method != "mcmc", spool=spool)
@@ -235,7 +228,7 @@ def fit_model(
                 raise GracefulStop
 
         if spool is not None:
-            spool.watch = _interruptible(
+            spool.watch = interruptible(
                 spool.watch, lambda: bool(begun) and not ended and interrupted(), ended
             )
         estimator.fit(train.X, y, callback=callback, checkpoint=kept, **side)
@@ -245,18 +238,23 @@ def fit_model(
     return _fitted(estimator, written, tables), stopped
 
 
-def _interruptible(
-    watch: Callable[[int], None], asked: Callable[[], bool], ended: list[int]
-) -> Callable[[int], None]:
-    """Ends a pass over a long table where that is asked for, and notes it."""
-
-    def watched(done: int) -> None:
-        watch(done)
-        if asked():
-            ended.append(done)
-            raise GracefulStop
-
-    return watched
+def _estimator(
+    request: Request, tables: Tables, kernel: str, wanted: int | str | None
+) -> GPRegressor | GPClassifier | DeepGPRegressor | DeepGPClassifier:
+    """What is to be fitted."""
+    if request.model == DEEP:
+        return deep_estimator(request, tables, kernel, wanted)
+    return ESTIMATORS[tables.task](
+        kernel=kernel,
+        likelihood=tables.likelihood,
+        method=_method(request, minibatches=tables.spool is not None),
+        power=request.power,
+        mean=request.mean,
+        n_restarts=request.restarts,
+        max_iterations=request.max_iterations,
+        random_state=request.seed,
+        n_inducing=wanted,
+    )
 
 
 def _method(request: Request, *, minibatches: bool) -> str | Method:
@@ -282,17 +280,19 @@ def _check_finite(estimator: AbstractEstimator) -> None:
 
 
 def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> TableModel:
-    schema = tables.schema
+    schema, deep = tables.schema, request.model == DEEP
     inducing, scale = estimator.inducing_, estimator.output_scale_
     posterior = estimator.posterior_
+    layers = layer_records(posterior.model)
+    first = inducing[0] if isinstance(inducing, tuple) else inducing
     record: dict[str, Any] = {
         "model": request.out,
         "task": tables.task,
         "likelihood": tables.likelihood,
         "kernel": request.kernel,
-        "method": request.method,
+        "method": "tied" if deep else request.method,
         "power": request.power,
-        "n_inducing": None if inducing is None else inducing.size,
+        "n_inducing": None if first is None else first.size,
         "n_rows": tables.rows,
         "inputs": [column.name for column in schema.inputs],
         "targets": [column.name for column in schema.targets],
@@ -307,6 +307,8 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
         "parameters": parameters(posterior.model, scale, known_noise=posterior.known_noise),
         "test": None,
     }
+    if layers:
+        record["layers"] = layers
     if estimator.chains_ is not None:
         record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
     if isinstance(estimator, GPClassifier):
@@ -357,6 +359,11 @@ def note_class_form(
 def estimate(session: Session, request: Request, tables: Tables, wanted: int | str | None) -> None:
     """Says on standard error what a long fit will take; refuses what would take too long."""
     rows, inputs = tables.rows, tables.train.X.shape[1]
+    if request.model == DEEP:
+        session.note(
+            "a deep model takes minutes; Ctrl-C stops learning and keeps the best model so far"
+        )
+        return
     method = build_method(request.method)
     points = wanted
     if wanted == "auto" and tables.batches is not None:

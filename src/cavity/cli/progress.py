@@ -4,7 +4,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.tables.row_cache import RowCache
 
 
@@ -36,3 +36,17 @@ def progress(*, evidence: bool, spool: RowCache | None = None) -> Iterator[Calla
         if spool is not None:
             spool.watch = watch
         yield show
+
+
+def interruptible(
+    watch: Callable[[int], None], asked: Callable[[], bool], ended: list[int]
+) -> Callable[[int], None]:
+    """Ends a pass over a long table where that is asked for, and notes it."""
+
+    def watched(done: int) -> None:
+        watch(done)
+        if asked():
+            ended.append(done)
+            raise GracefulStop
+
+    return watched

@@ -31,6 +31,9 @@ class Request:
     table: Table
     targets: Annotated[list[str], option("COLUMN", "Column to predict; repeatable.", "--target")]
     out: Annotated[str, option("MODEL", "The model file to write.")]
+    model: Annotated[str, option("gp|deep", "A Gaussian process, or several layers of them.")] = (
+        "gp"
+    )
     task: Annotated[
         str | None,
         option(
@@ -69,10 +72,21 @@ class Request:
         str,
         option(
             "N|auto|full",
-            "Inducing points; auto: a full GP up to 1,000 rows, 200 points beyond.",
+            "Inducing points; auto: a full GP up to 1,000 rows, 200 points beyond; 100 in each "
+            "layer of a deep model.",
         ),
     ] = "auto"
     mean: Annotated[str, option("NAME", "Prior mean: constant, zero or linear.")] = "constant"
+    layers: Annotated[
+        int | None, option("N", "Of a deep model, the last one included: 2.", min=1)
+    ] = None
+    width: Annotated[
+        int | None,
+        option("N", "Functions of each hidden layer: as many as inputs, 30 at the most.", min=1),
+    ] = None
+    steps: Annotated[
+        int | None, option("N", "Of learning a deep model, on 500 rows each: 2500.", min=1)
+    ] = None
     test: Annotated[str | None, option("TABLE", "Evaluate on this table at the end.")] = None
     ignore: Annotated[
         list[str] | None, option("COLUMN", "Column that is no input; repeatable.")

@@ -18,6 +18,9 @@ def describe_fit(fitted: TableModel) -> str:
     points = record["n_inducing"]
     gaussian = record["likelihood"] == "gaussian"
     form = "full GP" if points is None else plural(points, "inducing point")
+    layers = record.get("layers", [])
+    if layers:
+        form = f"{plural(len(layers), 'layer')}, {form} in the last one"
     if record["method"] != "power_ep":
         form = f"{form}, method {record['method']}"
     if "coupled" in record:
@@ -41,13 +44,31 @@ def describe_fit(fitted: TableModel) -> str:
     ]
     if record["jitter"] > 1e-8:
         rows.append(("jitter", f"{record['jitter']:g} (had to be raised)"))
-    parts = [aligned(rows), "parameters, in the units of the data:", _parameters(fitted)]
+    parts = [
+        aligned(rows),
+        *_layers(layers),
+        "parameters, in the units of the data:",
+        _parameters(fitted),
+    ]
     if "mcmc" in record:
-        parts[1] = f"medians of the {parts[1]}"
+        parts[-2] = f"medians of the {parts[-2]}"
         parts += ["draws:", describe_draws(record["mcmc"], fitted.classes)]
     if record["test"] is not None:
         parts += ["on the test table:", describe_metrics(record["test"])]
     return "\n\n".join(parts)
+
+
+def _layers(layers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line per layer of a deep model, nothing of any other."""
+    if not layers:
+        return []
+    table: list[tuple[str, ...]] = [("", "functions", "inducing points", "noise variance")]
+    for i, layer in enumerate(layers):
+        noise = layer["noise_variance"]
+        last = i == len(layers) - 1
+        shown = "the likelihood's" if last else "none" if noise is None else f"{noise:.4g}"
+        table.append((f"layer {i + 1}", str(layer["width"]), str(layer["n_inducing"]), shown))
+    return ["layers, from the inputs to the target:", aligned(table, indent="  ")]
 
 
 def _evidence(value: float | None) -> str:

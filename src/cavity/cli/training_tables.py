@@ -158,6 +158,11 @@ def check_in_batches(method: str, inducing: str) -> None:
 
 def _refuse_whole(request: Request) -> None:
     """Complains where a table that is read in batches is to be fitted by what needs all rows."""
+    if request.model == "deep":
+        raise DataError(
+            f"{request.table} is too large for memory and is read in batches, and a deep model "
+            "needs all rows at once; leave --model out, or fit some of the rows"
+        )
     if request.method not in ("power_ep", "tied") or request.inducing == "full":
         asked = "a full GP" if request.inducing == "full" else f"the method '{request.method}'"
         raise DataError(

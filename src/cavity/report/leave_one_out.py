@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from cavity.estimators.layers import last_functions, layers_of
 from cavity.estimators.registry import Method, build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
 from cavity.learning.infer import NumericalError
@@ -78,10 +79,12 @@ def relative(precisions: np.ndarray) -> np.ndarray | None:
 def _why_not(fitted: TableModel, method: Method, rows: int) -> str:
     if "mcmc" in fitted.record:
         return "the posterior was drawn from, and draws have no sites to leave out"
+    if layers_of(fitted.posterior.model):
+        return "all rows of a deep model share the sites of its layers"
     if rows < 2:
         return "they need a table of at least two rows"
     model = fitted.posterior.model
-    full, each = model.inducing is None, 1
+    full, each = last_functions(model).inducing is None, 1
     most = MOST_FULL if full else MOST_SPARSE
     if method.tied or not fitted.normal:
         most = MOST_SWEPT_FULL if full else MOST_SWEPT_SPARSE

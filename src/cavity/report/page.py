@@ -8,7 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.estimators.predictions import Predictions, binary_probabilities
+from cavity.estimators.layers import first_functions, last_functions, layers_of
+from cavity.estimators.predictions import (
+    Predictions,
+    binary_probabilities,
+)
 from cavity.inducing.base import Points
 from cavity.learning.metrics.regression import average_metrics
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
@@ -19,6 +23,7 @@ from cavity.report.class_figures import ClassOutcome
 from cavity.report.columns import column_rows, row_dates
 from cavity.report.convergence import unconverged
 from cavity.report.figures import BANDS, Outcome, Picture, Shown
+from cavity.report.layers import layer_summaries
 from cavity.report.leave_one_out import LeftOutRows, SingleRows, left_out_rows, single_rows
 from cavity.report.metric_descriptions import METRICS
 from cavity.report.outliers import Outliers, outliers
@@ -113,6 +118,7 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
         ),
         row_dates=functools.partial(row_dates, page.fitted.schema, page.encoded),
         known_noise=posterior.known_noise,
+        layers=layer_summaries(posterior, page.encoded.X),
         average=average_metrics(metrics) if metrics else {},
         explanations=METRICS,
         sections=sections,
@@ -280,8 +286,12 @@ class Page:
         if len(self.encoded.X) < 2:
             return [], ["The relevance of the inputs needs a table of at least two rows."]
         model = self.fitted.posterior.model
+        if layers_of(model):
+            text = "The lengthscales of a deep model do not say how relevant each input is; "
+            return [], [text + "the slices above show what each one does."]
         spread = np.std(self.encoded.X, axis=0)
-        found = relevances(model.kernel, spread, model.likelihood.latent_functions)
+        kernel = last_functions(model).kernel
+        found = relevances(kernel, spread, model.likelihood.latent_functions)
         if not found:
             text = "The kernel has no lengthscale of its own for each column, so it does not say "
             return [], [text + "how relevant each is; the slices above show what each one does."]
@@ -330,7 +340,7 @@ class Page:
     def fits(self) -> list[Picture]:
         """The whole fit of each target, where the only input is one number."""
         column, x = self.fitted.schema.inputs[0], self.encoded.X[:, 0]
-        inducing = self.fitted.posterior.model.inducing
+        inducing = first_functions(self.fitted.posterior.model).inducing
         Z = np.asarray(inducing.Z)[:, 0] if isinstance(inducing, Points) else None
         ends = np.array([x.min(), x.max()])
         if ends[0] == ends[1] and Z is not None:

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import numpy as np
 
+from cavity.estimators.layers import layers_of
 from cavity.kernels.base import AbstractKernel, Active
 from cavity.likelihoods.base import ONE_LATENT, LatentFunction
 from cavity.likelihoods.support import Support
+from cavity.models.base import AbstractGP, AbstractModel
 from cavity.numerics.tree import named
 from cavity.parameters import FIXED, Units, bijections
 
@@ -177,11 +179,10 @@ def parameter_rows(
         measured: the units of columns that have some, by the name of the column.
     """
     known = {}
-    latents = model.likelihood.latent_functions
-    for part in kernel_parts(model.kernel, range(len(features)), latents):
-        names = [features[i] for i in part.columns]
-        for name, array, unit in part.parameters():
-            known[f"{part.path}.{name}"] = _axes(array, {array.ndim - 1: names}), unit
+    if layers_of(model):
+        known |= _of_layers(model, features)
+    else:
+        known |= _of_kernel(model, features)
     for owner, node, dimensionless in _owners(model):
         for field in dataclasses.fields(node):
             array = np.asarray(getattr(node, field.name))
@@ -191,7 +192,7 @@ def parameter_rows(
     rows, domains = [], named(bijections(model))
     output = "target" if model.likelihood.support is Support.REAL else "function"
     for name, value in values.items():
-        if not name.startswith("inducing.") and domains.get(name) != FIXED:
+        if "inducing" not in name.split(".") and domains.get(name) != FIXED:
             axes, unit = known.get(name, ([], Units()))
             owner, every = class_of(name, classes), [*axes, list(targets)]
             words = _words(unit, output)
@@ -199,9 +200,39 @@ def parameter_rows(
     return rows
 
 
+def _of_kernel(model: AbstractGP, features: Sequence[str]) -> dict[str, tuple[Any, Units]]:
+    """What the entries of each parameter of a kernel belong to, and its units."""
+    known = {}
+    latents = model.likelihood.latent_functions
+    for part in kernel_parts(model.kernel, range(len(features)), latents):
+        names = [features[i] for i in part.columns]
+        for name, array, unit in part.parameters():
+            known[f"{part.path}.{name}"] = _axes(array, {array.ndim - 1: names}), unit
+    return known
+
+
+def _of_layers(model: AbstractModel, features: Sequence[str]) -> dict[str, tuple[Any, Units]]:
+    """The same of the kernels of layers, of which hidden values have no units."""
+    known, names, layers = {}, list(features), layers_of(model)
+    for i, layer in enumerate(layers):
+        names += list(features) if layer.skip_connection else []
+        latents = ONE_LATENT * layer.width
+        for part in kernel_parts(layer.kernel, range(len(names)), latents):
+            columns = [names[c] for c in part.columns]
+            for name, array, unit in part.parameters():
+                output = unit.output if i == len(layers) - 1 else 0
+                axes = _axes(array, {array.ndim - 1: columns})
+                unit = Units(input=0 if i else unit.input, output=output)
+                known[f"layers.{i}.{part.path}.{name}"] = axes, unit
+        names = [f"hidden value {j + 1}" for j in range(layer.width)]
+    return known
+
+
 def _owners(model: Any) -> Iterator[tuple[str, Any, bool]]:
     """The likelihood and the means: name, module, and whether it has no units of the target."""
     yield "likelihood", model.likelihood, False
+    if layers_of(model):
+        return
     if not isinstance(model.mean, tuple):
         yield "mean", model.mean, False
         return

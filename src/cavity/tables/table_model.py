@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from cavity.estimators.layers import layers_of
 from cavity.estimators.predictions import (
     Predictions,
     class_log_probabilities,
@@ -285,13 +286,19 @@ def parameters(
         known_noise: whether the noise variance of each row was known. The likelihood's own has
             no effect then and was not learned, and is left out.
     """
-    measured = named(units(model))
+    measured, layers = named(units(model)), layers_of(model)
     found = {}
     for name, value in named(model).items():
         if known_noise and name == "likelihood.variance":
             continue
         array, latents = np.asarray(value, float), model.likelihood.latent_functions
-        found[name] = _in_units(name, array, measured[name], output_scale, latents).tolist()
+        unit, own = measured[name], name
+        if layers and name.startswith("layers."):
+            _, layer, own = name.split(".", 2)
+            own = own.replace("mean.means.", "mean.")
+            # hidden values have no units
+            unit = unit if int(layer) == len(layers) - 1 else Units()
+        found[name] = _in_units(own, array, unit, output_scale, latents).tolist()
     return found
 
 

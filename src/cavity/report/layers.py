@@ -1,0 +1,23 @@
+"""What each layer of a deep model does to the rows of a table."""
+
+from typing import cast
+
+import jax
+import numpy as np
+
+from cavity.estimators.layers import layers_of
+from cavity.learning.infer import one_blas_thread
+from cavity.models.deep.posterior import DeepPosterior
+from cavity.models.deep.summary import LayerSummary, summarise
+from cavity.models.posterior import AbstractPosterior
+
+# Rows of a table that are looked at, at the most.
+MOST_ROWS = 1_000
+
+
+def layer_summaries(posterior: AbstractPosterior, X: np.ndarray) -> list[LayerSummary]:
+    """What every layer of a deep model does to the rows of X; nothing of another model."""
+    if not layers_of(posterior.model) or len(X) < 2:
+        return []
+    with jax.enable_x64(True), one_blas_thread():
+        return summarise(cast(DeepPosterior, posterior), jax.numpy.asarray(X[:MOST_ROWS]))
