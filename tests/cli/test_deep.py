@@ -27,6 +27,8 @@ def test_fit_and_show(folder):
     path, done = folder
     assert sorted(done.json) == sorted([*KEYS, "layers"])
     assert done.json["method"] == "tied"
+    assert not done.json["converged"]
+    assert "more steps, or the Gaussian process without hidden layers" in done.err
     assert done.json["n_inducing"] == 6
     assert [layer["width"] for layer in done.json["layers"]] == [2, 1]
     assert done.json["parameters"]["layers.1.kernel.variance"] > 0

@@ -35,8 +35,8 @@ def fitted():
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        cavity.DeepGPRegressor(n_inducing=3, steps=0),
-        cavity.DeepGPClassifier(n_inducing=3, steps=0),
+        cavity.DeepGPRegressor(n_inducing=20, steps=0),
+        cavity.DeepGPClassifier(n_inducing=3, steps=0, likelihood="logit"),
     ]
 )
 def test_own_checks(estimator, check):
@@ -175,6 +175,7 @@ SETTINGS = [
     ({"learning_rate": 0.0}, "learning_rate must be a positive number"),
     ({"likelihood": "probit"}, "is for classification: use GPClassifier"),
     ({"kernel": "rbff"}, "rbff"),
+    ({"kernel": "rbf[1]", "width": 1}, r"chooses columns, but the last layer sees 1 hidden value"),
     ({"mean": "wavy"}, "mean must be one of"),
     ({"jitter": -1.0}, "jitter must be"),
 ]

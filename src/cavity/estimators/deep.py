@@ -19,6 +19,7 @@ from cavity.inference.propagation import Nodes
 from cavity.learning.deep import fit_deep
 from cavity.learning.initialisation.deep import hidden_start
 from cavity.learning.methods import TiedPowerEP
+from cavity.numerics.text import plural
 
 # Functions of a hidden layer at the most, where "auto" chooses.
 MOST_WIDTH = 30
@@ -259,6 +260,12 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
     hidden = hidden_start(X, widths, settings.seed)
     inputs = hidden.inputs[-1]
     if inputs.shape[1] != X.shape[1]:  # names are of columns, not of hidden values
+        if isinstance(settings.kernel, str) and "[" in settings.kernel:
+            raise ValueError(
+                f"the kernel {settings.kernel!r} chooses columns, but the last layer sees "
+                f"{plural(inputs.shape[1], 'hidden value')}: leave the columns out, or the width "
+                "at that of the inputs"
+            )
         settings = dataclasses.replace(settings, names=None)
     starts, _ = build(settings, inputs, problem.outputs, problem.side)
     result = fit_deep(

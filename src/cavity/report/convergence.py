@@ -38,12 +38,20 @@ _LEARNING = Unconverged(
     "predict somewhat better.",
     serious=False,
 )
+_LAYERS = Unconverged(
+    "Learning of the layers ended early",
+    "Predictions are those of the model as it is, and more steps, or the Gaussian process without "
+    "hidden layers, may predict better.",
+    serious=False,
+)
 
 
 def unconverged(record: Mapping[str, Any]) -> Unconverged | None:
     """What to say of the fit that a record describes; nothing where it converged."""
     if record["converged"]:
         return None
+    if "layers" in record:
+        return _LAYERS
     if "mcmc" in record:
         return _DRAWS
     # files of before do not say how sites ended
