@@ -1,9 +1,17 @@
 """All deliberate faults."""
 
 from benchmarks.mutations.data_faults import DATA_FAULTS
+from benchmarks.mutations.deep_faults import DEEP_FAULTS
 from benchmarks.mutations.factor_faults import FACTOR_FAULTS
 from benchmarks.mutations.graph_faults import GRAPH_FAULTS
 from benchmarks.mutations.learning_faults import LEARNING_FAULTS
 from benchmarks.mutations.solver_faults import SOLVER_FAULTS
 
-FAULTS = (*FACTOR_FAULTS, *GRAPH_FAULTS, *SOLVER_FAULTS, *LEARNING_FAULTS, *DATA_FAULTS)
+FAULTS = (
+    *FACTOR_FAULTS,
+    *GRAPH_FAULTS,
+    *SOLVER_FAULTS,
+    *LEARNING_FAULTS,
+    *DEEP_FAULTS,
+    *DATA_FAULTS,
+)

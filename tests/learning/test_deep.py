@@ -64,6 +64,11 @@ def test_a_deep_model_begins_as_its_sparse_gp(step, likelihood, mean, method):
     single = cavity.infer(sparse(X, likelihood, mean), X, y, power=0.0, method=method)
     hidden = hidden_start(X, (2,))
     start, sites = deepen(sparse(X, likelihood, mean), single.posterior.process, hidden, 6)
+    functions = single.posterior.process.sparse_functions()
+    for site, (_, belief) in zip(sites[0][1:], functions, strict=True):
+        mean, cov = belief.dense()
+        assert_close(site.mean, mean)
+        assert_close(site.root @ np.swapaxes(site.root, -1, -2), cov, "factorised")
     start = eqx.tree_at(lambda m: m.layers[0].kernel.variance, start, np.asarray(1e-12))
     tied = cavity.TiedPowerEP(propagation=cavity.Nodes(2), tolerance=1e-6)
     options = {"power": 0.0, "method": tied, "sites": sites, "max_iterations": 0}

@@ -292,6 +292,7 @@ def test_marginals_are_those_of_coherent_draws(plane):
     draws = posterior.sample(new, 4000, key=jax.random.key(1))
     np.testing.assert_allclose(draws.mean(0), mean, atol=5.0 * np.sqrt(var.max() / 4000))
     np.testing.assert_allclose(draws.var(0), var, rtol=0.2)
+    assert_close(np.diagonal(posterior.covariance(new)[0]), var)
     near = np.concatenate([new, new + 1e-7])
     assert np.linalg.eigvalsh(posterior.joint(near).cov).min() > -1e-10
     hidden_mean, hidden_var = posterior.hidden(new, 0)

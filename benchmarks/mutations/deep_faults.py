@@ -1,0 +1,92 @@
+"""Faults of deep models: terms through layers, propagation, starts and predictions."""
+
+from benchmarks.mutations.fault import Fault
+
+DEEP, START = "models/test_deep_gp.py::", "learning/test_deep.py::"
+ENERGY = (DEEP + "test_energy_is_that_of_a_dense_sum_over_nodes",)
+DEEP_FAULTS = (
+    Fault(
+        "missing outputs count in the term of a deep row",
+        "models/deep/term.py",
+        "jnp.sum(rows.site_presence * each, axis=2)",
+        "jnp.sum(each, axis=2)",
+        ENERGY,
+    ),
+    Fault(
+        "a deep row counts once for each of its outputs",
+        "inference/factors/site.py",
+        "observed = jnp.max(observed, axis=1, keepdims=True)",
+        "observed = observed",
+        ENERGY,
+    ),
+    Fault(
+        "the site of a hidden layer stands for the rows of the first output",
+        "models/deep/deep_gp.py",
+        "total.any_output)",
+        "total.per_output[0])",
+        ENERGY,
+    ),
+    Fault(
+        "nodes are averaged as at power one",
+        "models/deep/term.py",
+        "log_power_mean(terms, weights, power)",
+        "log_power_mean(terms, weights, 1.0)",
+        ENERGY,
+    ),
+    Fault(
+        "hidden layers have no noise",
+        "models/deep/layer.py",
+        "        mean, var = self.process.moments(X)\n        if self.noise_variance is not None:",
+        "        mean, var = self.process.moments(X)\n        if False:",
+        ENERGY,
+    ),
+    Fault(
+        "nodes take variances for deviations",
+        "inference/propagation.py",
+        "values.mean + safe_sqrt(values.var) * z",
+        "values.mean + values.var * z",
+        ENERGY,
+    ),
+    Fault(
+        "moments of a layer leave out the variance of its mean",
+        "models/process.py",
+        "left + own_var + of_mean",
+        "left + own_var",
+        (DEEP + "test_moments_of_a_layer_are_those_of_draws",),
+    ),
+    Fault(
+        "moments of a layer leave out the covariance with its mean function",
+        "models/deep/layer.py",
+        "+ 2.0 * functions.slopes_under(inputs)",
+        "+ 0.0 * functions.slopes_under(inputs)",
+        (DEEP + "test_moments_of_a_layer_are_those_of_draws",),
+    ),
+    Fault(
+        "chunks of rows share their nodes",
+        "models/deep/deep_gp.py",
+        "if rows.index is None:",
+        "if False:",
+        (DEEP + "test_minibatches_are_unbiased",),
+    ),
+    Fault(
+        "covariances of a deep posterior are those of draws with other variances",
+        "models/deep/posterior.py",
+        "return scale[:, :, None] * drawn * scale[:, None, :]",
+        "return drawn",
+        (DEEP + "test_marginals_are_those_of_coherent_draws",),
+    ),
+    Fault(
+        "the start of the last layer has another mean than the sparse GP",
+        "learning/initialisation/deep.py",
+        "TiedSite(jnp.asarray(mean), jnp.asarray(raw))",
+        "TiedSite(jnp.zeros_like(jnp.asarray(mean)), jnp.asarray(raw))",
+        (START + "test_a_deep_model_begins_as_its_sparse_gp",),
+    ),
+    Fault(
+        "a deep fit that ends below its sparse GP has converged",
+        "learning/deep.py",
+        "if result.log_evidence < least * count:",
+        "if False:",
+        (START + "test_a_fit_that_ends_below_its_start_says_so",),
+    ),
+)
