@@ -12,6 +12,7 @@ A width of 0 is the sparse GP; one beyond the number of columns is that number.
 import argparse
 import itertools
 import time
+from typing import Any
 
 import jax
 import numpy as np
@@ -56,7 +57,7 @@ def measure(name: str, M: int, power: float, width: int, split: int) -> None:
     level, unit = y.mean(), y.std()
     began, cpu = time.perf_counter(), time.process_time()
     with jax.enable_x64(True):
-        result = fitted(X, (y - level) / unit, M, power, width, split)
+        result: Any = fitted(X, (y - level) / unit, M, power, width, split)
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         predicted = result.posterior.predict(X_test)
         mean = level + unit * np.asarray(predicted.mean)

@@ -12,6 +12,7 @@ python -m benchmarks.deep_toys [--seeds 5] [--figure docs/guides/deep_toys.svg]
 import argparse
 import itertools
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -38,12 +39,12 @@ def data(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     return X[:, None], y, X_test[:, None], y_test
 
 
-def fitted(kind: str, X: np.ndarray, y: np.ndarray, power: float, seed: int) -> cavity.FitResult:
+def fitted(kind: str, X: np.ndarray, y: np.ndarray, power: float, seed: int) -> Any:
     """The sparse model, or the deep one that starts from it; on all rows, by L-BFGS-B."""
     Z = np.linspace(0.0, 1.0, POINTS)[:, None]
     kernels, points = cavity.kernels, cavity.inducing.Points(Z)
     noise = cavity.likelihoods.Gaussian(0.01)
-    single = cavity.fit(cavity.GP(kernels.RBF(0.5, 0.1), noise, points), X, y, power=power)
+    single: Any = cavity.fit(cavity.GP(kernels.RBF(0.5, 0.1), noise, points), X, y, power=power)
     if kind == "sparse":
         return single
     hidden = hidden_start(X, (1,))
@@ -60,14 +61,14 @@ def fitted(kind: str, X: np.ndarray, y: np.ndarray, power: float, seed: int) -> 
     return max(ends, key=lambda end: end.log_evidence)
 
 
-def measure(name: str, model: str, power: float, seed: int) -> cavity.FitResult:
+def measure(name: str, model: str, power: float, seed: int) -> Any:
     """Fits one model and adds a row of results."""
     X, y, X_test, y_test = data(name, seed)
     result = fitted(model, X, y, power, seed)
     predicted = result.posterior.predict(X_test)
     TABLE.add(
         {"set": name, "model": model, "power": power, "seed": seed}
-        | {"test_ll": float(np.mean(predicted.log_density(y_test)))}
+        | {"test_ll": float(np.mean(predicted.log_density(jax.numpy.asarray(y_test))))}
         | {"rmse": float(np.sqrt(np.mean((np.asarray(predicted.mean) - y_test) ** 2)))}
         | {"noise_deviation": float(np.sqrt(result.model.likelihood.variance))}
         | {"log_evidence": result.log_evidence, "iterations": result.n_iterations}

@@ -14,17 +14,17 @@ from cavity.numerics.types import Array, Scalar
 
 
 class LayerSummary(NamedTuple):
-    """What a layer does to some rows.
+    """What a layer does to some rows. Shares are means over its functions.
 
     Attributes:
         width: the number of functions.
         points: the number of inducing variables that are stored, those of a kernel that functions
             share once.
         divergence: of their posteriors from the prior, in nats.
-        departure: share of the variance of the layer's outputs between rows that its prior mean
-            functions do not give.
+        departure: share of the variance of an output between rows that its prior mean function
+            does not give.
         linear: share of that variance which a linear function of the layer's inputs gives.
-        uncertainty: mean variance of an output, in shares of the variance between rows.
+        uncertainty: mean variance of an output, as a share of its variance between rows.
     """
 
     width: int
@@ -44,7 +44,7 @@ def summarise(posterior: DeepPosterior, X: Array) -> list[LayerSummary]:
     for i, layer in enumerate(posterior.layers):
         seen = inputs if i == 0 else layer.with_inputs(inputs, X)
         mean, var, prior = map(np.asarray, _outputs(posterior, X, i, seen))
-        total = max(float(mean.var(axis=0).sum()), np.finfo(float).tiny)
+        total = np.maximum(mean.var(axis=0), np.finfo(float).tiny)
         with_one = np.column_stack([np.asarray(seen), np.ones(len(seen))])
         fitted = with_one @ np.linalg.lstsq(with_one, mean, rcond=None)[0]
         beliefs = [b for _, b in cast(TakesGaussianInputs, layer.process).sparse_functions()]
@@ -53,9 +53,9 @@ def summarise(posterior: DeepPosterior, X: Array) -> list[LayerSummary]:
                 width=layer.width,
                 points=sum(belief.root.shape[-1] for belief in beliefs),
                 divergence=sum(float(_divergence(belief)) for belief in beliefs),
-                departure=float((mean - prior).var(axis=0).sum()) / total,
-                linear=1.0 - float((mean - fitted).var(axis=0).sum()) / total,
-                uncertainty=float(var.mean(axis=0).sum()) / total,
+                departure=float(np.mean((mean - prior).var(axis=0) / total)),
+                linear=1.0 - float(np.mean((mean - fitted).var(axis=0) / total)),
+                uncertainty=float(np.mean(var.mean(axis=0) / total)),
             )
         )
         inputs = jnp.asarray(mean)
