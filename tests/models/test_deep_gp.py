@@ -328,6 +328,8 @@ def test_a_line_per_layer_says_what_it_does(plane):
     dense = -np.linalg.slogdet(cov[0])[1] + np.trace(cov[0]) + mean[0] @ mean[0] - 6.0
     assert second.divergence == pytest.approx(0.5 * dense)
     assert summary_table([first, second]).count("nats") == 2
+    still, _ = summarise(posterior, np.full((24, 2), 0.3))
+    assert (still.departure, still.uncertainty) == (0.0, 0.0)
 
 
 def test_predictions_do_not_depend_on_the_order_of_rows(plane):

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.models.deep.layer import CONSTANT
 from cavity.models.deep.posterior import DeepPosterior, mixed, outputs_of
 from cavity.models.process import TakesGaussianInputs
 from cavity.numerics.jit import compiled
@@ -14,7 +15,9 @@ from cavity.numerics.types import Array, Scalar
 
 
 class LayerSummary(NamedTuple):
-    """What a layer does to some rows. Shares are means over its functions.
+    """What a layer does to some rows.
+
+    Shares are means over its functions; those that are constant over the rows do not count.
 
     Attributes:
         width: the number of functions.
@@ -44,7 +47,7 @@ def summarise(posterior: DeepPosterior, X: Array) -> list[LayerSummary]:
     for i, layer in enumerate(posterior.layers):
         seen = inputs if i == 0 else layer.with_inputs(inputs, X)
         mean, var, prior = map(np.asarray, _outputs(posterior, X, i, seen))
-        total = np.maximum(mean.var(axis=0), np.finfo(float).tiny)
+        total, varies = mean.var(axis=0), _varies(mean)
         with_one = np.column_stack([np.asarray(seen), np.ones(len(seen))])
         fitted = with_one @ np.linalg.lstsq(with_one, mean, rcond=None)[0]
         beliefs = [b for _, b in cast(TakesGaussianInputs, layer.process).sparse_functions()]
@@ -53,9 +56,9 @@ def summarise(posterior: DeepPosterior, X: Array) -> list[LayerSummary]:
                 width=layer.width,
                 points=sum(belief.root.shape[-1] for belief in beliefs),
                 divergence=sum(float(_divergence(belief)) for belief in beliefs),
-                departure=float(np.mean((mean - prior).var(axis=0) / total)),
-                linear=1.0 - float(np.mean((mean - fitted).var(axis=0) / total)),
-                uncertainty=float(np.mean(var.mean(axis=0) / total)),
+                departure=_share((mean - prior).var(axis=0), total, varies),
+                linear=1.0 - _share((mean - fitted).var(axis=0), total, varies),
+                uncertainty=_share(var.mean(axis=0), total, varies),
             )
         )
         inputs = jnp.asarray(mean)
@@ -70,6 +73,16 @@ def summary_table(summaries: list[LayerSummary]) -> str:
         shares = [f"{100.0 * share:.0f} %" for share in (s.departure, s.linear, s.uncertainty)]
         lines.append([str(i), str(s.width), str(s.points), f"{s.divergence:.1f} nats", *shares])
     return aligned([head, *lines])
+
+
+def _varies(mean: np.ndarray) -> np.ndarray:
+    """Which columns vary beyond rounding."""
+    return mean.std(axis=0) > CONSTANT * np.abs(mean).max(axis=0)
+
+
+def _share(part: np.ndarray, total: np.ndarray, varies: np.ndarray) -> float:
+    """The mean of parts of totals over the columns that vary; zero where none does."""
+    return float(np.mean(part[varies] / total[varies])) if np.any(varies) else 0.0
 
 
 @compiled
