@@ -178,8 +178,8 @@ SITES = (
     Fault(
         "sites of absent rows send messages",
         "inference/factors/site.py",
-        "masked(site, presence))",
-        "site)",
+        "masked(site, presence)\n",
+        "site\n",
         ("inference/test_presence.py::test_sites_of_absent_outputs_count_for_nothing",),
     ),
     Fault(

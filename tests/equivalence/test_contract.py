@@ -30,6 +30,7 @@ from cavity.inference.factors.slots import Tied, observed_rows
 from cavity.inference.graph.base import (
     AbstractBelief,
     AbstractProjectedView,
+    AbstractSiteView,
     AbstractVariable,
     AbstractView,
     Latent,
@@ -176,7 +177,7 @@ class Inputs(AbstractVariable):
         return InputBelief(self.mean + var * shift, var, jnp.sum(value + messages.log_scale))
 
 
-class InputView(AbstractView):
+class InputView(AbstractSiteView):
     """Every row sees its own input, with a scalar site on each coordinate."""
 
     def empty_sites(self, rows):
@@ -199,15 +200,18 @@ class InputView(AbstractView):
         return Latent(mean, var, jnp.zeros(())), ok
 
 
-class WholeView(InputView):
+class WholeView(AbstractView):
     """Every row sees all inducing variables."""
 
-    def empty_sites(self, rows):
-        raise NotImplementedError
+    def presence(self, rows):
+        return jnp.broadcast_to(jnp.max(rows.presence, axis=1, keepdims=True), rows.x.shape)
 
     def marginal(self, belief, rows, sites=None):
         cov = jnp.swapaxes(belief.root, -1, -2) @ belief.root
         return self.at((belief.mean.reshape(len(cov), -1), cov), rows)
+
+    def at(self, moments, rows):
+        return Marginal(*moments, jnp.zeros(()), jnp.zeros(()))
 
 
 class LayerTerm(AbstractLocalTerm):

@@ -11,6 +11,7 @@ References:
 
 import abc
 import functools
+import typing
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -179,7 +180,30 @@ class Nodes(AbstractPropagation):
         return at_points(layer, values.mean + safe_sqrt(values.var) * z, x)
 
 
-class Moments(AbstractPropagation):
+class AbstractOneGaussian(AbstractPropagation):
+    """One Gaussian per row, in learning and in prediction.
+
+    To implement:
+        `through(layer, values, x, z)`.
+    """
+
+    @typing.final
+    def points(
+        self, dimensions: int, rows: int, index: Int[Array, " N"] | None, dtype: jnp.dtype
+    ) -> tuple[Float[Array, "K N dimensions"], Float[Array, " K"]]:
+        return jnp.zeros((1, rows, dimensions), dtype), jnp.zeros(1, dtype)
+
+    @property
+    @typing.final
+    def repeats(self) -> int:
+        return 1
+
+    @typing.final
+    def for_predictions(self) -> "AbstractOneGaussian":
+        return self
+
+
+class Moments(AbstractOneGaussian):
     r"""The mean and the variance of a layer's outputs at a Gaussian input, which are exact.
 
     From expectations of the kernel, with means that are affine; covariances between functions are
@@ -189,18 +213,6 @@ class Moments(AbstractPropagation):
     References:
         Bui (2017), S2, S59 and S60; Bui et al. (2016).
     """
-
-    def points(
-        self, dimensions: int, rows: int, index: Int[Array, " N"] | None, dtype: jnp.dtype
-    ) -> tuple[Float[Array, "K N dimensions"], Float[Array, " K"]]:
-        return jnp.zeros((1, rows, dimensions), dtype), jnp.zeros(1, dtype)
-
-    @property
-    def repeats(self) -> int:
-        return 1
-
-    def for_predictions(self) -> "Moments":
-        return self
 
     def through(
         self,
@@ -218,7 +230,7 @@ class Moments(AbstractPropagation):
         return Spread(*(moment[None] for moment in moments))
 
 
-class Linearised(AbstractPropagation):
+class Linearised(AbstractOneGaussian):
     r"""The tangent of a layer's mean at the mean input, with slope $\mathbf J$.
 
     The variance is that at the mean input plus the diagonal of $\mathbf J \mathbf V \mathbf
@@ -229,18 +241,6 @@ class Linearised(AbstractPropagation):
     References:
         Bui (2017), S41 and E15.
     """
-
-    def points(
-        self, dimensions: int, rows: int, index: Int[Array, " N"] | None, dtype: jnp.dtype
-    ) -> tuple[Float[Array, "K N dimensions"], Float[Array, " K"]]:
-        return jnp.zeros((1, rows, dimensions), dtype), jnp.zeros(1, dtype)
-
-    @property
-    def repeats(self) -> int:
-        return 1
-
-    def for_predictions(self) -> "Linearised":
-        return self
 
     def through(
         self,

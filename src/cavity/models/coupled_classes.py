@@ -12,6 +12,7 @@ from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.base import (
     AbstractBelief,
+    AbstractSiteView,
     AbstractView,
     Latent,
     Marginal,
@@ -73,7 +74,7 @@ class ClassFunctions(eqx.Module):
         return Projection(loadings, jnp.broadcast_to(residual, shape), offset)
 
 
-class ContrastView(AbstractView[AbstractClassBelief, AbstractClassVariable]):
+class ContrastView(AbstractSiteView[AbstractClassBelief, AbstractClassVariable]):
     r"""Rows see the contrasts $f^j - f^y + u$ of their class with the others.
 
     What inducing variables leave unexplained of the observed class is common to the contrasts of
@@ -135,7 +136,7 @@ class ContrastView(AbstractView[AbstractClassBelief, AbstractClassVariable]):
         return Contrasts(observed, 1.0 + a * common), offset, own.residual + left
 
 
-class ClassView(AbstractView[AbstractClassBelief, AbstractClassVariable]):
+class ClassView(AbstractSiteView[AbstractClassBelief, AbstractClassVariable]):
     """Rows see the functions of all classes, without residual, with one site on all of them."""
 
     functions: ClassFunctions

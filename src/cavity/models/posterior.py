@@ -235,6 +235,10 @@ def _covariance(posterior: AbstractPosterior, X: Array) -> Array:
 
 @compiled
 def _root(cov: Array) -> Float[Array, "B F F"]:
+    return root_of(cov)
+
+
+def root_of(cov: Array) -> Float[Array, "B F F"]:
     """Roots of covariances: one for each function, or one for all dependent ones."""
     if cov.ndim == 4:
         size = cov.shape[0] * cov.shape[1]

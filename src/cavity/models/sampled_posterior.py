@@ -15,7 +15,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.likelihoods.predictive.mixture import draws_predictive
 from cavity.models.base import AbstractGP
-from cavity.models.posterior import AbstractPosterior, of_draws
+from cavity.models.posterior import AbstractPosterior, of_draws, root_of
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, jittered
 from cavity.numerics.types import Array, Float, PRNGKeyArray
@@ -167,10 +167,7 @@ def _samples_about_mean(
         place, own = inputs
         draw = jax.tree.map(lambda a: a[place], posterior._stack)
         mean, cov = posterior._one(draw, X, whole=True)
-        # an eigendecomposition, because covariances of near points are singular to rounding
-        values, vectors = jnp.linalg.eigh(cov)
-        root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
         noise = jax.random.normal(own, mean.shape, mean.dtype)
-        return (mean + jnp.einsum("lij,lj->li", root, noise)).T - average
+        return (mean + jnp.einsum("lij,lj->li", root_of(cov), noise)).T - average
 
     return jax.lax.map(one, (index, jax.random.split(noisy, index.size)))

@@ -28,6 +28,7 @@ from cavity.inference.factors.base import (
 from cavity.inference.graph.base import (
     AbstractProjectedView,
     AbstractResponse,
+    AbstractSiteView,
     AbstractVariable,
     Latent,
     Marginal,
@@ -95,7 +96,9 @@ class SiteFactor(AbstractRowFactor):
             rows, row_sites = chunk
             private = zip(self.edges, row_sites, self._presence(rows), strict=True)
             return tuple(
-                edge.view.messages(variables[edge.variable], rows, masked(site, presence))
+                cast(AbstractSiteView, edge.view).messages(
+                    variables[edge.variable], rows, masked(site, presence)
+                )
                 for edge, site, presence in private
                 if edge.slots.private
             )
@@ -222,7 +225,8 @@ class SiteFactor(AbstractRowFactor):
             rows, row_sites = chunk
             triples = zip(self.edges, row_sites, self._own_sites(q, rows, row_sites), strict=True)
             without = [
-                edge.view.without_site(q[edge.variable], rows, own) for edge, _, own in triples
+                cast(AbstractSiteView, edge.view).without_site(q[edge.variable], rows, own)
+                for edge, _, own in triples
             ]
             density = self.term.log_density(tuple(latent for latent, _ in without), rows)
             proper = jnp.all(jnp.stack([ok for _, ok in without]), axis=0)

@@ -7,13 +7,18 @@ where what they remove from the log-partition is counted.
 """
 
 import abc
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar, cast
 
 import equinox as eqx
 import jax.numpy as jnp
 
 from cavity.inference.factors.tied import TiedCavity, TiedSite, tied_cavity
-from cavity.inference.graph.base import AbstractBelief, AbstractView, Moments
+from cavity.inference.graph.base import (
+    AbstractBelief,
+    AbstractSiteView,
+    AbstractView,
+    Moments,
+)
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.variables.inducing import DirectMessages
@@ -75,7 +80,7 @@ class Private(AbstractSlots[AbstractSites, AbstractSites, AbstractBelief]):
     private: ClassVar[bool] = True
 
     def empty(self, view: AbstractView, rows: Rows) -> AbstractSites:
-        return view.empty_sites(rows)
+        return cast(AbstractSiteView, view).empty_sites(rows)
 
     def per_row(self, store: AbstractSites) -> AbstractSites:
         return store

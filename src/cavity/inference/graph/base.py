@@ -200,23 +200,17 @@ class HasMarginals(Protocol):
         ...
 
 
-class AbstractView(eqx.Module, Generic[Source, Variable]):
-    """How the rows of a factor see a variable, and how their sites become messages to it.
+class AbstractView(eqx.Module, Generic[Source]):
+    """How the rows of a factor see a variable.
 
     To implement:
-        `empty_sites(rows)`, `presence(rows)`, `marginal(belief, rows, sites)`,
-        `at(moments, rows)`, `messages(variable, rows, sites)` and
-        `without_site(belief, rows, sites)`.
+        `presence(rows)`, `marginal(belief, rows, sites)` and `at(moments, rows)`.
 
     Attributes:
         scalar: whether each site is a scalar Gaussian on a function value.
     """
 
     scalar: ClassVar[bool] = True
-
-    @abc.abstractmethod
-    def empty_sites(self, rows: Rows) -> AbstractSites:
-        """Sites of precision zero for these rows."""
 
     @abc.abstractmethod
     def presence(self, rows: Rows) -> Array:
@@ -236,6 +230,19 @@ class AbstractView(eqx.Module, Generic[Source, Variable]):
     def at(self, moments: Moments, rows: Rows) -> Marginal:
         """The marginal that these rows see where mean and variance are given."""
 
+
+class AbstractSiteView(AbstractView[Source], Generic[Source, Variable]):
+    """A view of rows that have sites of their own, and how these become messages.
+
+    To implement:
+        what every view needs, `empty_sites(rows)`, `messages(variable, rows, sites)` and
+        `without_site(belief, rows, sites)`.
+    """
+
+    @abc.abstractmethod
+    def empty_sites(self, rows: Rows) -> AbstractSites:
+        """Sites of precision zero for these rows."""
+
     @abc.abstractmethod
     def messages(self, variable: Variable, rows: Rows, sites: AbstractSites) -> Messages:
         """The messages of the sites of these rows."""
@@ -247,7 +254,7 @@ class AbstractView(eqx.Module, Generic[Source, Variable]):
         """The distribution of f with each row's whole site taken out, and whether it is proper."""
 
 
-class AbstractProjectedView(AbstractView[HasMarginals, AbstractProjectedVariable]):
+class AbstractProjectedView(AbstractSiteView[HasMarginals, AbstractProjectedVariable]):
     """A view of linear projections of a variable, with a scalar or block site per row.
 
     Messages are linear in the sites, and marginals do not depend on a row's own site, as

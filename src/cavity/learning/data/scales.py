@@ -86,10 +86,14 @@ class Tally:
         return self.squares / np.maximum(self.count, 1.0)
 
     @property
+    def varies(self) -> np.ndarray:
+        """Whether each column varies beyond rounding."""
+        return np.sqrt(self.var) > CONSTANT * self.largest
+
+    @property
     def spread(self) -> np.ndarray:
         """The standard deviation of each column; 1 for constant ones."""
-        deviation = np.sqrt(self.var)
-        return np.where(deviation > CONSTANT * self.largest, deviation, 1.0)
+        return np.where(self.varies, np.sqrt(self.var), 1.0)
 
     def __add__(self, other: "Tally") -> "Tally":
         count = self.count + other.count

@@ -70,9 +70,9 @@ def _directions(
     H: np.ndarray, centre: np.ndarray, width: int, random: np.random.Generator
 ) -> np.ndarray:
     """Weights (D, width) of principal components, and of random directions beyond them."""
-    spread = _spread(H)
-    varies = H.std(axis=0) >= spread  # constant columns have the spread 1
-    standard = np.where(varies, H - centre, 0.0) / spread
+    columns = tally(H)
+    spread = columns.spread
+    standard = np.where(columns.varies, H - centre, 0.0) / spread
     _, values, vectors = np.linalg.svd(standard, full_matrices=False)
     least = 1e-6 * float(values[0]) if values[0] > 0.0 else 1.0
     deviations = np.maximum(values / np.sqrt(len(H)), least)
@@ -83,11 +83,6 @@ def _directions(
         turns /= np.linalg.norm(turns, axis=0)
         weights = np.concatenate([weights, weights @ turns], axis=1)
     return weights
-
-
-def _spread(columns: np.ndarray) -> np.ndarray:
-    """Standard deviations of columns; 1 for constant ones."""
-    return tally(columns).spread
 
 
 def deepen(
@@ -108,8 +103,8 @@ def deepen(
     layers, sites = [], []
     for mean, inputs, outputs in zip(start.maps, start.inputs, start.inputs[1:], strict=False):
         Z = select_inducing(RBF(), inputs, points, choice="kmeans", seed=seed)
-        variance = INNER_VARIANCE * float(np.mean(_spread(outputs) ** 2))
-        kernel = RBF(variance, _spread(inputs) * np.sqrt(inputs.shape[1]))
+        variance = INNER_VARIANCE * float(np.mean(tally(outputs).spread ** 2))
+        kernel = RBF(variance, tally(inputs).spread * np.sqrt(inputs.shape[1]))
         width = outputs.shape[1]
         layers.append(Layer(kernel, Points(Z), width, mean))
         raw = np.broadcast_to(np.log(INNER_DEVIATION) * np.eye(len(Z)), (width, len(Z), len(Z)))

@@ -15,7 +15,7 @@ from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.likelihoods.predictive.mixture import draws_predictive
 from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import LayerProcess
-from cavity.models.posterior import AbstractPosterior, of_draws
+from cavity.models.posterior import AbstractPosterior, Marginals, of_draws, root_of
 from cavity.numerics.chunking import cached_size, map_over_rows
 from cavity.numerics.jit import compiled
 from cavity.numerics.text import plural
@@ -89,7 +89,7 @@ class DeepPosterior(AbstractPosterior):
             return self
         return dataclasses.replace(self, function=i, outputs=1)
 
-    def hidden(self, X: Any, layer: int) -> tuple[Array, Array]:
+    def hidden(self, X: Any, layer: int) -> Marginals:
         """Means and variances of the outputs of a layer, (n, width) each.
 
         Args:
@@ -103,8 +103,9 @@ class DeepPosterior(AbstractPosterior):
             raise ValueError(
                 f"the model has {plural(len(self.layers), 'layer')}, counted from 0; given {layer}"
             )
-        below = dataclasses.replace(self, layers=self.layers[: layer + 1], function=None)
-        return below._in_chunks(_moments, self._inputs(X))
+        layers = self.layers[: layer + 1]
+        shape = {"outputs": layers[-1].width, "single": False}
+        return dataclasses.replace(self, layers=layers, function=None, **shape).marginals(X)
 
     def _chosen(self, values: Float[Array, "*rows P"]) -> Array:
         return values if self.function is None else values[..., self.function, None]
@@ -133,11 +134,8 @@ class DeepPosterior(AbstractPosterior):
 def _drawn(layer: LayerProcess, inputs: Array, key: PRNGKeyArray) -> Float[Array, "n W"]:
     """One draw of a layer's outputs, coherent between rows."""
     mean, _ = layer.moments(inputs)
-    # an eigendecomposition, because covariances of near points are singular to rounding
-    values, vectors = jnp.linalg.eigh(layer.covariance(inputs))
-    root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
     noise = jax.random.normal(key, mean.T.shape, mean.dtype)
-    return mean + jnp.einsum("wij,wj->iw", root, noise)
+    return mean + jnp.einsum("wij,wj->iw", root_of(layer.covariance(inputs)), noise)
 
 
 @compiled
@@ -165,11 +163,6 @@ def mixed(values: Spread) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
     """Means and variances of equal mixtures."""
     average = jnp.mean(values.mean, axis=0)
     return average, jnp.mean(values.var, axis=0) + jnp.var(values.mean, axis=0)
-
-
-@compiled
-def _moments(posterior: DeepPosterior, X: Array) -> tuple[Array, Array]:
-    return map_over_rows(posterior.moments, X, cached_size(X.shape[0]))
 
 
 @compiled

@@ -19,11 +19,9 @@ import numpy as np
 from cavity.inference.approximations.local_terms import AbstractLocalTerm, differentiated
 from cavity.inference.factors.tied import TiedCavity
 from cavity.inference.graph.base import (
-    AbstractVariable,
     AbstractView,
     Latent,
     Marginal,
-    Messages,
     Moments,
 )
 from cavity.inference.graph.rows import Rows
@@ -38,13 +36,10 @@ from cavity.numerics.quadrature import Tilted, log_power_mean
 from cavity.numerics.types import Array
 
 
-class WholeView(AbstractView[TiedCavity, AbstractVariable]):
+class WholeView(AbstractView[TiedCavity]):
     """Every row sees all of a variable: its mean, and a root of its covariance."""
 
     scalar: ClassVar[bool] = False
-
-    def empty_sites(self, rows: Rows) -> AbstractSites:
-        raise NotImplementedError
 
     def presence(self, rows: Rows) -> Array:
         return jnp.max(rows.site_presence, axis=1, keepdims=True)
@@ -57,14 +52,6 @@ class WholeView(AbstractView[TiedCavity, AbstractVariable]):
     def at(self, moments: Moments, rows: Rows) -> Marginal:
         zero = jnp.zeros((), moments[0].dtype)
         return Marginal(*moments, zero, zero)
-
-    def messages(self, variable: AbstractVariable, rows: Rows, sites: AbstractSites) -> Messages:
-        raise NotImplementedError
-
-    def without_site(
-        self, belief: TiedCavity, rows: Rows, sites: AbstractSites
-    ) -> tuple[Latent, Array]:
-        raise NotImplementedError
 
 
 class DeepTerm(AbstractLocalTerm):
