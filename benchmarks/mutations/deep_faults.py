@@ -50,8 +50,8 @@ DEEP_FAULTS = (
     Fault(
         "moments of a layer leave out the variance of its mean",
         "models/process.py",
-        "left + own_var + of_mean",
-        "left + own_var",
+        "left + own_var, of_mean",
+        "left + own_var, 0.0 * of_mean",
         (DEEP + "test_moments_of_a_layer_are_those_of_draws",),
     ),
     Fault(

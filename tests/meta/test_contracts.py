@@ -29,7 +29,8 @@ ARGUMENTS = {
 }
 # Leaves of a tree of sites, as `jax.tree.map` asks for them.
 LEAVES = {
-    "cavity.inference.factors.tied": {"TiedSite"},
+    "cavity.inference.factors.slots": {"TiedSite", "InputMoments"},
+    "cavity.inference.solvers.rowwise": {"AbstractSites"},
     "cavity.inference.solvers.site_coordinates": {"AbstractSites"},
 }
 CAPABILITIES = "cavity.likelihoods.capabilities"

@@ -2,8 +2,8 @@
 
 The folders of the package are the floors. A module imports from its own floor or below; inside
 `kernels`, `inducing`, `likelihoods` and `models`, siblings import only `base` (likelihoods: also
-`log_link`, `predictive` and `support`; models: also `coupled_classes`, `deep`, `latent_gp`,
-`posterior` and `process`); `kernels.text_form` and `kernels.expectations`, which name kernels,
+`log_link`, `predictive` and `support`; models: also `coupled_classes`, `deep`, `latent`,
+`latent_gp`, `posterior` and `process`); `kernels.text_form` and `kernels.expectations`, which name kernels,
 import them.
 No module but the root's own `__init__` imports the root package.
 Floors 0 to 3 import only jax, numpy, equinox and jaxtyping; solvers of fixed points may use scipy
@@ -39,7 +39,7 @@ SHARED_BY_SIBLINGS = {
     "kernels": {"base"},
     "inducing": {"base"},
     "likelihoods": {"base", "by_quadrature", "capabilities", "log_link", "predictive", "support"},
-    "models": {"base", "coupled_classes", "deep", "latent_gp", "posterior", "process"},
+    "models": {"base", "coupled_classes", "deep", "latent", "latent_gp", "posterior", "process"},
 }
 COLLECTORS = ("cavity.kernels.text_form", "cavity.kernels.expectations")
 CORE = {"jax", "numpy", "equinox", "jaxtyping"}

@@ -92,7 +92,7 @@ def test_one_of_several_functions():
     )
     mean, var = map(np.asarray, both.marginals(NEW))
     for i in (0, 1):
-        one = both.latent(i).marginals(NEW)
+        one = both.of_function(i).marginals(NEW)
         assert_close(np.asarray(one.mean), mean[:, i])
         assert_close(np.asarray(one.var), var[:, i])
     assert both.predict(NEW).mean.shape == (5,)

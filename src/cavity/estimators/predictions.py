@@ -85,7 +85,7 @@ def function_of(posterior: AbstractPosterior) -> AbstractPosterior:
     """
     if posterior.model.likelihood.support is Support.LABELS:
         return posterior
-    return posterior.latent(0)
+    return posterior.of_function(0)
 
 
 def predict_outputs(

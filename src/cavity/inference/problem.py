@@ -13,6 +13,7 @@ import numpy as np
 
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Graph, Sites, empty_sites
+from cavity.inference.factors.slots import is_optimised
 from cavity.inference.graph.rows import Rows
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import Power, is_exactly
@@ -126,11 +127,11 @@ class Problem(eqx.Module):
     def empty_sites(self) -> Sites:
         """Sites of precision zero; a tree without leaves where every factor is exact.
 
-        Tied sites are those that a search starts from.
+        Those that an optimiser moves are where a search starts.
         """
-        if self.approximation.tied:
-            return _starting_sites(self)
         shapes = eqx.filter_eval_shape(lambda: empty_sites(self.graph()))
+        if any(map(is_optimised, jax.tree.leaves(shapes, is_leaf=is_optimised))):
+            return _starting_sites(self)
         return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
     def stationary(self) -> bool:

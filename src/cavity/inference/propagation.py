@@ -30,6 +30,8 @@ from cavity.numerics.types import Array, Float, Int
 PREDICTION, PREDICTION_OF_ONE = 64, 256
 # From so many points on, one hidden value has those of Gauss-Hermite quadrature.
 GAUSS_HERMITE = 8
+# Nodes for what outputs differ by between inputs; two are exact with Gaussian noise.
+AVERAGE = 8
 
 
 class Spread(NamedTuple):
@@ -57,8 +59,8 @@ class LayerFunctions(Protocol):
         """Means and variances of the layer's outputs at known inputs."""
         ...
 
-    def moments_under(self, inputs: GaussianInputs) -> tuple[Array, Array]:
-        """Means and variances of the layer's outputs at Gaussian inputs."""
+    def moments_under(self, inputs: GaussianInputs) -> tuple[Array, Array, Array]:
+        """Means of the layer's outputs at Gaussian inputs, and both parts of their variances."""
         ...
 
     def with_inputs(self, values: Float[Array, "n D"], x: Float[Array, "n C"]) -> Array:
@@ -71,7 +73,7 @@ class AbstractPropagation(eqx.Module):
 
     To implement:
         `points(dimensions, rows, index, dtype)`, `through(layer, values, x, z)`,
-        `for_predictions()` and `repeats`.
+        `averaged(layer, values, x, z, log_weights)`, `for_predictions()` and `repeats`.
     """
 
     @property
@@ -111,6 +113,31 @@ class AbstractPropagation(eqx.Module):
             values: their inputs.
             x: the inputs of the model, for layers that see them too.
             z: standard normal values that stand for those inputs.
+        """
+
+    @abc.abstractmethod
+    def averaged(
+        self,
+        layer: LayerFunctions,
+        values: Spread,
+        x: Float[Array, "N C"],
+        z: Float[Array, "K N D"],
+        log_weights: Float[Array, " K"],
+    ) -> tuple[Spread, Float[Array, " J"]]:
+        """Outputs whose terms are to be averaged, where inputs have a variational posterior.
+
+        A term at a Gaussian of outputs is a power mean over the functions at one input; it is its
+        logarithm that is averaged over inputs.
+
+        Args:
+            layer: the functions.
+            values: their inputs.
+            x: the inputs of the model, for layers that see them too.
+            z: standard normal values that stand for those inputs.
+            log_weights: of these.
+
+        Returns:
+            The outputs, and their log weights.
         """
 
 
@@ -179,13 +206,59 @@ class Nodes(AbstractPropagation):
     ) -> Spread:
         return at_points(layer, values.mean + safe_sqrt(values.var) * z, x)
 
+    def averaged(
+        self,
+        layer: LayerFunctions,
+        values: Spread,
+        x: Float[Array, "N C"],
+        z: Float[Array, "K N D"],
+        log_weights: Float[Array, " K"],
+    ) -> tuple[Spread, Float[Array, " K"]]:
+        return self.through(layer, values, x, z), log_weights
+
 
 class AbstractOneGaussian(AbstractPropagation):
     """One Gaussian per row, in learning and in prediction.
 
     To implement:
-        `through(layer, values, x, z)`.
+        `parts(layer, values, x)`.
     """
+
+    @abc.abstractmethod
+    def parts(
+        self, layer: LayerFunctions, values: Spread, x: Float[Array, "N C"]
+    ) -> tuple[Float[Array, "N W"], Float[Array, "N W"], Float[Array, "N W"]]:
+        """Means of outputs, and two parts of their variances.
+
+        The first is that of the functions at an input, averaged over inputs; the second that of
+        the functions' mean, which differs between inputs.
+        """
+
+    @typing.final
+    def through(
+        self,
+        layer: LayerFunctions,
+        values: Spread,
+        x: Float[Array, "N C"],
+        z: Float[Array, "K N D"],
+    ) -> Spread:
+        mean, within, between = self.parts(layer, values, x)
+        return Spread(mean[None], (within + between)[None])
+
+    @typing.final
+    def averaged(
+        self,
+        layer: LayerFunctions,
+        values: Spread,
+        x: Float[Array, "N C"],
+        z: Float[Array, "K N D"],
+        log_weights: Float[Array, " K"],
+    ) -> tuple[Spread, Float[Array, " J"]]:
+        mean, within, between = self.parts(layer, values, x)
+        nodes, weights = _gauss_hermite(AVERAGE)
+        away = jnp.asarray(nodes, mean.dtype)[:, None, None] * safe_sqrt(between)
+        spread = Spread(mean + away, jnp.broadcast_to(within, away.shape))
+        return spread, jnp.asarray(weights, mean.dtype)
 
     @typing.final
     def points(
@@ -214,20 +287,10 @@ class Moments(AbstractOneGaussian):
         Bui (2017), S2, S59 and S60; Bui et al. (2016).
     """
 
-    def through(
-        self,
-        layer: LayerFunctions,
-        values: Spread,
-        x: Float[Array, "N C"],
-        z: Float[Array, "K N D"],
-    ) -> Spread:
-        (mean,), (var,) = values
-        inputs = layer.with_inputs(mean, x)
-        known = jnp.zeros((len(x), inputs.shape[1] - mean.shape[1]), mean.dtype)
-        spread = jnp.concatenate([var, known], axis=1)
-        uncertain = tuple(range(mean.shape[1]))
-        moments = layer.moments_under(GaussianInputs(inputs, spread, uncertain))
-        return Spread(*(moment[None] for moment in moments))
+    def parts(
+        self, layer: LayerFunctions, values: Spread, x: Float[Array, "N C"]
+    ) -> tuple[Float[Array, "N W"], Float[Array, "N W"], Float[Array, "N W"]]:
+        return layer.moments_under(with_known(layer, values, x))
 
 
 class Linearised(AbstractOneGaussian):
@@ -242,25 +305,30 @@ class Linearised(AbstractOneGaussian):
         Bui (2017), S41 and E15.
     """
 
-    def through(
-        self,
-        layer: LayerFunctions,
-        values: Spread,
-        x: Float[Array, "N C"],
-        z: Float[Array, "K N D"],
-    ) -> Spread:
-        out = at_points(layer, values.mean, x)
+    def parts(
+        self, layer: LayerFunctions, values: Spread, x: Float[Array, "N C"]
+    ) -> tuple[Float[Array, "N W"], Float[Array, "N W"], Float[Array, "N W"]]:
+        (out,), (within,) = at_points(layer, values.mean, x)
         (point,), (spread,) = values.mean, values.var
 
         def mean(point: Array) -> Array:
             return layer.moments(layer.with_inputs(point, x))[0]
 
-        var = out.var
+        between = jnp.zeros_like(within)
         for column in range(point.shape[1]):
             along = jnp.zeros_like(point).at[:, column].set(1.0)
             _, slope = jax.jvp(mean, (point,), (along,))
-            var = var + (slope**2 * spread[:, column, None])[None]
-        return Spread(out.mean, var)
+            between = between + slope**2 * spread[:, column, None]
+        return out, within, between
+
+
+def with_known(layer: LayerFunctions, values: Spread, x: Float[Array, "N C"]) -> GaussianInputs:
+    """The inputs of a layer, one Gaussian per row, and the known ones that it sees too."""
+    (mean,), (var,) = values
+    inputs = layer.with_inputs(mean, x)
+    known = jnp.zeros((len(x), inputs.shape[1] - mean.shape[1]), mean.dtype)
+    spread = jnp.concatenate([var, known], axis=1)
+    return GaussianInputs(inputs, spread, tuple(range(mean.shape[1])))
 
 
 def propagate(
@@ -292,7 +360,7 @@ def at_points(
 ) -> Spread:
     """The outputs of a layer at known values of the layer below."""
     count, rows, columns = points.shape
-    repeated = jnp.broadcast_to(x, (count, *x.shape)).reshape(-1, x.shape[-1])
+    repeated = jnp.tile(x, (count, 1))
     inputs = layer.with_inputs(points.reshape(-1, columns), repeated)
     mean, var = layer.moments(inputs)
     return Spread(mean.reshape(count, rows, -1), var.reshape(count, rows, -1))

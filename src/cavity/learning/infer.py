@@ -33,7 +33,7 @@ from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.objectives.learning_energy import fixed_objective, split_tied
+from cavity.learning.objectives.learning_energy import fixed_objective, split_optimised
 from cavity.learning.objectives.streamed import streamed_posterior
 from cavity.learning.objectives.tied import minimise_over_tied_sites
 from cavity.learning.optimisers.lbfgs import Minimum, StartFailed
@@ -225,7 +225,7 @@ def infer_from(
     block, whole = data.first_block, data.in_memory
     empty = block.problem(model, method.approximation, jitter).empty_sites()
     with one_blas_thread():
-        if has_sites(split_tied(empty)[0]):
+        if has_sites(split_optimised(empty)[0]):
             result = _by_minimum(model, data, method, jitter, start, learned)
         elif whole is None:
             result = _by_messages(model, data, method, jitter)
@@ -370,7 +370,7 @@ def _posterior(
 
 def diagnose_failure(model: AbstractModel, data: Data) -> str:
     """A sentence on why the covariance cannot be factorised, and what to do."""
-    huge = max(float(np.max(np.abs(np.asarray(a)))) for a in (data.rows.x, data.rows.y))
+    huge = max(float(np.max(np.abs(a), initial=0.0)) for a in (data.rows.x, data.rows.y))
     if huge > 1e100:
         return (
             f"the data reach {huge:.1e}, too large to square; change their units (for example, "

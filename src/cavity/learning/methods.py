@@ -253,7 +253,11 @@ class TiedPowerEP(AbstractMethod):
 
     Args:
         propagation: how Gaussians go through the layers of a deep model: `cavity.Nodes(count)`,
-            `cavity.Moments()` or `cavity.Linearised()`; other models have no use for it.
+            `cavity.Moments()` or `cavity.Linearised()`; also how latent inputs go through
+            functions. Other models have no use for it.
+        input_sites: for latent inputs, whether each row has a site on its own, matched by sweeps
+            (Power EP throughout); otherwise their posteriors are variational, which suits
+            minibatches.
         batch: rows of a minibatch, drawn anew in every pass through the data, for Adam; None for
             all of them, and L-BFGS-B.
         max_sweeps: steps of Adam, which is how many it makes; with all rows, iterations at the
@@ -271,6 +275,7 @@ class TiedPowerEP(AbstractMethod):
     """
 
     propagation: AbstractPropagation = dataclasses.field(default=Nodes(), kw_only=True)
+    input_sites: bool = dataclasses.field(default=False, kw_only=True)
     batch: int | None = dataclasses.field(default=None, kw_only=True)
     max_sweeps: int = dataclasses.field(default=2000, kw_only=True)
     learning_rate: float = dataclasses.field(default=0.02, kw_only=True)
@@ -282,13 +287,17 @@ class TiedPowerEP(AbstractMethod):
         check_settings(self)
         if self.natural is not None and self.batch is None:
             raise ValueError("natural gradients go with minibatches: give batch as well")
+        if self.input_sites and self.batch is not None:
+            raise ValueError("sites of latent inputs need all rows at a time: leave batch=None")
 
     @property
     def approximation(self) -> TiedPowerMeans:
-        return TiedPowerMeans(propagation=self.propagation)
+        return TiedPowerMeans(propagation=self.propagation, input_sites=self.input_sites)
 
     @property
     def solver(self) -> FixedPointSolver:
+        if self.input_sites:
+            return FixedPointSolver(max_sweeps=200, rowwise=True)
         return FixedPointSolver(rungs=RUNGS)
 
     @property

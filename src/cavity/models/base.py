@@ -2,7 +2,7 @@
 
 import abc
 import typing
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 
@@ -29,9 +29,11 @@ class AbstractModel(eqx.Module):
 
     Attributes:
         likelihood: the density of outputs, by which data are checked and scaled.
+        takes_inputs: whether rows have known inputs; X is None where they have not.
     """
 
     likelihood: eqx.AbstractVar[AbstractLikelihood]
+    takes_inputs: ClassVar[bool] = True
 
     @property
     @abc.abstractmethod

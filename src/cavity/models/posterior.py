@@ -50,7 +50,7 @@ class AbstractPosterior(eqx.Module):
     Marginals are computed in chunks, so their memory does not grow with the square of the rows.
 
     To implement:
-        the fields, `size`, `moments(X)`, `covariance(X)` and `latent(i)`; `_about_mean` and
+        the fields, `size`, `moments(X)`, `covariance(X)` and `of_function(i)`; `_about_mean` and
         `drawn_likelihoods` for samples, and `_predicted` for predictions.
 
     Attributes:
@@ -91,7 +91,7 @@ class AbstractPosterior(eqx.Module):
         """Covariances of f between the rows of X, (P, n, n), or (P, n, P, n) where dependent."""
 
     @abc.abstractmethod
-    def latent(self, i: int) -> "AbstractPosterior":
+    def of_function(self, i: int) -> "AbstractPosterior":
         """The posterior of one of several latent functions of one output."""
 
     @abc.abstractmethod
@@ -273,7 +273,7 @@ class Posterior(AbstractPosterior):
     def covariance(self, X: Float[Array, "n D"]) -> Array:
         return self.process.covariance(X)
 
-    def latent(self, i: int) -> "Posterior":
+    def of_function(self, i: int) -> "Posterior":
         if self.model.likelihood.latents == 1:
             return self
         return dataclasses.replace(self, process=MarginalProcess(self.process, i), outputs=1)

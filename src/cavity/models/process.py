@@ -55,8 +55,8 @@ class TakesGaussianInputs(Protocol):
 
     def moments_under(
         self, inputs: GaussianInputs
-    ) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
-        """Means and variances at Gaussian inputs, prior means left out."""
+    ) -> tuple[Float[Array, "n P"], Float[Array, "n P"], Float[Array, "n P"]]:
+        """Means at Gaussian inputs and both parts of variances, prior means left out."""
         ...
 
     def slopes_under(self, inputs: GaussianInputs) -> Float[Array, "n D P"]:
@@ -89,13 +89,13 @@ class SparseProcess(AbstractProcess):
 
     def moments_under(
         self, inputs: GaussianInputs
-    ) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
-        r"""Means and variances of the functions at Gaussian inputs, prior mean left out.
+    ) -> tuple[Float[Array, "n P"], Float[Array, "n P"], Float[Array, "n P"]]:
+        r"""Means of the functions at Gaussian inputs and both parts of their variances.
 
-        The variance is the sum of what inducing variables leave unexplained, of their own
-        uncertainty, and of the variance of the mean,
-        $\mathbb E d + \mathbb E \mathbf a^\top \mathbf B^{-1} \mathbf a + \operatorname{Var}
-        \mathbf a^\top \mathbf m$. Only the first is a difference.
+        Prior means are left out. The variance at an input, averaged over inputs, is the sum of
+        what inducing variables leave unexplained and of their own uncertainty, $\mathbb E d +
+        \mathbb E \mathbf a^\top \mathbf B^{-1} \mathbf a$. The second part is the variance of the
+        mean, $\operatorname{Var} \mathbf a^\top \mathbf m$. Only $\mathbb E d$ is a difference.
 
         Raises:
             ValueError: for inducing variables that are no points.
@@ -118,7 +118,7 @@ class SparseProcess(AbstractProcess):
         own_var = jnp.sum((self.belief.root @ half) ** 2, axis=1).T + forms[:, 1 : 1 + count]
         of_mean = forms[:, 1 + count :]
         left, own_var, of_mean = (jnp.maximum(x, 0.0) for x in (left[:, None], own_var, of_mean))
-        return (mean @ half).T, left + own_var + of_mean
+        return (mean @ half).T, left + own_var, of_mean
 
     def slopes_under(self, inputs: GaussianInputs) -> Float[Array, "n D P"]:
         """Expected slopes of the functions' means at Gaussian inputs, prior mean left out."""
@@ -197,11 +197,13 @@ class IndependentProcess(AbstractProcess):
         """Views and beliefs of all functions."""
         return [pair for f in self._sparse for pair in f.sparse_functions()]
 
-    def moments_under(self, inputs: GaussianInputs) -> tuple[Array, Array]:
-        """Means and variances of all functions at Gaussian inputs, prior means left out."""
+    def moments_under(self, inputs: GaussianInputs) -> tuple[Array, Array, Array]:
+        """Means at Gaussian inputs and both parts of variances, prior means left out."""
         each = [f.moments_under(inputs) for f in self._sparse]
-        means, variances = zip(*each, strict=True)
-        return jnp.concatenate(means, axis=1), jnp.concatenate(variances, axis=1)
+        mean, within, between = (
+            jnp.concatenate(parts, axis=1) for parts in zip(*each, strict=True)
+        )
+        return mean, within, between
 
     def slopes_under(self, inputs: GaussianInputs) -> Float[Array, "n D P"]:
         """Expected slopes of the means of all functions at Gaussian inputs."""

@@ -61,7 +61,7 @@ class SampledPosterior(AbstractPosterior):
         """The number of draws."""
         return self.weights.shape[0]
 
-    def latent(self, i: int) -> "SampledPosterior":
+    def of_function(self, i: int) -> "SampledPosterior":
         """The posterior of one of several latent functions."""
         if self.model.likelihood.latents == 1:
             return self

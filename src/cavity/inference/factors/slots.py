@@ -2,12 +2,13 @@
 
 Rows with `Private` slots store a site each. With a `Tied` slot one site t stands for all rows, to
 the power of their number: the store is the belief that it makes of the prior, whose mean and
-root an optimiser moves. What differs between the two is only where cavities come from, and
-where what they remove from the log-partition is counted.
+root an optimiser moves. With `Variational` slots a row has its belief itself, which an optimiser
+moves or an encoder gives, and which no cavity takes anything out of. What differs between them
+is only where cavities come from, and where what they remove from the log-partition is counted.
 """
 
 import abc
-from typing import ClassVar, Generic, NamedTuple, TypeVar, cast
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -22,6 +23,7 @@ from cavity.inference.graph.base import (
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.variables.inducing import DirectMessages
+from cavity.inference.variables.inputs import InputBelief, InputMoments, divergence, no_beliefs
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
 
@@ -54,8 +56,8 @@ class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
         """The site of every row; None where rows share one."""
 
     @abc.abstractmethod
-    def message(self, store: Store) -> DirectMessages | None:
-        """The message of a shared site; None where rows send their own."""
+    def message(self, store: Store) -> DirectMessages | InputBelief | None:
+        """The message of what an optimiser moves; None where rows send their own."""
 
     @abc.abstractmethod
     def source(self, store: Store, belief: AbstractBelief, power: Power) -> Source:
@@ -141,6 +143,52 @@ class Tied(AbstractSlots[TiedSite, None, TiedCavity]):
 
     def log_normaliser_ratio(self, site: None, moments: Moments, power: Power) -> Array:
         return jnp.zeros((), moments[0].dtype)
+
+
+class Variational(AbstractSlots[InputMoments | None, None, InputBelief]):
+    """A belief for every row's own input, at power 0 whatever the power of the rows.
+
+    Above power 0 a cavity for it would make the energy a saddle in it; without one the energy is
+    minimised. The belief is stored, or given by the view as a function of the row.
+    """
+
+    private: ClassVar[bool] = False
+
+    def empty(self, view: AbstractView, rows: Rows) -> InputMoments | None:
+        return cast(StartsBeliefs, view).start(rows)
+
+    def per_row(self, store: InputMoments | None) -> None:
+        return None
+
+    def message(self, store: InputMoments | None) -> InputBelief:
+        return no_beliefs() if store is None else store.belief()
+
+    def source(
+        self, store: InputMoments | None, belief: AbstractBelief, power: Power
+    ) -> InputBelief:
+        return cast(InputBelief, belief)
+
+    def log_scale(self, source: InputBelief) -> float:
+        return 0.0
+
+    def cavity(self, site: None, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
+        return *moments, jnp.ones((), bool)
+
+    def log_normaliser_ratio(self, site: None, moments: Moments, power: Power) -> Array:
+        return -divergence(*moments)
+
+
+class StartsBeliefs(Protocol):
+    """A view that says where the search for the beliefs of rows starts."""
+
+    def start(self, rows: Rows) -> InputMoments | None:
+        """Beliefs to start from; None where they are functions of the rows."""
+        ...
+
+
+def is_optimised(x: object) -> bool:
+    """Whether a store of sites is one that an optimiser moves."""
+    return isinstance(x, TiedSite | InputMoments)
 
 
 class ObservedRows(NamedTuple):

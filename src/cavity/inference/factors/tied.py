@@ -62,11 +62,6 @@ class TiedSite(eqx.Module):
         return DirectMessages(self.mean[:, None, :], jnp.swapaxes(self.root, -1, -2))
 
 
-def is_tied(x: object) -> bool:
-    """Whether a store of sites is one tied site."""
-    return isinstance(x, TiedSite)
-
-
 class TiedCavity(eqx.Module):
     """The cavity that all rows share, and the energy's terms of the tied site."""
 

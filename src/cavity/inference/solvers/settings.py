@@ -194,6 +194,8 @@ class FixedPointSolver:
             count as a fixed point.
         enough: parallel sweeps end too where the squares of all changes, in deviations, add up to
             less than this.
+        rowwise: whether sites reach no other row than their own, so that each row has a step of
+            its own.
 
     Raises:
         ValueError: for an unknown rung.
@@ -214,6 +216,7 @@ class FixedPointSolver:
     nearby: float = 1e-2
     accepted: float = 1e-6
     enough: float = 0.0
+    rowwise: bool = False
 
     def __post_init__(self) -> None:
         if unknown := set(self.rungs) - set(RUNGS):

@@ -9,6 +9,7 @@ from cavity.inference.energy import Sites, energy, negative_log_joint
 from cavity.inference.problem import Problem
 from cavity.inference.solvers.newton import Solution, solve
 from cavity.inference.solvers.parallel import SweepRecord, descend, parallel, sweep
+from cavity.inference.solvers.rowwise import rowwise
 from cavity.inference.solvers.sequential import in_batches
 from cavity.inference.solvers.settings import FixedPointSolver, NewtonSettings, SweepSettings
 from cavity.numerics.jit import compiled
@@ -42,7 +43,17 @@ def run_sweeps(
         jnp.asarray(solver.enough),
     )
     static = {"batch": solver.batch, "downhill": downhill, "settings": solver.sweeps}
+    if solver.rowwise:
+        return _rowwise_sweeps(problem, sites, *limits[:2])
     return _sweeps(problem, sites, *limits, **static, accepted=solver.accepted)
+
+
+@compiled
+def _rowwise_sweeps(
+    problem: Problem, sites: Sites, tolerance: Scalar, max_sweeps: Array
+) -> tuple[Sites, SweepRecord]:
+    graph = frozen(problem.graph())
+    return rowwise(graph, sites, tolerance=tolerance, max_sweeps=max_sweeps)
 
 
 @compiled

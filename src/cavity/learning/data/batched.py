@@ -39,6 +39,7 @@ from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.chunking import padded_size
 from cavity.numerics.text import plural
+from cavity.numerics.validation import as_floats
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -198,6 +199,10 @@ def as_training_data(
     check_model(model, blocks, method)
     natural = method.training.natural is not None
     model.check_approximation(method.approximation, natural=natural)
+    if not model.takes_inputs:
+        X = _without_columns(X, y)
+    elif X is None:
+        raise ValueError(f"{type(model).__name__} needs inputs: give X, one row for each of y")
     if y is not None:
         return prepare(*in_memory(X, y), power=power, blocks=blocks, rows=rows, missing=missing)
     batches = X if isinstance(X, BatchedData) else as_batches(X)
@@ -226,6 +231,28 @@ def as_training_data(
     if isinstance(batches, BatchedData):
         return batches
     return survey(batches, model.likelihood, power=power, missing=missing)
+
+
+def _without_columns(X: TrainingRows, y: ArrayLike | None) -> np.ndarray:
+    """Inputs without columns, for a model of outputs alone.
+
+    Raises:
+        ValueError: where inputs are given, or a row or column of the outputs has no value.
+    """
+    if X is not None or y is None:
+        raise ValueError(
+            "this model has no inputs and needs its rows in memory: give None in the place of X, "
+            "and outputs Y, as in cavity.fit(model, None, Y)"
+        )
+    outputs = np.asarray(as_floats("y", y))
+    absent = np.isnan(outputs.reshape(len(outputs), -1)) if outputs.ndim else outputs
+    for axis, what in ((1, "row"), (0, "column")):
+        empty = np.flatnonzero(np.all(absent, axis=axis)) if outputs.ndim in (1, 2) else []
+        if len(empty):
+            raise ValueError(
+                f"{what} {empty[0]} of Y (counted from 0) has no observed value: leave it out"
+            )
+    return np.zeros((len(outputs) if outputs.ndim else 0, 0), outputs.dtype)
 
 
 def survey(

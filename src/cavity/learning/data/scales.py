@@ -214,8 +214,10 @@ def coordinate_bounds(model: Any, maps: Any, scales: Scales) -> np.ndarray:
 
 def row_tallies(rows: Rows, likelihood: Any) -> tuple[Tally, Tally]:
     """Those of the inputs, and of the latent function as the outputs tell it."""
-    x = np.asarray(rows.x, np.float64).reshape(-1, rows.x.shape[-1])
     y = np.asarray(rows.y, np.float64).reshape(-1, rows.y.shape[-1])
+    x = np.asarray(rows.x, np.float64).reshape(y.shape[0], -1)
+    if not x.shape[1]:  # latent inputs have variance 1
+        x = np.where(np.arange(y.shape[0])[:, None] % 2, 1.0, -1.0)
     presence = np.asarray(rows.presence, np.float64).reshape(y.shape[0], -1)
     seen = presence.max(axis=1) > 0.0  # padding is not data
     if likelihood.support is not Support.REAL:

@@ -17,10 +17,10 @@ from cavity.learning.methods import PowerEP
 from cavity.learning.objectives.coordinates import Coordinates
 from cavity.learning.objectives.learning_energy import (
     LearningEnergy,
-    join_tied,
+    join_optimised,
     natural_update,
     natural_update_of_batch,
-    split_tied,
+    split_optimised,
     value_and_grad,
     value_and_grad_of_batch,
 )
@@ -85,11 +85,13 @@ class Objective:
         self.approximation = self.method.approximation
         problem = data.first_block.problem(start, self.approximation, jitter)
         self.empty = problem.empty_sites()
-        tied, private = split_tied(self.empty)
-        self.has_tied, self.carries = has_sites(tied), has_sites(private)
-        if self.has_tied and data.first_block.rows.power is not None:
+        tied, private = split_optimised(self.empty)
+        self.has_optimised, self.carries = has_sites(tied), has_sites(private)
+        if self.has_optimised and data.first_block.rows.power is not None:
             raise ValueError("tied sites have one power for all rows, given one per row")
-        tied = tied if sites is None else split_tied(sites)[0]
+        tied = tied if sites is None else split_optimised(sites)[0]
+        if sites is not None and self.has_optimised and self.carries:
+            self.empty = join_optimised(tied, split_optimised(sites)[1])
         maps = bijections(start) if maps is None else maps
         self.coordinates = Coordinates(start, data, maps, tied)
         self.best_sites = self.empty
@@ -105,7 +107,7 @@ class Objective:
             approximation=self.approximation,
             origin=self.coordinates.origin,
             tied=tied,
-            total=data.rows_observed if self.has_tied else None,
+            total=data.rows_observed if self.has_optimised else None,
         )
         self.in_memory = data.in_memory
         self.value_and_grad = Bound(value_and_grad, self.function, self.in_memory)
@@ -143,7 +145,7 @@ class Objective:
 
     def sites_at(self, x: np.ndarray) -> Sites:
         """The tied sites at a point, with the private sites of the least value."""
-        return join_tied(self.coordinates.tied(x), split_tied(self.best_sites)[1])
+        return join_optimised(self.coordinates.tied(x), split_optimised(self.best_sites)[1])
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """Value in nats and gradient; NaN where no jitter makes them finite.
@@ -264,10 +266,10 @@ class Objective:
         # the slow fallbacks are for where learning starts and ends
         quick = self.warm.last is not None
         sites, zero = self.warm.at(x) if quick else self.empty, self.empty
-        if self.has_tied:
+        if self.has_optimised:
             tied = self.coordinates.tied(x)
             sites, zero = (
-                join_tied(tied, split_tied(all_sites)[1]) for all_sites in (sites, zero)
+                join_optimised(tied, split_optimised(all_sites)[1]) for all_sites in (sites, zero)
             )
         problem = self.data.first_block.problem(self.model(x), self.approximation, jitter)
         first = sites if quick else zero
@@ -281,7 +283,11 @@ class Objective:
         self, x: np.ndarray, sites: Sites, batch: Minibatch | None, scale: float, jitter: float
     ) -> tuple[float, np.ndarray]:
         if batch is None and self.in_memory is None:
-            return self._averaged(x, sites, jitter) if self.has_tied else self._streamed(x, jitter)
+            return (
+                self._averaged(x, sites, jitter)
+                if self.has_optimised
+                else self._streamed(x, jitter)
+            )
         programs = (self.value_and_grad, value_and_grad_of_batch)
         value, *slopes = self._run(*programs, x, sites, batch, jitter, scale)
         return float(value), self.coordinates.gradient(*slopes)
@@ -298,7 +304,7 @@ class Objective:
         """What a program gives at a point: one for rows in memory, another for other rows."""
         move = self.coordinates.move(x)
         flat = np.asarray(x[self.coordinates.n_parameters :], move.dtype)
-        private = split_tied(sites)[1] if self.has_tied else sites
+        private = split_optimised(sites)[1] if self.has_optimised else sites
         typed = [np.asarray(number, move.dtype) for number in numbers]
         arguments = (move, flat, private, *typed)
         if batch is None or batch.data is None:

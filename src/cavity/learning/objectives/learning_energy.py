@@ -9,8 +9,8 @@ from jax.flatten_util import ravel_pytree
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Graph, Sites, energy
-from cavity.inference.factors.slots import ObservedRows
-from cavity.inference.factors.tied import is_tied, natural_step
+from cavity.inference.factors.slots import ObservedRows, is_optimised
+from cavity.inference.factors.tied import natural_step
 from cavity.inference.implicit_gradient import implicit_gradient, stationary
 from cavity.inference.problem import has_sites
 from cavity.learning.data.training_data import Data, some_rows
@@ -73,7 +73,7 @@ class LearningEnergy(eqx.Module):
         def loss(move: Array, flat_sites: Array, private: Sites) -> Scalar:
             model = self.model(move)
             graph = self.graph(model, rows, jitter, scaling)
-            sites = join_tied(self.unravel(flat_sites), private)
+            sites = join_optimised(self.unravel(flat_sites), private)
             value = energy(graph, sites, settled=True) - self.log_prior(model)
             if has_sites(private) and not stationary(graph):
                 newton = self.approximation.evaluation_point is EvaluationPoint.MODE
@@ -123,7 +123,7 @@ def natural_update(
         lambda site, by: natural_step(site, by, step),
         objective.unravel(flat_sites),
         slope,
-        is_leaf=is_tied,
+        is_leaf=is_optimised,
     )
     return ravel_pytree(moved)[0]
 
@@ -135,12 +135,12 @@ value_and_grad_of_batch, natural_update_of_batch = (
 )
 
 
-def split_tied(sites: Sites) -> tuple[Sites, Sites]:
+def split_optimised(sites: Sites) -> tuple[Sites, Sites]:
     """Tied sites, and private sites, as trees with None in the place of the others."""
-    where = jax.tree.map(is_tied, sites, is_leaf=is_tied)
-    return eqx.partition(sites, where, is_leaf=is_tied)
+    where = jax.tree.map(is_optimised, sites, is_leaf=is_optimised)
+    return eqx.partition(sites, where, is_leaf=is_optimised)
 
 
-def join_tied(tied: Sites, private: Sites) -> Sites:
-    """The sites that `split_tied` took apart."""
-    return eqx.combine(tied, private, is_leaf=is_tied)
+def join_optimised(tied: Sites, private: Sites) -> Sites:
+    """The sites that `split_optimised` took apart."""
+    return eqx.combine(tied, private, is_leaf=is_optimised)

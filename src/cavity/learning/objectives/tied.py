@@ -57,7 +57,7 @@ def minimise_objective(
 ) -> Minimum:
     """Minimises an objective from `x`: by L-BFGS-B, or with minibatches by Adam."""
     training = objective.method.training
-    if training.steps is None or not objective.has_tied or max_iterations == 0:
+    if training.steps is None or not objective.has_optimised or max_iterations == 0:
         with search.recorded(objective) as fn:
             return minimise(
                 fn,

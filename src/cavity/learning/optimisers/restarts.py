@@ -135,7 +135,7 @@ class Run:
             if before.converged and stuck and not minimum.converged:
                 minimum = dataclasses.replace(minimum, converged=True, message=before.message)
             minimum = dataclasses.replace(minimum, evaluations=evaluations)
-        if objective.has_tied:
+        if objective.has_optimised:
             self.sites = objective.sites_at(minimum.x)
         else:
             # another fixed point than that of the best value would be another posterior
@@ -157,7 +157,7 @@ class Run:
 
     def _interleaves(self, objective: Objective) -> bool:
         """Whether sites and parameters are to move in turn: where there are private sites."""
-        asked = self.method.training.steps is not None and not objective.has_tied
+        asked = self.method.training.steps is not None and not objective.has_optimised
         asked = asked and self.max_iterations > 0
         return asked and objective.carries and objective.size > 0
 
@@ -184,7 +184,7 @@ class Run:
             many = (
                 self.data.n_observed > TOLERANT
                 and objective.learns_inducing
-                and not objective.has_tied
+                and not objective.has_optimised
             )
             return minimise_objective(
                 objective,

@@ -201,20 +201,23 @@ class LayerProcess(eqx.Module):
 
     def moments_under(
         self, inputs: GaussianInputs
-    ) -> tuple[Float[Array, "n W"], Float[Array, "n W"]]:
-        """Means and variances of the outputs at Gaussian inputs, with a mean that is affine."""
+    ) -> tuple[Float[Array, "n W"], Float[Array, "n W"], Float[Array, "n W"]]:
+        """Means of the outputs at Gaussian inputs, with a mean that is affine, and variances.
+
+        These are in two parts: at an input, averaged over inputs, and that of the mean.
+        """
         functions = cast(TakesGaussianInputs, self.process)
-        mean, var = functions.moments_under(inputs)
+        mean, within, between = functions.moments_under(inputs)
         if self.noise_variance is not None:
-            var = var + self.noise_variance
+            within = within + self.noise_variance
         if not self.mean.mean.constant:
             slopes = jax.vmap(jax.jacfwd(lambda x: self.mean(x[None])[0]))(inputs.mean)
             # Var(wᵀx) + 2 cov(wᵀx, f), by Stein's identity
             both = jnp.swapaxes(slopes, 1, 2) + 2.0 * functions.slopes_under(inputs)
             full = inputs.cov.ndim == 3
             moved = inputs.cov @ both if full else inputs.cov[:, :, None] * both
-            var = var + jnp.einsum("nwd,ndw->nw", slopes, moved)
-        return mean + self.mean(inputs.mean), jnp.maximum(var, 0.0)
+            between = between + jnp.einsum("nwd,ndw->nw", slopes, moved)
+        return mean + self.mean(inputs.mean), within, jnp.maximum(between, 0.0)
 
     def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "W n n"]:
         """Covariances of the outputs between known inputs."""

@@ -84,7 +84,7 @@ class DeepPosterior(AbstractPosterior):
         scale = jnp.sqrt(var.T / own)
         return scale[:, :, None] * drawn * scale[:, None, :]
 
-    def latent(self, i: int) -> "DeepPosterior":
+    def of_function(self, i: int) -> "DeepPosterior":
         if self.model.likelihood.latents == 1:
             return self
         return dataclasses.replace(self, function=i, outputs=1)
@@ -127,8 +127,7 @@ class DeepPosterior(AbstractPosterior):
     def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
         mean, var = self._in_chunks(_each, self._inputs(X))
         mean, var, side = of_draws(self, mean, var, side)
-        combine: Callable = _mixture if isinstance(mean, Tracer) else _compiled_mixture
-        return combine(self.model.likelihood, mean, var, side)
+        return mixture(self.model.likelihood, mean, var, side)
 
 
 def _drawn(layer: LayerProcess, inputs: Array, key: PRNGKeyArray) -> Float[Array, "n W"]:
@@ -168,6 +167,21 @@ def mixed(values: Spread) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
 @compiled
 def _each(posterior: DeepPosterior, X: Array) -> tuple[Array, Array]:
     return map_over_rows(posterior.node_moments, X, cached_size(X.shape[0]))
+
+
+def mixture(
+    likelihood: AbstractLikelihood, mean: Array, var: Array, side: Side
+) -> AbstractPredictive:
+    """The predictive distribution of an equal mixture of Gaussians for the function.
+
+    Args:
+        likelihood: the density of outputs.
+        mean: of f, one mixture component after the other along the first axis.
+        var: of f.
+        side: side data of the rows.
+    """
+    combine: Callable = _mixture if isinstance(mean, Tracer) else _compiled_mixture
+    return combine(likelihood, mean, var, side)
 
 
 def _mixture(

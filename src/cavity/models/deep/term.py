@@ -33,7 +33,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Tilted, log_power_mean
-from cavity.numerics.types import Array
+from cavity.numerics.types import Array, Float
 
 
 class WholeView(AbstractView[TiedCavity]):
@@ -77,7 +77,7 @@ class DeepTerm(AbstractLocalTerm):
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
         layers = self.processes([latent_belief(latent) for latent in latents])
         values, log_weights = propagate(self.propagation, layers, rows.x, rows.index)
-        terms = self._of_nodes(values, rows, power)
+        terms = terms_at(self.likelihood, values, rows, power)
         weights = jnp.broadcast_to(log_weights[:, None], terms.shape)
         return log_power_mean(terms, weights, power)[:, None]
 
@@ -97,15 +97,24 @@ class DeepTerm(AbstractLocalTerm):
             layer.process(views, beliefs[end - len(views) : end]) for layer, views, end in triples
         )
 
-    def _of_nodes(self, values: Spread, rows: Rows, power: Power) -> Array:
-        """The log power mean at every node, summed over the outputs that are observed, (K, N)."""
-        mean, var = values.mean, values.var
-        if self.likelihood.latents > 1:  # functions of one output, along a first axis
-            mean, var = jnp.moveaxis(mean, 2, 0)[..., None], jnp.moveaxis(var, 2, 0)[..., None]
-        shape = (values.mean.shape[0], *rows.y.shape)
-        y = jnp.broadcast_to(rows.y, shape)
-        each = self.likelihood.log_power_mean(mean, var, y, power, rows.columns)
-        return jnp.sum(rows.site_presence * each, axis=2)
+
+def terms_at(
+    likelihood: AbstractLikelihood, values: Spread, rows: Rows, power: Power
+) -> Float[Array, "K N"]:
+    """The log power means at Gaussians of outputs, summed over the outputs that are observed.
+
+    Args:
+        likelihood: the density of outputs.
+        values: K Gaussians per row for the functions.
+        rows: the data.
+        power: the power.
+    """
+    mean, var = values.mean, values.var
+    if likelihood.latents > 1:  # functions of one output, along a first axis
+        mean, var = jnp.moveaxis(mean, 2, 0)[..., None], jnp.moveaxis(var, 2, 0)[..., None]
+    y = jnp.broadcast_to(rows.y, (values.mean.shape[0], *rows.y.shape))
+    each = likelihood.log_power_mean(mean, var, y, power, rows.columns)
+    return jnp.sum(rows.site_presence * each, axis=2)
 
 
 def latent_belief(latent: Latent) -> InducingBelief:

@@ -1,0 +1,69 @@
+"""Inputs of rows as Gaussian variables: independent standard normal a priori."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from cavity.inference.graph.base import AbstractBelief, AbstractVariable, Messages
+from cavity.numerics.types import Array, Float, Scalar
+
+
+class InputBelief(AbstractBelief):
+    """Independent Gaussians for the coordinates of every row's input.
+
+    Attributes:
+        mean: means.
+        var: variances.
+        log_normaliser: of prior times messages; zero where the belief is given itself.
+    """
+
+    mean: Float[Array, "N Q"]
+    var: Float[Array, "N Q"]
+    log_normaliser: Scalar
+
+
+class Inputs(AbstractVariable):
+    """Inputs with a standard normal prior, whose rows send messages."""
+
+    def belief(self, messages: Messages) -> InputBelief:
+        precision = 1.0 + messages.precision
+        mean = messages.shift / precision
+        value = 0.5 * messages.shift * mean - 0.5 * jnp.log(precision)
+        return InputBelief(mean, 1.0 / precision, jnp.sum(value) + jnp.sum(messages.log_scale))
+
+
+class DirectInputs(AbstractVariable):
+    """Inputs whose belief is given directly, by an optimiser or an encoder.
+
+    The factor that gives it adds the variable's terms of the energy together with its own.
+    """
+
+    def belief(self, messages: InputBelief) -> InputBelief:
+        return messages
+
+
+def no_beliefs() -> InputBelief:
+    """In the place of beliefs that are functions of the rows."""
+    nothing = jnp.zeros((0, 0))
+    return InputBelief(nothing, nothing, jnp.zeros(()))
+
+
+def divergence(mean: Float[Array, "*rows Q"], var: Float[Array, "*rows Q"]) -> Array:
+    """Divergences from the standard normal prior, one for each coordinate, in nats."""
+    return 0.5 * (mean**2 + var - 1.0 - jnp.log(var))
+
+
+class InputMoments(eqx.Module):
+    """A belief about inputs as free numbers, which an optimiser moves.
+
+    Attributes:
+        mean: means.
+        log_deviation: logarithms of standard deviations.
+    """
+
+    mean: Float[Array, "N Q"]
+    log_deviation: Float[Array, "N Q"]
+
+    def belief(self) -> InputBelief:
+        """The belief itself; its divergence from the prior comes with the rows."""
+        zero = jnp.zeros((), self.mean.dtype)
+        return InputBelief(self.mean, jnp.exp(2.0 * self.log_deviation), zero)

@@ -1,0 +1,1 @@
+"""Models whose inputs are latent variables of the rows."""

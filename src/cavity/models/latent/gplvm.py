@@ -1,0 +1,274 @@
+"""The Gaussian process latent-variable model."""
+
+import dataclasses
+from typing import Any, ClassVar, cast
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from cavity.inducing.base import AbstractInducing, Points, input_columns
+from cavity.inference.approximations.approximations import (
+    AbstractApproximation,
+    TiedPowerMeans,
+)
+from cavity.inference.energy import Beliefs, Graph
+from cavity.inference.factors.base import Edge
+from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.slots import (
+    ObservedRows,
+    Private,
+    Tied,
+    Variational,
+    observed_rows,
+)
+from cavity.inference.factors.uncertain import UncertainExactFactor, averaged_messages
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import InducingView, OutputMean
+from cavity.inference.propagation import AbstractPropagation, Moments
+from cavity.inference.variables.inducing import InducingBelief, TiedInducing, WhitenedInducing
+from cavity.inference.variables.inputs import DirectInputs, Inputs, no_beliefs
+from cavity.kernels.base import AbstractKernel
+from cavity.kernels.expectations import GaussianInputs
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import GaussianInLatent, capability
+from cavity.likelihoods.gaussian import Gaussian
+from cavity.means import AbstractMean, Zero
+from cavity.models.base import AbstractModel
+from cavity.models.deep.layer import Layer
+from cavity.models.deep.posterior import DeepPosterior
+from cavity.models.deep.term import WholeView
+from cavity.models.latent.encoder import SiteEncoder
+from cavity.models.latent.posterior import LatentPosterior
+from cavity.models.latent.term import LatentInputTerm
+from cavity.models.latent.views import EncodedInputs, FreeInputs, standardised
+from cavity.numerics.power_limits import Power
+from cavity.numerics.text import plural
+from cavity.numerics.types import Array, Float, Scalar
+from cavity.parameters.table import table
+
+# Tied sites start from means that Gaussian noise of this variance would give for standardised
+# outputs, where the likelihood is another, and from this deviation.
+START_NOISE, START_DEVIATION = 0.1, 0.1
+
+
+class GPLVM(AbstractModel):
+    r"""Functions of latent inputs: every output of a row is a function of the same latent point.
+
+    $\mathbf x_n \sim \mathcal N(0, \mathbf I)$, $f_p \sim \mathcal{GP}(m, k)$, $y_{np} \sim
+    p(y \mid f_p(\mathbf x_n))$. It is for embeddings, densities and missing data:
+    `cavity.fit(model, None, Y)`.
+
+    With Gaussian noise and `method=cavity.PowerEP()` inducing variables are in closed form and an
+    optimiser moves a Gaussian for every latent input; at power 0 the evidence is a lower bound.
+    `cavity.TiedPowerEP()` takes every likelihood and minibatches; with `input_sites=True` it has
+    a site on every latent input.
+
+    Args:
+        kernel: covariance function of all outputs, of the latent inputs.
+        likelihood: density of an output given its function, of one latent function.
+        inducing: `cavity.inducing.Points(Z)` in the latent space; the columns of Z are the
+            dimensions of that space.
+        mean: prior mean function, with one column for all outputs or one per output; None for
+            zero.
+        encoder: posteriors of latent inputs as functions of the outputs, learned with the model;
+            None for free ones, one per row.
+
+    Raises:
+        TypeError: for parts that are not what they should be.
+        ValueError: for a likelihood of several latent functions, and an encoder to another space.
+
+    References:
+        Lawrence (2005); Titsias and Lawrence (2010); Bui (2017), S45 to S50.
+    """
+
+    kernel: AbstractKernel
+    likelihood: AbstractLikelihood
+    inducing: Points
+    mean: AbstractMean
+    encoder: SiteEncoder | None
+
+    takes_inputs: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        kernel: AbstractKernel,
+        likelihood: AbstractLikelihood,
+        inducing: Points,
+        mean: AbstractMean | None = None,
+        encoder: SiteEncoder | None = None,
+    ):
+        mean = Zero() if mean is None else mean
+        kinds = {
+            "kernel": (kernel, AbstractKernel, "kernels, such as RBF()"),
+            "likelihood": (likelihood, AbstractLikelihood, "likelihoods, such as Gaussian()"),
+            "inducing": (inducing, AbstractInducing, "inducing: Points(Z)"),
+            "mean": (mean, AbstractMean, "means, such as Constant()"),
+        }
+        for name, (part, kind, examples) in kinds.items():
+            if not isinstance(part, kind):
+                raise TypeError(
+                    f"{name} of a GPLVM must be an object of cavity.{examples}; given "
+                    f"{type(part).__name__}"
+                )
+        columns = input_columns(inducing)
+        if columns is None:
+            raise ValueError(
+                "a GPLVM needs inducing points, cavity.inducing.Points(Z), given "
+                f"{type(inducing).__name__}"
+            )
+        if likelihood.latents > 1:
+            raise ValueError(
+                f"{type(likelihood).__name__} has "
+                f"{plural(likelihood.latents, 'latent function')}; a GPLVM takes likelihoods of "
+                "one, which every output has for itself"
+            )
+        if encoder is not None and encoder.columns != columns:
+            raise ValueError(
+                f"the encoder gives {plural(encoder.columns, 'latent dimension')}, the inducing "
+                f"points have {columns}"
+            )
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.inducing = inducing
+        self.mean = mean
+        self.encoder = encoder
+
+    @property
+    def latent_dims(self) -> int:
+        """The number of latent dimensions."""
+        return self.inducing.Z.shape[1]
+
+    @property
+    def sparse(self) -> bool:
+        return True
+
+    def check(self, rows: Rows) -> None:
+        outputs = rows.y.shape[-1]
+        if self.latent_dims > outputs:
+            raise ValueError(
+                f"the model has {plural(self.latent_dims, 'latent dimension')}, more than the "
+                f"{plural(outputs, 'output')} of Y: give inducing points fewer columns"
+            )
+        if self.encoder is not None and self.encoder.outputs != outputs:
+            raise ValueError(
+                f"the encoder takes {plural(self.encoder.outputs, 'output')}, Y has {outputs}"
+            )
+        self._layer(outputs).check("the layer", self.latent_dims)
+
+    def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
+        if natural:
+            raise ValueError(
+                "natural-gradient steps are for models with known inputs: leave natural=None"
+            )
+        if approximation.tied:
+            tied = cast(TiedPowerMeans, approximation)
+            if tied.input_sites and self.encoder is not None:
+                raise ValueError(
+                    "an encoder takes the place of sites on latent inputs: leave input_sites=False"
+                )
+            return
+        exact = capability(self.likelihood, GaussianInLatent) is not None
+        if not (exact and approximation.closed_form):
+            raise ValueError(
+                f"a GPLVM with the likelihood {type(self.likelihood).__name__} needs "
+                "method=cavity.TiedPowerEP(): closed forms are for Gaussian noise and PowerEP()"
+            )
+        if not self.mean.constant:
+            raise ValueError(
+                "closed forms of a GPLVM are for a mean that is the same everywhere: give "
+                "method=cavity.TiedPowerEP(propagation=cavity.Moments())"
+            )
+
+    def graph(
+        self,
+        rows: Rows,
+        *,
+        power: Power,
+        approximation: AbstractApproximation,
+        jitter: float | Scalar,
+        chunk: int,
+        total: ObservedRows | None = None,
+        scale: Scalar | float = 1.0,
+    ) -> Graph:
+        if rows.index is None:  # before rows are cut into chunks
+            rows = dataclasses.replace(rows, index=jnp.arange(rows.y.shape[0]))
+        layer = self._layer(rows.y.shape[-1])
+        (view,) = layer.views(jitter)
+        encoder = self.encoder
+        inputs = FreeInputs(self.latent_dims) if encoder is None else EncodedInputs(encoder)
+        if not approximation.tied:
+            noise = capability(self.likelihood, GaussianInLatent)
+            assert noise is not None
+            view = eqx.tree_at(lambda v: v.mean, view, OutputMean(self.mean, layer.width))
+            edges = (Edge(0, view), Edge(1, inputs, Variational()))
+            factor = UncertainExactFactor(edges, rows, noise.noise_variance, power)
+            return Graph((WhitenedInducing(self.inducing.size), DirectInputs()), (factor,))
+        tied = cast(TiedPowerMeans, approximation)
+        total = observed_rows(rows) if total is None else total
+        private = tied.input_sites
+        start = self._start(rows, view, inputs)
+        edges = (
+            Edge(0, WholeView(), Tied(self.inducing.size, total.per_output, start)),
+            Edge(1, inputs, Private() if private else Variational()),
+        )
+        term = LatentInputTerm(
+            layer, (view,), self.likelihood, tied.propagation, averaged=not private
+        )
+        size = rows.y.shape[0] if private else chunk
+        factor = SiteFactor(edges, rows, size, term, power, scale=scale)
+        return Graph((TiedInducing(), Inputs() if private else DirectInputs()), (factor,))
+
+    def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> LatentPosterior:
+        factor = graph.only_factor()
+        belief, inputs = cast(InducingBelief, q[0]), factor.edges[1].view
+        layer, exact = self._layer(rows.y.shape[-1]), factor.edges[0].slots.private
+        propagation: AbstractPropagation = Moments() if exact else factor.term.propagation
+        view = factor.edges[0].view if exact else factor.term.views[0]
+        view = eqx.tree_at(lambda v: v.mean, view, OutputMean(Zero(), layer.width))
+        if rows.index is None:
+            rows = dataclasses.replace(rows, index=jnp.arange(rows.y.shape[0]))
+        latent = inputs.marginal(q[1], rows)
+        seen = jnp.max(rows.site_presence, axis=1) > 0.0
+        shape: dict[str, Any] = {
+            "model": self,
+            "n_inputs": self.latent_dims,
+            "outputs": layer.width,
+            "single": single,
+            "side": tuple(sorted(rows.side)),
+        }
+        process = layer.process((view,), [belief])
+        return LatentPosterior(
+            functions=DeepPosterior(layers=(process,), propagation=propagation, **shape),
+            latent_mean=latent.mean,
+            latent_var=latent.var,
+            count=jnp.max(jnp.where(seen, jnp.arange(seen.shape[0]) + 1, 0)),
+            kernel=self.kernel,
+            encoder=self.encoder,
+            **shape,
+        )
+
+    def _start(
+        self, rows: Rows, view: InducingView, inputs: FreeInputs | EncodedInputs
+    ) -> tuple[Float[Array, "P M"], float]:
+        """Means of inducing variables at which functions agree with the starting inputs.
+
+        Those of Gaussian noise; a search that starts from the prior would move all rows to the
+        same input first.
+        """
+        start = inputs.start(rows)
+        belief = no_beliefs() if start is None else start.belief()
+        moments = GaussianInputs(*inputs.marginal(belief, rows).moments)
+        noise, mean = capability(self.likelihood, GaussianInLatent), self.mean
+        if noise is None:  # outputs stand for values of the functions
+            rows = dataclasses.replace(rows, y=standardised(rows), side={})
+            noise, mean = Gaussian(START_NOISE), Zero()
+        view = eqx.tree_at(lambda v: v.mean, view, OutputMean(mean, rows.y.shape[-1]))
+        messages = averaged_messages(view, moments, rows, noise.noise_variance, 0.0)
+        mean = WhitenedInducing(self.inducing.size).belief(messages).mean
+        return jnp.nan_to_num(mean.reshape(rows.y.shape[-1], -1)), START_DEVIATION
+
+    def _layer(self, outputs: int) -> Layer:
+        return Layer(self.kernel, self.inducing, outputs, self.mean)
+
+    def __str__(self) -> str:
+        return table(self)

@@ -1,0 +1,208 @@
+"""The posterior of a latent-variable model: functions, latent inputs, and those of new rows."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.graph.rows import Rows
+from cavity.inference.propagation import Nodes, Spread, at_points
+from cavity.kernels.base import AbstractKernel
+from cavity.likelihoods.predictive.base import AbstractPredictive, Side
+from cavity.models.base import AbstractModel
+from cavity.models.deep.posterior import DeepPosterior, mixture
+from cavity.models.latent.encoder import SiteEncoder
+from cavity.models.latent.projection import Projected, Projector, bound_at, project
+from cavity.models.posterior import AbstractPosterior, Marginals
+from cavity.numerics.jit import compiled
+from cavity.numerics.types import Array, Float, PRNGKeyArray
+from cavity.numerics.validation import as_floats, check_columns, check_magnitude
+
+# Rows that are projected at a time, and latent points of training rows that they start from.
+ROWS, CANDIDATES = 128, 500
+
+
+class LatentPosterior(AbstractPosterior):
+    """The posterior of a latent-variable model at fixed parameters.
+
+    `marginals`, `predict` and the like are of the functions at given points of the latent space.
+
+    Attributes:
+        functions: the posterior of the functions of all outputs.
+        latent_mean: means of the latent inputs, with padding.
+        latent_var: variances of the latent inputs, with padding.
+        count: rows without padding.
+        kernel: the covariance function of all outputs.
+        encoder: from outputs to latent inputs, where the model has one.
+    """
+
+    functions: DeepPosterior
+    kernel: AbstractKernel
+    latent_mean: Float[Array, "N Q"]
+    latent_var: Float[Array, "N Q"]
+    count: Array
+    encoder: SiteEncoder | None
+    model: AbstractModel
+    n_inputs: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
+    single: bool = eqx.field(static=True)
+    side: tuple[str, ...] = eqx.field(static=True, default=())
+
+    # ---- functions at given latent points
+
+    @property
+    def size(self) -> int:
+        return self.functions.size
+
+    def moments(self, X: Float[Array, "n Q"]) -> tuple[Float[Array, "n P"], Array]:
+        return self.functions.moments(X)
+
+    def covariance(self, X: Float[Array, "n Q"]) -> Array:
+        return self.functions.covariance(X)
+
+    def of_function(self, i: int) -> DeepPosterior:
+        return self.functions.of_function(i)
+
+    def drawn_likelihoods(self, n: int, key: PRNGKeyArray) -> None:
+        return None
+
+    def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
+        return self.functions._about_mean(X, shape, key)
+
+    def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
+        return self.functions._predicted(X, side)
+
+    # ---- latent inputs
+
+    @property
+    def latent(self) -> Marginals:
+        """Means and variances of the latent inputs of the training rows, (N, Q) each."""
+        count = int(self.count)
+        return Marginals(self.latent_mean[:count], self.latent_var[:count])
+
+    @property
+    def relevance(self) -> Float[np.ndarray, " Q"]:
+        """How much each latent dimension says of the outputs; they sum to one.
+
+        How far a function moves a priori, in mean square, where rows exchange their values of the
+        dimension; with one lengthscale for each, the shortest in units of the latent means' spread
+        are the most relevant.
+        """
+        mean = np.asarray(self.latent.mean)
+        moved = mean[np.random.default_rng(0).permutation(len(mean))]
+        kernel = self.kernel
+        squares = np.asarray(_squared_moves(kernel, jnp.asarray(mean), jnp.asarray(moved)))
+        return squares / max(float(np.sum(squares)), np.finfo(float).tiny)
+
+    def transform(self, Y: Any) -> Marginals:
+        """Means and variances of the latent inputs of new rows, (n, Q) each.
+
+        A variational posterior for each row, given those of the functions; with an encoder, what
+        it says.
+
+        Args:
+            Y: outputs, (n, P), NaN where missing.
+
+        Raises:
+            ValueError: for other columns than the model was fitted with, or infinite values.
+        """
+        projected = self._projected(Y)
+        return Marginals(projected.mean, projected.var)
+
+    def reconstruct(self, Y: Any) -> AbstractPredictive:
+        """The predictive distribution of all outputs of rows, given those that are observed.
+
+        A mixture over the posteriors of their latent inputs.
+
+        Args:
+            Y: outputs, (n, P), NaN where missing.
+
+        Returns:
+            A distribution with `mean`, `var`, `log_density(y)` and `quantile(p)`, (n, P) each.
+
+        Raises:
+            ValueError: as `transform`.
+        """
+        mean, var = self.transform(Y)
+        values = _through_points(self.functions, jnp.asarray(mean), jnp.asarray(var))
+        if self.single:
+            values = Spread(values.mean[..., 0], values.var[..., 0])
+        return mixture(self.model.likelihood, values.mean, values.var, {})
+
+    def log_density(self, Y: Any) -> Float[np.ndarray, " n"]:
+        """Lower bounds of the log densities of new rows, at their observed outputs, in nats.
+
+        Args:
+            Y: outputs, (n, P), NaN where missing.
+
+        Raises:
+            ValueError: as `transform`.
+        """
+        return np.asarray(self._projected(Y).bound)
+
+    def _projected(self, Y: Any) -> Projected:
+        y, presence = self._observed(Y)
+        latent = np.asarray(self.latent.mean)
+        spaced = latent[:: -(-len(latent) // CANDIDATES)]
+        candidates = np.concatenate([np.zeros((1, latent.shape[1])), spaced])
+        layer, propagation = self.functions.layers[0], self.functions.propagation
+        likelihood = self.model.likelihood
+        projector = Projector(layer, likelihood, propagation, jnp.asarray(candidates))
+        parts = []
+        for start in range(0, len(y), ROWS):
+            some = slice(start, start + ROWS)
+            rows, length = _rows(y[some], presence[some]), len(y[some])
+            if self.encoder is None:
+                found = project(projector, rows)
+            else:
+                mean, var = self.encoder(rows.y, rows.presence)
+                found = Projected(mean, var, bound_at(projector, mean, var, rows))
+            parts.append(jax.tree.map(lambda a, n=length: np.asarray(a)[:n], found))
+        return jax.tree.map(lambda *a: np.concatenate(a), *parts)
+
+    def _observed(self, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+        Y = np.asarray(as_floats("Y", Y), np.float64)
+        if Y.ndim == 1 and self.outputs == 1:
+            Y = Y[:, None]
+        check_columns("Y", Y, self.outputs)  # type: ignore[arg-type]
+        presence = (~np.isnan(Y)).astype(Y.dtype)
+        check_magnitude("Y", np.nan_to_num(Y, posinf=np.inf))  # type: ignore[arg-type]
+        mean, _ = self.functions.moments(self.latent_mean[:1])
+        filler = np.broadcast_to(np.asarray(mean), Y.shape)
+        return np.where(presence > 0.0, Y, filler), presence
+
+
+def _rows(y: np.ndarray, presence: np.ndarray) -> Rows:
+    """Rows without known inputs, with others that repeat the first up to the number of a chunk."""
+    more = ROWS - len(y)
+    y, presence = (np.concatenate([a, np.repeat(a[:1], more, axis=0)]) for a in (y, presence))
+    none = jnp.zeros((len(y), 0))
+    return Rows(none, jnp.asarray(y), jnp.asarray(presence))
+
+
+@compiled
+def _squared_moves(
+    kernel: AbstractKernel, X: Float[Array, "n Q"], others: Float[Array, "n Q"]
+) -> Float[Array, " Q"]:
+    """Mean squares of a function's changes where one coordinate becomes that of another row."""
+
+    def one(x: Array, other: Array) -> Array:
+        def along(i: Array) -> Array:
+            pair = jnp.stack([x, x.at[i].set(other[i])])
+            near, far = kernel.diag(pair)
+            return near + far - 2.0 * kernel.cross(pair[:1], pair[1:])[0, 0]
+
+        return jax.vmap(along)(jnp.arange(x.shape[0]))
+
+    return jnp.mean(jax.vmap(one)(X, others), axis=0)
+
+
+@compiled
+def _through_points(posterior: DeepPosterior, mean: Array, var: Array) -> Spread:
+    """The functions at points of Gaussian inputs, of equal weight, the same for all rows."""
+    count, columns = mean.shape
+    z, _ = Nodes().for_predictions().points(columns, count, None, mean.dtype)
+    nothing = jnp.zeros((count, 0), mean.dtype)
+    return at_points(posterior.layers[0], mean + jnp.sqrt(var) * z, nothing)

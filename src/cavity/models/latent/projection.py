@@ -1,0 +1,172 @@
+r"""Latent inputs of new rows: their variational posteriors, given that of the functions.
+
+New rows are independent of each other. For each, the bound
+$\mathbb E_{q(\mathbf x)} \log \mathbb E_f \prod_p p(y_p \mid f_p(\mathbf x)) -
+\mathrm{KL}(q \| p)$ on its log density is raised by natural-gradient steps, which are site
+updates at power 0, from a few starts: the latent means of training rows that predict it best.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from cavity.inference.graph.rows import Rows
+from cavity.inference.propagation import AbstractPropagation, Spread
+from cavity.inference.variables.inputs import divergence
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.models.deep.layer import LayerProcess
+from cavity.models.deep.term import terms_at
+from cavity.models.latent.term import averaged_term
+from cavity.models.latent.views import DEVIATION
+from cavity.numerics.jit import compiled
+from cavity.numerics.types import Array, Float, Int
+
+# Starts per row, and how far they are from each other at least.
+STARTS, APART = 3, 1.0
+# Steps at the most, and the change in deviations at which they end.
+STEPS, TOLERANCE = 200, 1e-6
+# The least share of its step that a row makes, and the least precision that a step leaves.
+SHORTEST, LEAST_PRECISION = 1e-5, 0.05
+
+
+class Projected(NamedTuple):
+    """Posteriors of the latent inputs of rows.
+
+    Attributes:
+        mean: means.
+        var: variances.
+        bound: lower bounds of the log densities of the rows' observed outputs, in nats.
+    """
+
+    mean: Float[Array, "N Q"]
+    var: Float[Array, "N Q"]
+    bound: Float[Array, " N"]
+
+
+class Projector(eqx.Module):
+    """What new rows are projected by.
+
+    Attributes:
+        layer: the functions of all outputs.
+        likelihood: the density of outputs.
+        propagation: how a Gaussian input goes through the functions.
+        candidates: latent points to start from.
+    """
+
+    layer: LayerProcess
+    likelihood: AbstractLikelihood
+    propagation: AbstractPropagation
+    candidates: Float[Array, "C Q"]
+
+    def term(self, mean: Array, var: Array, rows: Rows) -> Float[Array, " N"]:
+        """The expected log densities of rows at these posteriors of their inputs."""
+        inputs = Spread(mean[None], var[None])
+        parts = (self.layer, self.likelihood, self.propagation)
+        return averaged_term(*parts, inputs, rows, 1.0)
+
+
+@compiled
+def project(projector: Projector, rows: Rows) -> Projected:
+    """The best posteriors of some rows, over all starts."""
+    starts = _starts(projector, rows)  # N S Q
+    count, several, columns = starts.shape
+    repeated = jax.tree.map(lambda a: jnp.repeat(a, several, axis=0), rows)
+    found = _climb(projector, repeated, starts.reshape(-1, columns))
+    best = jnp.argmax(found.bound.reshape(count, several), axis=1)
+    index = jnp.arange(count) * several + best
+    return jax.tree.map(lambda a: a[index], found)
+
+
+@compiled
+def bound_at(projector: Projector, mean: Array, var: Array, rows: Rows) -> Float[Array, " N"]:
+    """The bounds of rows at given posteriors of their inputs."""
+    return projector.term(mean, var, rows) - jnp.sum(divergence(mean, var), axis=1)
+
+
+def _starts(projector: Projector, rows: Rows) -> Float[Array, "N S Q"]:
+    """Candidates that predict the rows best, some way apart from each other."""
+    C = projector.candidates
+    mean, var = projector.layer.moments(C)
+    count = rows.y.shape[0]
+    shape = (len(C), count, mean.shape[1])
+    values = Spread(*(jnp.broadcast_to(a[:, None], shape) for a in (mean, var)))
+    terms = terms_at(projector.likelihood, values, rows, 1.0)  # C N
+    score = (terms - 0.5 * jnp.sum(C**2, axis=1)[:, None]).T
+    chosen: list[Int[Array, " N"]] = []
+    for _ in range(min(STARTS, len(C))):
+        chosen.append(jnp.argmax(score, axis=1))
+        near = jnp.sum((C[None] - C[chosen[-1]][:, None]) ** 2, axis=2) < APART**2
+        score = jnp.where(near, score - 1e30, score)
+    return C[jnp.stack(chosen, axis=1)]
+
+
+class _Climb(NamedTuple):
+    """Posteriors on their way up.
+
+    Attributes:
+        mean: means.
+        var: variances.
+        by_mean: slopes of the expected log densities in the means.
+        by_var: their slopes in the variances.
+        bound: the bounds.
+        step: the share of a full step that each row makes next.
+        change: the largest change of a mean in the last step, in deviations.
+        steps: steps made.
+    """
+
+    mean: Array
+    var: Array
+    by_mean: Array
+    by_var: Array
+    bound: Array
+    step: Array
+    change: Array
+    steps: Array
+
+
+def _climb(projector: Projector, rows: Rows, start: Float[Array, "N Q"]) -> Projected:
+    """Natural-gradient steps, of a length for each row that raises its bound."""
+
+    def evaluated(mean: Array, var: Array) -> tuple[Array, Array, Array]:
+        def total(mean: Array, var: Array) -> tuple[Array, Array]:
+            term = projector.term(mean, var, rows)
+            return jnp.sum(term), term
+
+        slopes, term = jax.grad(total, argnums=(0, 1), has_aux=True)(mean, var)
+        return *slopes, term - jnp.sum(divergence(mean, var), axis=1)
+
+    def once(now: _Climb) -> _Climb:
+        step = now.step[:, None]
+        target = jnp.maximum(1.0 - 2.0 * now.by_var, LEAST_PRECISION)
+        var = 1.0 / ((1.0 - step) / now.var + step * target)
+        move = step * var * (now.by_mean - now.mean)
+        mean = now.mean + move
+        by_mean, by_var, bound = evaluated(mean, var)
+        higher = bound >= now.bound - 1e-12 * jnp.abs(now.bound)
+        up = higher[:, None]
+        size = jnp.abs(move) / jnp.sqrt(var) + jnp.abs(jnp.log(var / now.var))
+        idle = now.step < SHORTEST
+        change = jnp.where(higher, jnp.max(size, axis=1), jnp.where(idle, 0.0, jnp.inf))
+        return _Climb(
+            mean=jnp.where(up, mean, now.mean),
+            var=jnp.where(up, var, now.var),
+            by_mean=jnp.where(up, by_mean, now.by_mean),
+            by_var=jnp.where(up, by_var, now.by_var),
+            bound=jnp.where(higher, bound, now.bound),
+            step=jnp.where(higher, jnp.minimum(2.0 * now.step, 1.0), 0.5 * now.step),
+            change=jnp.max(change),
+            steps=now.steps + 1,
+        )
+
+    def unfinished(now: _Climb) -> Array:
+        return (now.steps < STEPS) & (now.change > TOLERANCE)
+
+    var = jnp.full(start.shape, DEVIATION**2, start.dtype)
+    count = jnp.zeros((), int)
+    first = _Climb(
+        start, var, *evaluated(start, var), jnp.ones(len(start)), jnp.full((), jnp.inf), count
+    )
+    end = jax.lax.while_loop(unfinished, once, first)
+    return Projected(end.mean, end.var, end.bound)

@@ -1,0 +1,128 @@
+"""How rows see their latent inputs: beliefs of their own, sites, or what an encoder says."""
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from cavity.inference.graph.base import (
+    AbstractSiteView,
+    AbstractView,
+    Latent,
+    Marginal,
+    Messages,
+    Moments,
+)
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.sites import AbstractSites, ScalarSites
+from cavity.inference.variables.inputs import InputBelief, InputMoments, Inputs
+from cavity.models.latent.encoder import SiteEncoder
+from cavity.numerics.types import Array, Float
+
+# Standard deviations of latent inputs that a search starts from.
+DEVIATION = 0.3
+# Deviations of outputs below this share of their magnitude are rounding; components whose
+# deviation is below this share of the largest are not scaled up.
+CONSTANT, NEGLIGIBLE = 1e-12, 1e-6
+
+
+class FreeInputs(AbstractSiteView[InputBelief, Inputs]):
+    """Every row sees its own latent input.
+
+    Attributes:
+        columns: coordinates of an input.
+    """
+
+    columns: int = eqx.field(static=True)
+
+    def start(self, rows: Rows) -> InputMoments:
+        """Principal components of the outputs, as a search starts from them."""
+        mean = principal_components(rows, self.columns)
+        return InputMoments(mean, jnp.full(mean.shape, jnp.log(DEVIATION), mean.dtype))
+
+    def empty_sites(self, rows: Rows) -> ScalarSites:
+        """Sites that make the same beliefs: from ones of precision zero all rows are alike."""
+        start, presence = self.start(rows), self.presence(rows)
+        precision = jnp.exp(-2.0 * start.log_deviation)
+        return ScalarSites(presence * precision * start.mean, presence * (precision - 1.0))
+
+    def presence(self, rows: Rows) -> Array:
+        return presence_of_rows(rows, self.columns)
+
+    def marginal(
+        self, belief: InputBelief, rows: Rows, sites: AbstractSites | None = None
+    ) -> Marginal:
+        mean, var = belief.mean, belief.var
+        if rows.index is not None:
+            mean, var = mean[rows.index], var[rows.index]
+        return self.at((mean, var), rows)
+
+    def at(self, moments: Moments, rows: Rows) -> Marginal:
+        zero = jnp.zeros((), moments[0].dtype)
+        return Marginal(*moments, zero, zero)
+
+    def messages(self, variable: Inputs, rows: Rows, sites: AbstractSites) -> Messages:
+        return Messages(sites.shift, sites.precision, jnp.zeros((), rows.y.dtype))
+
+    def without_site(
+        self, belief: InputBelief, rows: Rows, sites: AbstractSites
+    ) -> tuple[Latent, Array]:
+        marginal = self.marginal(belief, rows, sites)
+        mean, var, proper = sites.cavity(*marginal.moments, 1.0)
+        return marginal.latent(mean, var), proper
+
+
+class EncodedInputs(AbstractView[InputBelief]):
+    """Every row sees what an encoder says of its latent input, given its outputs.
+
+    Attributes:
+        encoder: from outputs to sites on the input.
+    """
+
+    encoder: SiteEncoder
+
+    def start(self, rows: Rows) -> None:
+        """Nothing is stored."""
+
+    def presence(self, rows: Rows) -> Array:
+        return presence_of_rows(rows, self.encoder.columns)
+
+    def marginal(
+        self, belief: InputBelief, rows: Rows, sites: AbstractSites | None = None
+    ) -> Marginal:
+        return self.at(self.encoder(rows.y, rows.site_presence), rows)
+
+    def at(self, moments: Moments, rows: Rows) -> Marginal:
+        zero = jnp.zeros((), moments[0].dtype)
+        return Marginal(*moments, zero, zero)
+
+
+def presence_of_rows(rows: Rows, columns: int) -> Float[Array, "N Q"]:
+    """1 for all coordinates of rows in which an output is observed."""
+    observed = jnp.max(rows.site_presence, axis=1, keepdims=True)
+    return jnp.broadcast_to(observed, (observed.shape[0], columns))
+
+
+def standardised(rows: Rows) -> Float[Array, "N P"]:
+    """Outputs about their means, in units of their deviations; zero where missing."""
+    presence = rows.site_presence
+    count = jnp.maximum(jnp.sum(presence, axis=0), 1.0)
+    away = presence * (rows.y - jnp.sum(presence * rows.y, axis=0) / count)
+    spread = jnp.sqrt(jnp.sum(away**2, axis=0) / count)
+    constant = spread <= CONSTANT * jnp.max(jnp.abs(rows.y), axis=0)
+    return jnp.where(constant, 0.0, away / jnp.where(constant, 1.0, spread))
+
+
+def principal_components(rows: Rows, columns: int) -> Float[Array, "N Q"]:
+    """Leading principal components of standardised outputs, each of unit variance.
+
+    Missing outputs stand at their mean.
+    """
+    standard = standardised(rows)
+    _, vectors = jnp.linalg.eigh(standard.T @ standard)
+    leading = vectors[:, ::-1][:, :columns]
+    # the largest weight of a component is positive
+    largest = jnp.take_along_axis(leading, jnp.argmax(jnp.abs(leading), axis=0)[None], axis=0)
+    scores = standard @ (leading * jnp.sign(largest))
+    seen = jnp.maximum(jnp.sum(jnp.max(rows.site_presence, axis=1)), 1.0)
+    deviation = jnp.sqrt(jnp.sum(scores**2, axis=0) / seen)
+    tiny = jnp.finfo(scores.dtype).tiny
+    return scores / jnp.maximum(deviation, NEGLIGIBLE * jnp.max(deviation) + tiny)
