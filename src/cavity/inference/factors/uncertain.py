@@ -38,10 +38,11 @@ from cavity.inference.variables.inputs import InputBelief, divergence
 from cavity.kernels.expectations import (
     GaussianInputs,
     covariance_forms,
+    covariance_sum,
     expected_cross,
     expected_diag,
-    expected_outer_sum,
 )
+from cavity.numerics.linalg import gram_weighted
 from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.types import Array, Scalar
 
@@ -125,7 +126,9 @@ def averaged_messages(
         residual = jnp.maximum(prior - jnp.sum(A**2, axis=0) - explained, 0.0)
     projection = Projection(A, residual, view.mean(inputs.mean))
     shift, precision, log_scale = exact_sites(rows, projection, noise_variance, power)
-    P = root @ expected_outer_sum(kernel, inputs, Z, precision) @ root.T
+    # products of whitened loadings keep digits that whitening their sum would lose
+    squares = jnp.stack([gram_weighted(A, column) for column in precision.T])
+    P = squares + root @ covariance_sum(kernel, inputs, Z, precision) @ root.T
     replicas = shift.shape[1] // precision.shape[1]
     total = jnp.sum(log_scale)
     if variational:  # Σ d/σ² = Σ k/σ² - tr P

@@ -3,6 +3,7 @@
 from cavity.kernels.expectations.inputs import GaussianInputs
 from cavity.kernels.expectations.moments import (
     covariance_forms,
+    covariance_sum,
     expected_cross,
     expected_diag,
     expected_outer_sum,
@@ -15,6 +16,7 @@ __all__ = [
     "GaussianInputs",
     "Terms",
     "covariance_forms",
+    "covariance_sum",
     "expansion",
     "expected_cross",
     "expected_diag",

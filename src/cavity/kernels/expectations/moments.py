@@ -61,6 +61,22 @@ def covariance_forms(
     return map_inputs(chunk, inputs, of.numbers(Z))
 
 
+def covariance_sum(
+    kernel: AbstractKernel,
+    inputs: GaussianInputs,
+    Z: Float[Array, "M D"],
+    weights: Float[Array, "N G"],
+) -> Float[Array, "G M M"]:
+    r"""Sums $\sum_n w_{ng}\, \mathrm{Cov}\, k(\mathbf x_n, \mathbf Z)$ over the inputs."""
+    of = _rule(kernel, inputs, Z)
+
+    def chunk(rows: tuple[GaussianInputs, Array]) -> Float[Array, "G M M"]:
+        inputs, weights = rows
+        return jnp.einsum("ng,nkm->gkm", weights, of.covariance(inputs, Z))
+
+    return _symmetric(sum_inputs(chunk, inputs, weights, of.numbers(Z)))
+
+
 def expected_outer_sum(
     kernel: AbstractKernel,
     inputs: GaussianInputs,
@@ -68,15 +84,9 @@ def expected_outer_sum(
     weights: Float[Array, "N G"],
 ) -> Float[Array, "G M M"]:
     r"""Sums $\sum_n w_{ng}\, \mathbb E\, \mathbf k_n \mathbf k_n^\top$, $k_{nm} = k(x_n, z_m)$."""
-    of = _rule(kernel, inputs, Z)
-
-    def chunk(rows: tuple[GaussianInputs, Array]) -> Float[Array, "G M M"]:
-        inputs, weights = rows
-        K, covariance = of.cross(inputs, Z), of.covariance(inputs, Z)
-        squares = (weights.T[:, :, None] * K).swapaxes(1, 2) @ K
-        return jnp.einsum("ng,nkm->gkm", weights, covariance) + squares
-
-    return _symmetric(sum_inputs(chunk, inputs, weights, of.numbers(Z)))
+    K = expected_cross(kernel, inputs, Z)
+    squares = (weights.T[:, :, None] * K).swapaxes(1, 2) @ K
+    return covariance_sum(kernel, inputs, Z, weights) + squares
 
 
 def _symmetric(matrices: Float[Array, "P M M"]) -> Float[Array, "P M M"]:
