@@ -12,14 +12,14 @@ from cavity.learning.method import AbstractMethod
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
 from cavity.learning.result import FitResult
-from cavity.models.gp import GP
+from cavity.models.base import AbstractModel
 
 # Iterations after which starts are compared.
 TRIAL = 20
 
 
 def fit_best(
-    starts: Sequence[GP],
+    starts: Sequence[AbstractModel],
     X: Any,
     y: Any,
     *,
@@ -68,7 +68,10 @@ def fit_best(
         return _interrupted(best, evaluations)
     try:
         part = None if checkpoint is None else checkpoint.part("best")
-        result = fit(best.model, X, y, max_iterations=max_iterations, checkpoint=part, **options)
+        last: dict[str, Any] = options | {"checkpoint": part}
+        if not best.model.takes_inputs:  # latent inputs go on from where they came
+            last["sites"] = best.found
+        result = fit(best.model, X, y, max_iterations=max_iterations, **last)
     except KeyboardInterrupt:
         return _interrupted(best, evaluations)
     return dataclasses.replace(
