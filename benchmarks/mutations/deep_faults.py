@@ -85,8 +85,15 @@ DEEP_FAULTS = (
     Fault(
         "a deep fit that ends below its sparse GP has converged",
         "learning/deep.py",
-        "if result.log_evidence < least * count:",
-        "if False:",
-        (START + "test_a_fit_that_ends_below_its_start_says_so",),
+        "converged=False, message=message)",
+        "message=message)",
+        (START + "test_a_fit_that_ends_below_its_start_gives_the_start",),
+    ),
+    Fault(
+        "a deep fit starts with hidden values that are as uncertain as ever",
+        "learning/initialisation/deep.py",
+        "variance = min(variance, NOISE_SHARE / added) if added > 0.0 else variance",
+        "variance = variance",
+        (START + "test_a_start_keeps_the_accuracy_of_the_sparse_gp",),
     ),
 )

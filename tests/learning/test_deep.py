@@ -79,19 +79,48 @@ def test_a_deep_model_begins_as_its_sparse_gp(step, likelihood, mean, method):
     np.testing.assert_allclose(found.var, expected.var, atol=1e-3)
 
 
-def test_learning_ends_above_the_sparse_gp(step):
+@pytest.mark.parametrize("widths", [(2,), (2, 2)])
+def test_a_start_keeps_the_accuracy_of_the_sparse_gp(widths):
+    """Hidden values are so certain that outputs of hardly any noise are predicted as before."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-1.0, 1.0, (60, 2))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] + 1e-3 * random.standard_normal(60)
+    model = cavity.GP(
+        kernels.RBF(1.0, np.ones(2)), likelihoods.Gaussian(1e-6), inducing.Points(X[:30])
+    )
+    single = cavity.infer(model, X, y, power=0.0)
+    start, sites = deepen(model, single.posterior.process, hidden_start(X, widths), 10)
+    still = cavity.TiedPowerEP(propagation=cavity.Nodes(2), batch=60, max_sweeps=1)
+    still = dataclasses.replace(still, learning_rate=deep.STANDSTILL)
+    result = cavity.fit(start, X, y, power=0.0, method=still, sites=sites, max_iterations=1)
+    before, after = (np.mean(r.posterior.predict(X).log_density(y)) for r in (single, result))
+    assert before > 5.0
+    assert after > before - 0.1
+
+
+def test_learning_ends_above_the_sparse_gp(step, monkeypatch):
+    """From the sparse GP of all rows, by Adam and then by L-BFGS-B."""
     X, y = step
     hidden = hidden_start(X, (2,))
     starts = [sparse(X, likelihoods.Gaussian(0.1))]
+    monkeypatch.setattr(deep, "SETTINGS", deep.DeepFit(rows=10))
     result = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
     single = cavity.fit(starts[0], X, y)
     assert result.log_evidence > single.log_evidence
     assert len(result.model.layers) == 2
     again = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
     assert again.log_evidence == result.log_evidence
+    assert "300 steps of Adam" in result.message
+    assert "of L-BFGS-B" in result.message
+    assert result.n_iterations == len(result.history) > 300
+    monkeypatch.setattr(deep, "SETTINGS", deep.DeepFit(rows=10, final=0))
+    shorter = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
+    assert shorter.history == result.history[:300]
+    assert shorter.log_evidence < result.log_evidence
 
 
-def test_a_fit_that_ends_below_its_start_says_so(step, monkeypatch):
+def test_a_fit_that_ends_below_its_start_gives_the_start(step, monkeypatch):
+    """It says so, and predicts as the sparse GP does."""
     X, y = step
     wild = dataclasses.replace(STEPS, learning_rate=3.0, max_sweeps=10)
     monkeypatch.setattr(deep, "SETTINGS", deep.DeepFit(slower=1.0))
@@ -99,6 +128,24 @@ def test_a_fit_that_ends_below_its_start_says_so(step, monkeypatch):
     result = fit_deep(starts, hidden_start(X, (2,)), X, y, points=8, method=wild)
     assert not result.converged
     assert "of the sparse GP that it started from" in result.message
+    assert "predicts as the sparse GP does" in result.message
+    assert len(result.history) == 10
+    single = cavity.fit(starts[0], X, y)
+    found, expected = (r.posterior.predict(X) for r in (result, single))
+    np.testing.assert_allclose(found.mean, expected.mean, atol=1e-3)
+    np.testing.assert_allclose(found.var, expected.var, rtol=1e-2)
+
+
+@pytest.mark.parametrize(("power", "share"), [(1.0, 0.5), (0.5, 0.125)])
+def test_noise_has_a_floor_above_power_zero(step, power, share):
+    X, y = step
+    starts = [sparse(X, likelihoods.Gaussian(0.1))]
+    options = {"points": 8, "method": STEPS, "power": power}
+    result = fit_deep(starts, hidden_start(X, (2,)), X, y, **options)
+    single = cavity.fit(starts[0], X, y, power=power)
+    least = share * float(single.model.likelihood.variance)
+    assert result.bijections.likelihood.variance.lower == pytest.approx(least, rel=1e-6)
+    assert float(result.model.likelihood.variance) >= least
 
 
 @pytest.mark.parametrize("value", [0.1, 1.0])

@@ -16,15 +16,13 @@ from cavity.estimators.registry import whole
 from cavity.estimators.regression import AbstractRegressor
 from cavity.estimators.settings import build
 from cavity.inference.propagation import Nodes
-from cavity.learning.deep import fit_deep
+from cavity.learning.deep import STANDSTILL, fit_deep
 from cavity.learning.initialisation.deep import hidden_start
 from cavity.learning.methods import TiedPowerEP
 from cavity.numerics.text import plural
 
 # Functions of a hidden layer at the most, where "auto" chooses.
 MOST_WIDTH = 30
-# A learning rate at which a step changes nothing.
-STANDSTILL = 1e-14
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -73,7 +71,8 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
         power: in [0, 1]. 0 is the doubly stochastic variational bound.
         mean: prior mean of the last layer: "constant", "zero", "linear", or a mean object.
         n_nodes: points for the hidden values of a row in a step of learning.
-        steps: steps of Adam; 0 keeps the starting values.
+        steps: steps of Adam, after which L-BFGS-B goes on where all rows are few enough; 0 keeps
+            the starting values.
         batch: rows of a minibatch, one for each step; None for all of them.
         learning_rate: of Adam; it falls to zero along a cosine.
         standardise: as in `GPRegressor`.
@@ -90,7 +89,7 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
         inducing_: the fitted inducing variables of the last layer, in the space of hidden values.
         converged_: whether the objective had stopped falling, above that of a sparse GP.
         message_: why learning ended.
-        n_iter_: steps.
+        n_iter_: steps, and iterations of L-BFGS-B.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.
         sites_: how the sites came about.
@@ -153,7 +152,8 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
         power: in [0, 1]. 0 is the doubly stochastic variational bound.
         mean: prior mean of the last layer: "constant", "zero", "linear", or a mean object.
         n_nodes: points for the hidden values of a row in a step of learning.
-        steps: steps of Adam; 0 keeps the starting values.
+        steps: steps of Adam, after which L-BFGS-B goes on where all rows are few enough; 0 keeps
+            the starting values.
         batch: rows of a minibatch, one for each step; None for all of them.
         learning_rate: of Adam; it falls to zero along a cosine.
         standardise: as in `GPClassifier`.
@@ -170,7 +170,7 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
         inducing_: the fitted inducing variables of the last layer, in the space of hidden values.
         converged_: whether the objective had stopped falling, above that of a sparse GP.
         message_: why learning ended.
-        n_iter_: steps.
+        n_iter_: steps, and iterations of L-BFGS-B.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.
         sites_: how the sites came about.

@@ -4,21 +4,26 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+import equinox as eqx
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.inference.energy import Sites
 from cavity.inference.propagation import Nodes
 from cavity.learning.fit import fit
 from cavity.learning.infer import infer
-from cavity.learning.initialisation.deep import HiddenStart, deepen
+from cavity.learning.initialisation.deep import HiddenStart, at_rest, deepen
 from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.optimisers.trials import fit_best
 from cavity.learning.result import FitResult
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
+from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
+from cavity.models.base import AbstractModel
+from cavity.models.deep.deep_gp import DeepGP
 from cavity.models.gp import GP
 from cavity.models.posterior import Posterior
+from cavity.parameters import Positive, bijections
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,21 +31,34 @@ class DeepFit:
     """Settings of `fit_deep`.
 
     Attributes:
-        rows: rows at the most from which the sparse GP of the start is learned.
+        whole: rows at the most from all of which the sparse GP is learned, where its posterior is
+            in closed form.
+        rows: rows at the most from which it is learned otherwise.
         iterations: of that at the most.
         slower: the share of the learning rate with which a fit is made again that ended below
             the sparse GP.
+        final: iterations of L-BFGS-B on all rows after the steps of Adam, at most.
+        final_share: rows that these go through at the most, as a share of those of the steps.
+        least_final: where that leaves fewer iterations than this, there are none.
+        noise: the floor of Gaussian noise at power 1, as a share of that of the sparse GP.
         last_fall: by how much the mean objective of minibatches may fall in the last tenth of the
             steps, in nats per row, where the fit has converged.
     """
 
+    whole: int = 50_000
     rows: int = 2000
     iterations: int = 100
     slower: float = 0.25
+    final: int = 300
+    final_share: float = 0.4
+    least_final: int = 20
+    noise: float = 0.5
     last_fall: float = 0.01
 
 
 SETTINGS = DeepFit()
+# A learning rate at which nothing is learned.
+STANDSTILL = 1e-14
 # With one node the power mean over hidden values would be the value at one point.
 METHOD = TiedPowerEP(propagation=Nodes(2), batch=500, max_sweeps=2500, learning_rate=0.02)
 
@@ -64,11 +82,16 @@ def fit_deep(
 ) -> FitResult:
     """Learns a deep Gaussian process that starts from the best of several sparse ones.
 
-    The sparse GP is learned from some of the rows and becomes the last layer; inner layers start
-    near their mean functions. Then all is learned together. A fit that ends with less evidence per
-    row than its sparse GP is made again with shorter steps; if that does not help, the result
-    says so and has not converged. Otherwise it has converged where the objective hardly fell in
-    the last steps: with a learning rate that ends at zero, slopes do not vanish.
+    The sparse GP becomes the last layer; inner layers start near their mean functions. Then all is
+    learned together: by Adam, and where all rows are few enough by L-BFGS-B after that. A fit that
+    ends with less evidence per row than its sparse GP is made again with shorter steps; if that
+    does not help, the result says so and has not converged, and is the start where that is better,
+    which predicts as the sparse GP does. Otherwise it has converged where the objective hardly
+    fell in the last steps: with a learning rate that ends at zero, slopes do not vanish.
+
+    Gaussian noise does not fall below a share of what the sparse GP has, which is half the square
+    of the power: at power 1 tied sites overstate the evidence of small noise, and that of the
+    sparse GP is small already; at power 0 the evidence is a bound, and there is no such floor.
 
     Args:
         starts: sparse GPs on `hidden.inputs[-1]`, the likeliest first.
@@ -82,8 +105,8 @@ def fit_deep(
         rows: side data of the rows.
         missing: as in `fit`.
         seed: of the rows of the sparse GP, of clusters and of minibatches.
-        max_iterations: iterations of the sparse GP, at most 100 of them; with 0 no parameters are
-            learned, of the deep model neither.
+        max_iterations: iterations of the sparse GP at the most; with 0 no parameters are learned,
+            of the deep model neither.
         callback: called after every iteration and step.
         checkpoint: as in `fit`.
 
@@ -93,66 +116,138 @@ def fit_deep(
     """
     shared: dict[str, Any] = {"power": power, "jitter": jitter, "missing": missing}
     part = None if checkpoint is None else checkpoint.part("sparse")
-    iterations = min(max_iterations, SETTINGS.iterations)
-    learning = {"max_iterations": iterations, "callback": callback, "checkpoint": part}
+    learning = {"max_iterations": max_iterations, "callback": callback, "checkpoint": part}
     single, least = _single(starts, hidden.inputs[-1], y, rows or {}, seed, shared | learning)
-    if single.interrupted:
-        max_iterations = 0
     sparse, process = cast(GP, single.model), cast(Posterior, single.posterior).process
     model, sites = deepen(sparse, process, hidden, points, seed)
     method = dataclasses.replace(method, batch=min(method.batch or len(X), len(X)), seed=seed)
+    fits = _Fits(X, y, shared | {"rows": rows, "callback": callback}, checkpoint)
+    if max_iterations == 0 or single.interrupted:
+        result = fits.learned(model, sites, method, "deep", max_iterations=0)
+        message = {"converged": False, "interrupted": True, "message": single.message}
+        return dataclasses.replace(result, **message) if single.interrupted else result
+    fits.bijections = _with_floor(model, float(np.max(power)))
+    result = fits.attempt(model, sites, method, "deep")
+    if result.interrupted or result.log_evidence >= least * len(X):
+        return result
+    slower = dataclasses.replace(method, learning_rate=SETTINGS.slower * method.learning_rate)
+    again = fits.attempt(model, sites, slower, "deep-again")
+    if again.interrupted:
+        return again
+    result = max((result, again), key=lambda each: each.log_evidence)
+    if result.log_evidence >= least * len(X):
+        return result
+    still = dataclasses.replace(method, max_sweeps=1, learning_rate=STANDSTILL)
+    start = fits.learned(*at_rest(model, sites), still, "deep-start")
+    return _fallen(result, start, least, len(X))
 
-    def attempt(method: TiedPowerEP, name: str) -> FitResult:
+
+@dataclasses.dataclass
+class _Fits:
+    """Fits of a deep model to one table.
+
+    Attributes:
+        X: inputs.
+        y: outputs.
+        options: of `fit`.
+        checkpoint: as in `fit`.
+        bijections: as in `fit`.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    options: dict[str, Any]
+    checkpoint: Store | None
+    bijections: DeepGP | None = None
+
+    def learned(
+        self,
+        model: AbstractModel,
+        sites: Sites | None,
+        method: TiedPowerEP,
+        name: str,
+        max_iterations: int = 1,
+    ) -> FitResult:
+        """One fit; its checkpoint is in a part of that name."""
         return fit(
             model,
-            X,
-            y,
+            self.X,
+            self.y,
             method=method,
-            rows=rows,
             sites=sites,
-            max_iterations=min(max_iterations, 1),
-            callback=callback,
-            checkpoint=None if checkpoint is None else checkpoint.part(name),
-            **shared,
+            bijections=self.bijections,
+            max_iterations=max_iterations,
+            checkpoint=None if self.checkpoint is None else self.checkpoint.part(name),
+            **self.options,
         )
 
-    result = attempt(method, "deep")
-    if single.interrupted:
-        message = {"converged": False, "interrupted": True, "message": single.message}
-        return dataclasses.replace(result, **message)
-    if max_iterations == 0 or result.interrupted:
-        return result
-    if result.log_evidence < least * len(X):
-        slower = dataclasses.replace(method, learning_rate=SETTINGS.slower * method.learning_rate)
-        again = attempt(slower, "deep-again")
-        if again.interrupted:
-            return again
-        result = max((result, again), key=lambda each: each.log_evidence)
-    return _judged(result, least, len(X))
+    def attempt(self, model: DeepGP, sites: Sites, method: TiedPowerEP, name: str) -> FitResult:
+        """A fit by Adam, and by L-BFGS-B from its end where rows are few enough."""
+        result = self.learned(model, sites, method, name)
+        rows = method.max_sweeps * (method.batch or len(self.X))
+        count = min(SETTINGS.final, int(SETTINGS.final_share * rows / len(self.X)))
+        steps = f"{len(result.history)} steps of Adam"
+        if result.interrupted:
+            return result
+        if count < SETTINGS.least_final:
+            return _judged(result, steps, len(self.X))
+        full = dataclasses.replace(method, batch=None)
+        end = self.learned(result.model, result.found, full, name + "-end", count)
+        if not end.interrupted:
+            end = _judged(end, f"{steps}, {end.n_iterations} of L-BFGS-B", len(self.X))
+        return dataclasses.replace(
+            end,
+            history=result.history + end.history,
+            n_iterations=result.n_iterations + end.n_iterations,
+            n_evaluations=result.n_evaluations + end.n_evaluations,
+        )
 
 
-def _judged(result: FitResult, least: float, count: int) -> FitResult:
-    """The result of a fit, not converged where it ended below its start or was still falling.
+def _with_floor(model: DeepGP, power: float) -> DeepGP | None:
+    """Domains of the parameters, with a floor for Gaussian noise; None where there is none."""
+    noise = capability(model.likelihood, HasNoiseParameter)
+    if noise is None or power == 0.0:
+        return None
+    least = SETTINGS.noise * power**2 * float(np.min(np.asarray(noise.variance)))
+    return eqx.tree_at(lambda m: m.likelihood.variance, bijections(model), Positive(least))
+
+
+def _judged(result: FitResult, steps: str, count: int) -> FitResult:
+    """The result of a fit, converged where its objective hardly fell in the last steps.
 
     Args:
         result: the fit.
-        least: the log evidence per row of the sparse GP that it started from.
+        steps: what was done, for the message.
         count: the number of rows.
     """
-    if result.log_evidence < least * count:
-        message = (
-            f"the deep model ended at {result.log_evidence / count:.3g} nats per row, below the "
-            f"{least:.3g} of the sparse GP that it started from: use the sparse GP, or more steps"
-        )
-        return dataclasses.replace(result, converged=False, message=message)
     tenth = max(len(result.history) // 10, 1)
     before, last = result.history[-2 * tenth : -tenth], result.history[-tenth:]
     fall = float(np.mean(before or np.inf) - np.mean(last)) / count
     converged = result.converged or abs(fall) < SETTINGS.last_fall
-    steps, change = f"{len(result.history)} steps of Adam", "fell" if fall > 0.0 else "rose"
+    change = "fell" if fall > 0.0 else "rose"
     message = f"{steps}: the objective {change} by {abs(fall):.2g} nats per row in the last tenth"
     message += "" if converged else "; allow more"
     return dataclasses.replace(result, converged=converged, message=message)
+
+
+def _fallen(result: FitResult, start: FitResult, least: float, count: int) -> FitResult:
+    """The better of a fit that ended below its sparse GP and of its start; says what it is.
+
+    Args:
+        result: the fit.
+        start: its start, with hidden layers at their means.
+        least: the log evidence per row of the sparse GP.
+        count: the number of rows.
+    """
+    message = (
+        f"the deep model ended at {result.log_evidence / count:.3g} nats per row, below the "
+        f"{least:.3g} of the sparse GP that it started from: use the sparse GP, or more steps"
+    )
+    if start.log_evidence > result.log_evidence:
+        message += "; this is its start, which predicts as the sparse GP does"
+        done = ("history", "n_iterations", "n_evaluations")
+        result = dataclasses.replace(start, **{name: getattr(result, name) for name in done})
+    return dataclasses.replace(result, converged=False, message=message)
 
 
 def _single(
@@ -163,19 +258,25 @@ def _single(
     seed: int,
     options: dict[str, Any],
 ) -> tuple[FitResult, float]:
-    """The sparse GP of the last layer, from some of the rows, and its log evidence per row.
+    """The sparse GP of the last layer, and its log evidence per row.
 
-    Where its posterior is in closed form, all rows go into it. Functions of several classes are
-    independent at power 1, where nothing is averaged over points, which would take minutes.
+    Where its posterior is in closed form, it is learned from all rows of a table that is not too
+    long, and all rows go into it in any case. Functions of several classes are independent at
+    power 1, where nothing is averaged over points, which would take minutes.
     """
     if starts[0].likelihood.couples:
         options = options | {"power": 1.0}
+    method = PowerEP(coupled=False)
+    closed_form = capability(starts[0].likelihood, GaussianInLatent) is not None
+    if closed_form and len(H) <= SETTINGS.whole:
+        single = fit_best(starts, H, y, rows=rows or None, method=method, **options)
+        return single, single.log_evidence / len(H)
+    options = options | {"max_iterations": min(options["max_iterations"], SETTINGS.iterations)}
     random = np.random.default_rng(seed)
     chosen = np.sort(random.permutation(len(H))[: SETTINGS.rows])
     side = {name: values[chosen] for name, values in rows.items()}
-    method = PowerEP(coupled=False)
     single = fit_best(starts, H[chosen], y[chosen], rows=side or None, method=method, **options)
-    if capability(single.model.likelihood, GaussianInLatent) is None:
+    if not closed_form:
         return single, single.log_evidence / len(chosen)
     fixed = {name: options[name] for name in ("power", "jitter", "missing")}
     whole = infer(single.model, H, y, rows=rows or None, method=method, **fixed)
