@@ -19,6 +19,12 @@ PARTS = (
 )
 # Where an argument of the user is checked, or may be of several kinds.
 ARGUMENTS = {
+    "cavity.estimators.latent_settings": {
+        "AbstractLikelihood",
+        "AbstractMethod",
+        "PowerEP",
+        "TiedPowerEP",
+    },
     "cavity.estimators.registry": {"AbstractLikelihood", "AbstractMethod", "MCMC"},
     "cavity.learning.data.batched": {"BatchedData", "Batches"},
     "cavity.learning.data.batches": {"Batches", "HasShape"},

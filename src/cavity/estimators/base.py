@@ -78,8 +78,8 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
     """A model with starting values from the data, learned and kept as numpy float64.
 
     To implement:
-        `fit`, `_learned`, which fits a model to a problem, and how outputs are predicted. Settings
-        are fields of classes such as `AbstractModelSettings`.
+        `fit`, and `_learned`, which fits a model to a problem. Settings are fields of classes
+        such as `AbstractModelSettings`.
 
     Attributes:
         standardise: start from the location and spread of the data.
@@ -92,33 +92,6 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
     @abc.abstractmethod
     def _learned(self, problem: Problem) -> Learned:
         """A fitted model of the data; called in float64."""
-
-    def predict_latent(self, X, return_std=False, return_cov=False):
-        """Mean of the latent function f, and its standard deviation or covariance on request.
-
-        Where the noise level is a function too, this is the function f alone; `posterior_` has
-        the log noise variance as its second.
-
-        Args:
-            X: inputs, (n, D).
-            return_std: also return the standard deviation of f, without noise.
-            return_cov: also return the covariance of f over the rows.
-
-        Returns:
-            The mean (n,) or (n, P); with `return_std` a pair with the deviation of the same
-            shape, with `return_cov` a pair with the covariance (n, n) or (n, n, P).
-
-        Raises:
-            ValueError: for unusable inputs, or when both std and cov are asked for.
-        """
-        not_both(return_std, return_cov)
-        X = self._inputs(X)
-        if return_cov:
-            return self._joint(X)
-        mean, std = self._marginals(X)
-        return (mean, std) if return_std else mean
-
-    # ---------------------------------------------------------------------------- learning
 
     def _learn(
         self,
@@ -186,7 +159,38 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         self.interrupted_ = result.interrupted
         self.n_rows_ = learned.rows
 
-    # ---------------------------------------------------------------------------- predicting
+
+class AbstractPredictor(AbstractEstimator):
+    """An estimator of outputs that are functions of known inputs.
+
+    To implement:
+        as `AbstractEstimator`, and how outputs are predicted.
+    """
+
+    def predict_latent(self, X, return_std=False, return_cov=False):
+        """Mean of the latent function f, and its standard deviation or covariance on request.
+
+        Where the noise level is a function too, this is the function f alone; `posterior_` has
+        the log noise variance as its second.
+
+        Args:
+            X: inputs, (n, D).
+            return_std: also return the standard deviation of f, without noise.
+            return_cov: also return the covariance of f over the rows.
+
+        Returns:
+            The mean (n,) or (n, P); with `return_std` a pair with the deviation of the same
+            shape, with `return_cov` a pair with the covariance (n, n) or (n, n, P).
+
+        Raises:
+            ValueError: for unusable inputs, or when both std and cov are asked for.
+        """
+        not_both(return_std, return_cov)
+        X = self._inputs(X)
+        if return_cov:
+            return self._joint(X)
+        mean, std = self._marginals(X)
+        return (mean, std) if return_std else mean
 
     @property
     def _scale(self) -> np.ndarray | np.floating:

@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from cavity.estimators.base import AbstractEstimator
+from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.decisions import align_costs
 from cavity.estimators.frames import dates_as_days
 from cavity.estimators.predictions import bayes_decision, class_log_probabilities
@@ -24,7 +24,7 @@ from cavity.numerics.text import plural
 NAMED = 10
 
 
-class AbstractClassifier(ClassifierMixin, AbstractEstimator):
+class AbstractClassifier(ClassifierMixin, AbstractPredictor):
     """A classification of two classes or more.
 
     Attributes:

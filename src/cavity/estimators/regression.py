@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, validate_data
 
-from cavity.estimators.base import AbstractEstimator, given, not_both
+from cavity.estimators.base import AbstractPredictor, given, not_both
 from cavity.estimators.frames import dates_as_days
 from cavity.estimators.registry import REGRESSION, one_of, whole
 from cavity.estimators.sampling import sample_outputs
@@ -22,7 +22,7 @@ from cavity.learning.optimisers.lbfgs import Progress
 from cavity.likelihoods.support import Support
 
 
-class AbstractRegressor(RegressorMixin, AbstractEstimator):
+class AbstractRegressor(RegressorMixin, AbstractPredictor):
     """A regression of one output or several.
 
     Attributes:

@@ -24,7 +24,7 @@ from cavity.parameters.priors import flat, log_prior
 
 def fit(
     model: AbstractModel,
-    X: TrainingRows,
+    X: TrainingRows | None,
     y: ArrayLike | None = None,
     *,
     power: ArrayLike = 0.5,
@@ -55,9 +55,10 @@ def fit(
 
     Args:
         model: the model.
-        X: inputs, (N, D); or batches of rows, for tables larger than memory: see `Batches`. With
-            Gaussian noise an evaluation makes two passes over them; other likelihoods need
-            `method=cavity.TiedPowerEP(batch=...)`, which draws its minibatches from them.
+        X: inputs, (N, D); None for models without, such as `GPLVM`; or batches of rows, for
+            tables larger than memory: see `Batches`. With Gaussian noise an evaluation makes two
+            passes over them; other likelihoods need `method=cavity.TiedPowerEP(batch=...)`, which
+            draws its minibatches from them.
         y: outputs, (N,) or (N, P); left out where X is batches.
         power: as in `infer`.
         method: as in `infer`.

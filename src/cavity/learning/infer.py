@@ -60,7 +60,7 @@ class NumericalError(RuntimeError):
 
 def infer(
     model: AbstractModel,
-    X: TrainingRows,
+    X: TrainingRows | None,
     y: ArrayLike | None = None,
     *,
     power: ArrayLike = 0.5,
@@ -78,7 +78,8 @@ def infer(
 
     Args:
         model: the model; its parameters are used as they are.
-        X: inputs, (N, D); or batches of rows, see `Batches`, which are read without keeping them.
+        X: inputs, (N, D); None for models without, such as `GPLVM`; or batches of rows, see
+            `Batches`, which are read without keeping them.
         y: outputs, (N,) or (N, P); left out where X is batches.
         power: a number in [0, 1], or one per row.
         method: how sites are found.

@@ -4,6 +4,7 @@ from cavity.models.base import AbstractModel
 from cavity.models.deep.deep_gp import DeepGP
 from cavity.models.deep.layer import Layer
 from cavity.models.gp import GP
+from cavity.models.latent.gplvm import GPLVM
 from cavity.models.latent_gp import LatentGP
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.sampled_posterior import SampledPosterior
@@ -11,6 +12,7 @@ from cavity.numerics.renamed import refuse_old_names as _refuse_old_names
 
 __all__ = [
     "GP",
+    "GPLVM",
     "AbstractModel",
     "AbstractPosterior",
     "DeepGP",

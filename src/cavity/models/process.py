@@ -118,7 +118,8 @@ class SparseProcess(AbstractProcess):
         own_var = jnp.sum((self.belief.root @ half) ** 2, axis=1).T + forms[:, 1 : 1 + count]
         of_mean = forms[:, 1 + count :]
         left, own_var, of_mean = (jnp.maximum(x, 0.0) for x in (left[:, None], own_var, of_mean))
-        return (mean @ half).T, left + own_var, of_mean
+        # functions of the same noise share their own variances
+        return (mean @ half).T, jnp.broadcast_to(left + own_var, of_mean.shape), of_mean
 
     def slopes_under(self, inputs: GaussianInputs) -> Float[Array, "n D P"]:
         """Expected slopes of the functions' means at Gaussian inputs, prior mean left out."""

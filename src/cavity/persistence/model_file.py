@@ -49,6 +49,8 @@ _PARTS = {
     "models.IndependentProcess": "cavity.models.process",
     "models.DeepPosterior": "cavity.models.deep.posterior",
     "models.LayerProcess": "cavity.models.deep.layer",
+    "models.LatentPosterior": "cavity.models.latent.posterior",
+    "models.SiteEncoder": "cavity.models.latent.encoder",
     "inference.Moments": "cavity.inference.propagation",
     "inference.Nodes": "cavity.inference.propagation",
     "inference.Linearised": "cavity.inference.propagation",

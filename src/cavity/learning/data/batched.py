@@ -163,15 +163,15 @@ class BatchedData(AbstractTrainingData):
 TrainingRows = ArrayLike | Batches | BatchSource | BatchedData
 
 
-def in_memory(X: TrainingRows, y: ArrayLike | None) -> tuple[ArrayLike, ArrayLike]:
+def in_memory(X: TrainingRows | None, y: ArrayLike | None) -> tuple[ArrayLike, ArrayLike]:
     """X and y where both are arrays.
 
     Raises:
-        TypeError: for batches, and where y is missing.
+        TypeError: for batches, and where X or y is missing.
     """
     if isinstance(X, Batches | BatchedData) and y is not None:
         raise TypeError("batches hold X and y both: leave y out")
-    if y is None:
+    if X is None or y is None:
         raise TypeError(
             "every row is looked at many times, so that the rows must be in memory: give X and y"
         )
@@ -180,7 +180,7 @@ def in_memory(X: TrainingRows, y: ArrayLike | None) -> tuple[ArrayLike, ArrayLik
 
 def as_training_data(
     model: AbstractModel,
-    X: TrainingRows,
+    X: TrainingRows | None,
     y: ArrayLike | None,
     *,
     method: AbstractMethod,
@@ -233,7 +233,7 @@ def as_training_data(
     return survey(batches, model.likelihood, power=power, missing=missing)
 
 
-def _without_columns(X: TrainingRows, y: ArrayLike | None) -> np.ndarray:
+def _without_columns(X: TrainingRows | None, y: ArrayLike | None) -> np.ndarray:
     """Inputs without columns, for a model of outputs alone.
 
     Raises:

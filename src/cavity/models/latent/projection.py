@@ -112,7 +112,8 @@ class _Climb(NamedTuple):
         by_var: their slopes in the variances.
         bound: the bounds.
         step: the share of a full step that each row makes next.
-        change: the largest change of a mean in the last step, in deviations.
+        change: the change of each row's posterior in its last step, in deviations; a row that
+            has ended makes no more, so that rows do not depend on each other.
         steps: steps made.
     """
 
@@ -138,17 +139,19 @@ def _climb(projector: Projector, rows: Rows, start: Float[Array, "N Q"]) -> Proj
         return *slopes, term - jnp.sum(divergence(mean, var), axis=1)
 
     def once(now: _Climb) -> _Climb:
+        moving = now.change > TOLERANCE
         step = now.step[:, None]
         target = jnp.maximum(1.0 - 2.0 * now.by_var, LEAST_PRECISION)
         var = 1.0 / ((1.0 - step) / now.var + step * target)
         move = step * var * (now.by_mean - now.mean)
         mean = now.mean + move
         by_mean, by_var, bound = evaluated(mean, var)
-        higher = bound >= now.bound - 1e-12 * jnp.abs(now.bound)
+        higher = moving & (bound >= now.bound - 1e-12 * jnp.abs(now.bound))
         up = higher[:, None]
         size = jnp.abs(move) / jnp.sqrt(var) + jnp.abs(jnp.log(var / now.var))
         idle = now.step < SHORTEST
-        change = jnp.where(higher, jnp.max(size, axis=1), jnp.where(idle, 0.0, jnp.inf))
+        shorter = jnp.where(idle, 0.0, jnp.inf)
+        change = jnp.where(higher, jnp.max(size, axis=1), shorter)
         return _Climb(
             mean=jnp.where(up, mean, now.mean),
             var=jnp.where(up, var, now.var),
@@ -156,17 +159,15 @@ def _climb(projector: Projector, rows: Rows, start: Float[Array, "N Q"]) -> Proj
             by_var=jnp.where(up, by_var, now.by_var),
             bound=jnp.where(higher, bound, now.bound),
             step=jnp.where(higher, jnp.minimum(2.0 * now.step, 1.0), 0.5 * now.step),
-            change=jnp.max(change),
+            change=jnp.where(moving, change, now.change),
             steps=now.steps + 1,
         )
 
     def unfinished(now: _Climb) -> Array:
-        return (now.steps < STEPS) & (now.change > TOLERANCE)
+        return (now.steps < STEPS) & jnp.any(now.change > TOLERANCE)
 
     var = jnp.full(start.shape, DEVIATION**2, start.dtype)
-    count = jnp.zeros((), int)
-    first = _Climb(
-        start, var, *evaluated(start, var), jnp.ones(len(start)), jnp.full((), jnp.inf), count
-    )
+    count, without_end = jnp.zeros((), int), jnp.full(len(start), jnp.inf)
+    first = _Climb(start, var, *evaluated(start, var), jnp.ones(len(start)), without_end, count)
     end = jax.lax.while_loop(unfinished, once, first)
     return Projected(end.mean, end.var, end.bound)

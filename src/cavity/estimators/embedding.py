@@ -1,0 +1,335 @@
+"""Embeddings by Gaussian process latent-variable models, with scikit-learn's interface."""
+
+import dataclasses
+from numbers import Real
+from typing import Any, cast
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cavity.estimators.base import AbstractEstimator
+from cavity.estimators.frames import dates_as_days
+from cavity.estimators.latent_map import (
+    LatentMap,
+    Standardised,
+    check_rows_and_columns,
+    filled,
+    standardised,
+)
+from cavity.estimators.latent_settings import (
+    check_values,
+    latent_kernel,
+    latent_likelihood,
+    latent_method,
+)
+from cavity.estimators.learning import Learned, Problem
+from cavity.estimators.registry import whole
+from cavity.learning.latent import fit_latent
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.models.latent.posterior import LatentPosterior
+from cavity.numerics.linalg import MOST_JITTER
+from cavity.numerics.text import plural
+from cavity.numerics.validation import check_magnitude
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEstimator):
+    r"""An embedding by a Gaussian process latent-variable model, for maps and missing data.
+
+    Every row has a latent point of a few dimensions, standard normal a priori, and every column
+    is a smooth function of that point, with a Gaussian process prior, plus noise: a nonlinear
+    factor analysis. Entries that are NaN are missing, in `fit` and everywhere else; they are left
+    out, and `impute` predicts them from the others of their row.
+
+    Columns are standardised where noise is added to a function (Gaussian and other real numbers),
+    and columns that are constant have no part in the model. All work is done in float64 and JAX's
+    own settings are left as they are. Latent dimensions are in decreasing order of relevance;
+    their signs mean nothing.
+
+    Args:
+        n_components: latent dimensions.
+        kernel: text such as "rbf" or "rbf + linear", with a lengthscale per latent dimension,
+            which switches off dimensions that are not needed; or a kernel object, whose values
+            are where learning starts, for latent points of unit variance and columns of unit
+            variance.
+        likelihood: how columns scatter about their functions: "gaussian", "student_t" or
+            "laplace"; of truth values (0 or 1) "bernoulli" or "logit", of counts "poisson" or
+            "negative_binomial", above zero "gamma" or "exponential", between 0 and 1 "beta". The
+            same for all columns. Or a likelihood object of one latent function.
+        n_inducing: inducing points in the latent space; at or above the number of distinct rows
+            all of them are used.
+        power: in [0, 1]. At 0 the evidence is a lower bound.
+        method: "auto", closed forms ("power_ep") where noise is Gaussian and all rows are used at
+            a time, otherwise "tied"; or a method object such as `cavity.TiedPowerEP(...)`.
+        encoder: whether latent points are a function of the row, learned with the model, which
+            `transform` evaluates; otherwise each row has its own, and `transform` searches for it.
+        batch: rows of a minibatch, for long tables; None for all rows.
+        standardise: whether every column is divided by its own standard deviation; otherwise all
+            are divided by one number, and columns that vary more count more.
+        max_iterations: iterations at the most, steps where there are minibatches; 0 keeps
+            starting values.
+        jitter: share of the mean prior variance added to the inducing covariance.
+        random_state: seed or generator for everything random.
+
+    Attributes:
+        embedding_: latent points of the rows of the fit, their posterior means, (N, Q).
+        embedding_std_: their posterior standard deviations, (N, Q).
+        relevance_: the share of each latent dimension in how functions move, decreasing, (Q,);
+            they sum to one.
+        log_evidence_: approximate log marginal likelihood, nats, of columns in their own units.
+        model_: the fitted `cavity.GPLVM`.
+        kernel_: its kernel.
+        likelihood_: its likelihood.
+        inducing_: its inducing points.
+        posterior_: its posterior, of standardised columns, with arrays of numpy.
+        column_mean_: what was subtracted from every column, (P,).
+        column_scale_: what every column was divided by, (P,); 0 for a constant one.
+        converged_: whether learning and inference converged.
+        message_: why learning ended.
+        n_iter_: iterations.
+        n_evaluations_: evaluations of the objective.
+        jitter_: the jitter that was used.
+        sites_: how the sites came about.
+        interrupted_: whether fit was interrupted from the keyboard.
+        n_features_in_: number of columns.
+        feature_names_in_: their names, if Y had names.
+
+    References:
+        Lawrence (2005); Titsias and Lawrence (2010); Bui (2017), S45 to S50.
+    """
+
+    n_components: object = 2
+    kernel: object = "rbf"
+    likelihood: object = "gaussian"
+    n_inducing: object = 50
+    power: object = 0.0
+    method: object = "auto"
+    encoder: object = False
+    batch: object = None
+    standardise: object = True
+    max_iterations: object = 1000
+    jitter: object = 1e-8
+    random_state: object = None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X, y=None, callback=None, checkpoint=None):
+        """Learns the functions of all columns and the latent points of all rows.
+
+        Args:
+            X: the rows to embed, (N, P), NaN where missing; arrays or data frames of numbers;
+                dates are days since 1970-01-01.
+            y: ignored.
+            callback: called with a `Progress` after every iteration.
+            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
+                from what it did before; `random_state` must be a number.
+
+        Returns:
+            The estimator itself. Interrupting from the keyboard keeps the best found so far.
+
+        Raises:
+            ValueError: for unusable data or settings.
+        """
+        likelihood = self._check()
+        Y = self._rows(X, reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        called = [f"column {j}" for j in range(Y.shape[1])]
+        if names is not None:
+            called = [f"column '{name}'" for name in names]
+        check_rows_and_columns(Y, called)
+        check_values(Y, likelihood, called)
+        columns = standardised(Y, likelihood.support, each=bool(self.standardise))
+        self._check_components(int(np.sum(columns.varying)), Y.shape[1])
+        chosen = columns.varying
+        data = (Y - columns.mean)[:, chosen]
+        nothing = np.zeros((len(Y), 0))
+        settings = self._settings("")
+        self._learn(settings, nothing, data, columns.scale[chosen], {}, callback, checkpoint, None)
+        del self.output_scale_, self.chains_
+        self.model_ = self.posterior_.model
+        self.column_mean_, self.column_scale_ = columns.mean, columns.scale
+        self.embedding_, self.embedding_std_ = self._map.latent
+        self.relevance_ = self._map.relevance
+        return self
+
+    def transform(self, X, return_std=False):
+        """Latent points of rows, given the functions that were learned.
+
+        The rows of the fit are placed anew, which changes them little (`embedding_` has them as
+        the fit left them). A row without any value is placed at the mean of all.
+
+        Args:
+            X: rows, (n, P), NaN where missing.
+            return_std: also return posterior standard deviations.
+
+        Returns:
+            Posterior means (n, Q); with `return_std` a pair with the deviations.
+
+        Raises:
+            ValueError: for unusable rows.
+        """
+        mean, std = self._map.transform(self._rows(X))
+        return (mean, std) if return_std else mean
+
+    def inverse_transform(self, X, return_std=False):
+        """Rows at latent points: predictions of all columns, noise included.
+
+        Args:
+            X: latent points, (n, Q).
+            return_std: also return the standard deviations of the columns.
+
+        Returns:
+            Means (n, P), in the units of the data; with `return_std` a pair with the deviations.
+
+        Raises:
+            ValueError: for points of another number of dimensions, or that are not finite.
+        """
+        check_is_fitted(self, "posterior_")
+        points = np.asarray(X, dtype=np.float64)
+        dims = self._n_features_out
+        if points.ndim != 2 or points.shape[1] != dims or not np.all(np.isfinite(points)):
+            raise ValueError(
+                f"latent points are finite numbers with {plural(dims, 'column')}, one for each "
+                f"component, given an array of shape {points.shape}"
+            )
+        mean, std = self._map.at(points)
+        return (mean, std) if return_std else mean
+
+    def reconstruct(self, X, return_std=False):
+        """Predictions of all entries of rows, from those that are observed, noise included.
+
+        Args:
+            X: rows, (n, P), NaN where missing.
+            return_std: also return the standard deviations of the entries.
+
+        Returns:
+            Means (n, P), in the units of the data; with `return_std` a pair with the deviations.
+
+        Raises:
+            ValueError: for unusable rows.
+        """
+        mean, std = self._map.reconstruct(self._rows(X))
+        return (mean, std) if return_std else mean
+
+    def impute(self, X, return_std=False):
+        """Rows with predictions in the place of NaN; all other entries as they are.
+
+        Args:
+            X: rows, (n, P), NaN where missing.
+            return_std: also return the standard deviations of the entries, zero for those that
+                were observed.
+
+        Returns:
+            (n, P), in the units of the data; with `return_std` a pair with the deviations.
+
+        Raises:
+            ValueError: for unusable rows.
+        """
+        Y = self._rows(X)
+        mean, std = filled(Y, self._map.reconstruct(Y))
+        return (mean, std) if return_std else mean
+
+    def score_samples(self, X):
+        """Lower bounds of the log densities of rows at their observed entries, in nats.
+
+        Constant columns do not count.
+
+        Args:
+            X: rows, (n, P), NaN where missing.
+
+        Returns:
+            (n,), of rows in the units of the data.
+
+        Raises:
+            ValueError: for unusable rows.
+        """
+        return self._map.log_density(self._rows(X))
+
+    def score(self, X, y=None):
+        """The mean of `score_samples`, by which settings can be compared on other rows.
+
+        Args:
+            X: rows, (n, P), NaN where missing.
+            y: ignored.
+
+        Raises:
+            ValueError: for unusable rows.
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    # ------------------------------------------------------------------------- inside
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.embedding_.shape[1]
+
+    @property
+    def _map(self) -> LatentMap:
+        posterior = cast(LatentPosterior, self.posterior_)
+        return LatentMap(posterior, Standardised(self.column_mean_, self.column_scale_))
+
+    def _rows(self, X: Any, *, reset: bool = False) -> np.ndarray:
+        """Rows as numbers, NaN where missing."""
+        allowed: dict[str, Any] = {"dtype": np.float64, "order": "C"}
+        allowed |= {"ensure_all_finite": "allow-nan"}
+        if reset:
+            allowed["ensure_min_samples"] = 2
+        else:
+            check_is_fitted(self, "posterior_")
+        X = validate_data(self, dates_as_days(X), reset=reset, **allowed)
+        Y = np.asarray(X)
+        check_magnitude("X", np.nan_to_num(Y), small=False)
+        return Y
+
+    def _check(self) -> AbstractLikelihood:
+        """Refuses impossible settings, before any work; gives the likelihood."""
+        dims = whole("n_components", self.n_components, 1)
+        whole("n_inducing", self.n_inducing, 1)
+        whole("max_iterations", self.max_iterations, 0)
+        for name, most in {"power": 1.0, "jitter": MOST_JITTER}.items():
+            value = getattr(self, name)
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not number or not 0.0 <= float(value) <= most:
+                raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
+        likelihood = latent_likelihood(self.likelihood)
+        latent_kernel(self.kernel, dims)
+        latent_method(self.method, self.batch, rows=1, iterations=0, seed=0)
+        return likelihood
+
+    def _check_components(self, varying: int, columns: int) -> None:
+        dims = whole("n_components", self.n_components, 1)
+        if dims > varying:
+            constant = f", {columns - varying} of them constant" if varying < columns else ""
+            raise ValueError(
+                f"n_components={dims} is more than there are columns to embed "
+                f"(n_features={columns}{constant}): ask for fewer components"
+            )
+
+    def _learned(self, problem: Problem) -> Learned:
+        settings, Y = problem.settings, problem.y
+        dims = whole("n_components", self.n_components, 1)
+        likelihood = latent_likelihood(self.likelihood)
+        iterations = whole("max_iterations", settings.max_iterations, 0)
+        method = latent_method(
+            self.method, self.batch, rows=len(Y), iterations=iterations, seed=settings.seed
+        )
+        result = fit_latent(
+            Y,
+            latent_kernel(self.kernel, dims),
+            likelihood,
+            dims=dims,
+            points=whole("n_inducing", self.n_inducing, 1),
+            power=float(cast(float, settings.power)),
+            method=method,
+            encoder=bool(self.encoder),
+            jitter=float(cast(float, settings.jitter)),
+            seed=settings.seed,
+            max_iterations=iterations,
+            callback=problem.callback,
+            checkpoint=problem.checkpoint,
+        )
+        return Learned(result, np.sum(~np.isnan(Y), axis=0), len(Y))

@@ -1,0 +1,118 @@
+"""What an embedding is asked for: likelihood, kernel and method of a latent-variable model."""
+
+import jax
+import numpy as np
+
+from cavity.estimators.registry import LIKELIHOODS, METHODS, as_asked, one_of, whole
+from cavity.inference.propagation import Moments
+from cavity.kernels.base import AbstractKernel
+from cavity.kernels.text_form import parse
+from cavity.learning.data.scales import Scales, in_data_units
+from cavity.learning.method import AbstractMethod
+from cavity.learning.methods import PowerEP, TiedPowerEP
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.support import Support
+
+NAMES = ("auto", "power_ep", "tied")
+
+
+def latent_likelihood(likelihood: object) -> AbstractLikelihood:
+    """A likelihood of one latent function from its name, or itself.
+
+    Raises:
+        ValueError: for an unknown name, and for a likelihood of several latent functions.
+    """
+    simple = {name: entry.build(2) for name, entry in LIKELIHOODS.items()}
+    simple = {name: built for name, built in simple.items() if built.latents == 1}
+    if isinstance(likelihood, AbstractLikelihood):
+        built = likelihood
+    elif isinstance(likelihood, str) and likelihood in LIKELIHOODS:
+        built = LIKELIHOODS[likelihood].build(2)
+    else:
+        raise ValueError(
+            f"likelihood must be one of {sorted(simple)}, or a likelihood such as "
+            f"cavity.likelihoods.Gaussian(), given {likelihood!r}"
+        )
+    if built.latents > 1:
+        raise ValueError(
+            f"the likelihood {as_asked(likelihood)} has {built.latents} latent functions, and in "
+            f"an embedding every column is of one: use one of {sorted(simple)}"
+        )
+    return built
+
+
+def latent_kernel(kernel: object, dims: int) -> AbstractKernel:
+    """A kernel from its text, with lengthscales for latent points, or itself.
+
+    Raises:
+        ValueError: for text that is no kernel of so many dimensions, and for anything else.
+    """
+    if isinstance(kernel, AbstractKernel):
+        return kernel
+    if not isinstance(kernel, str):
+        raise ValueError(
+            "kernel must be text such as 'rbf + linear', or a kernel such as "
+            f"cavity.kernels.RBF(), given {kernel!r}"
+        )
+    nothing = np.zeros(dims)
+    scales = Scales(nothing, np.full(dims, np.sqrt(dims)), nothing, 1.0)
+    return in_data_units(parse(kernel, dims), scales)
+
+
+def latent_method(
+    method: object, batch: object, *, rows: int, iterations: int, seed: int
+) -> AbstractMethod | None:
+    """How a latent-variable model is learned; None for what suits the likelihood.
+
+    Args:
+        method: what was asked for.
+        batch: rows of a minibatch, or None.
+        rows: rows of the fit.
+        iterations: at the most; of minibatches, steps.
+        seed: of minibatches.
+
+    Raises:
+        ValueError: for a method that is unknown or does not take such models.
+    """
+    if isinstance(method, AbstractMethod):
+        if not isinstance(method, PowerEP | TiedPowerEP):
+            name = type(method).__name__
+            raise ValueError(f"an embedding takes PowerEP() or TiedPowerEP(), given {name}()")
+        if batch is not None:
+            raise ValueError("batch is a setting of the method object: leave batch=None")
+        return method
+    if isinstance(method, str) and method in METHODS and method not in NAMES:
+        raise ValueError(f"the method '{method}' takes known inputs: use one of {sorted(NAMES)}")
+    name = one_of("method", method, NAMES)
+    if batch is None:
+        named = {"power_ep": PowerEP(), "tied": TiedPowerEP(propagation=Moments(), seed=seed)}
+        return named.get(name)
+    if name == "power_ep":
+        raise ValueError("minibatches go with the method 'tied': leave method='auto'")
+    size = min(whole("batch", batch, 1, "None (all rows) or "), rows)
+    steps = max(iterations, 1)
+    return TiedPowerEP(propagation=Moments(), batch=size, max_sweeps=steps, seed=seed)
+
+
+def check_values(Y: np.ndarray, likelihood: AbstractLikelihood, names: list[str]) -> None:
+    """Refuses values that the likelihood does not take.
+
+    Args:
+        Y: the columns, (N, P), NaN where missing.
+        likelihood: of every entry.
+        names: what each column is called in a message.
+
+    Raises:
+        ValueError: naming the first one.
+    """
+    if likelihood.support is Support.REAL:
+        return
+    with jax.enable_x64(True):
+        accepted = np.asarray(likelihood.accepts(jax.numpy.asarray(np.nan_to_num(Y, nan=1.0))))
+    bad = np.argwhere(~accepted & ~np.isnan(Y))
+    if len(bad):
+        i, j = map(int, bad[0])
+        raise ValueError(
+            f"{names[j]}, row {i}: {Y[i, j]:g} is not among what the likelihood "
+            f"{type(likelihood).__name__} takes, {likelihood.accepted}"
+        )
