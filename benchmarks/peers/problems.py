@@ -38,6 +38,21 @@ def synthetic(N: int, M: int, D: int = 8, *, tests: int = 0, steps: int = 0) -> 
     return found | {"batches": batches, "labels": (f[:N] > 0.0).astype(float)}
 
 
+def latent(N: int, M: int, Q: int = 10, P: int = 12) -> dict[str, Any]:
+    """Outputs that are sines of latent inputs, and Gaussians about these to start from.
+
+    Args:
+        N: rows.
+        M: inducing points.
+        Q: latent dimensions.
+        P: outputs.
+    """
+    r = np.random.default_rng(0)
+    X = r.standard_normal((N, Q))
+    Y = np.sin(X @ r.standard_normal((Q, P))) + 0.1 * r.standard_normal((N, P))
+    return start(X, Y, X[:M], variances=np.full((N, Q), 0.1))
+
+
 def table(name: str, M: int, rows: int | None = None) -> dict[str, Any]:
     """A published set, standardised by its training rows, with inducing points by k-means.
 

@@ -33,6 +33,7 @@ TASKS: dict[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
         dict.fromkeys(LIBRARIES, ("exact",)) | {"gpytorch": ("exact", "exact_default")},
     ),
     "sparse": ("evaluation", SPARSE),
+    "latent": ("evaluation", {"cavity": ("latent",), "gpflow": ("latent",)}),
     "step": ("step", dict.fromkeys(LIBRARIES[:4], ("svgp",))),
     "prediction": ("prediction", dict.fromkeys(LIBRARIES[:5], ("vfe",))),
     "ep_full": ("classify", {"cavity": ("full",), "gpy": ("full",)}),
@@ -42,6 +43,7 @@ TASKS: dict[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
 SIZES = {
     "exact": ((2_000, 1),),
     "sparse": ((10_000, 200), (20_000, 500), (100_000, 500)),
+    "latent": ((1_000, 50),),
     "step": ((10_000, 200),),
     "prediction": ((10_000, 200),),
     "ep_full": ((1_000, 1),),
@@ -50,6 +52,7 @@ SIZES = {
 QUICK = {
     "exact": ((200, 1),),
     "sparse": ((500, 20),),
+    "latent": ((200, 10),),
     "step": ((500, 20),),
     "prediction": ((500, 20),),
     "ep_full": ((100, 1),),
@@ -61,6 +64,8 @@ WITHOUT_JITTER = ("gpytorch",)
 
 def problem(task: str, N: int, M: int, steps: int) -> dict[str, Any]:
     """The problem of a task."""
+    if task == "latent":
+        return problems.latent(N, M)
     if task == "prediction":
         return problems.synthetic(N, M, tests=N)
     return problems.synthetic(N, M, 4 if task == "ep_full" else 8, steps=steps)

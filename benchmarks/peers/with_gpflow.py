@@ -18,6 +18,11 @@ def _kernel(p: Problem) -> Any:
 
 def _model(p: Problem, method: str) -> Any:
     gpflow.config.set_default_jitter(float(p["jitter"]))
+    if method == "latent":
+        means, points = (p["y"], p["X"], p["variances"], _kernel(p)), p["Z"].copy()
+        model = gpflow.models.BayesianGPLVM(*means, inducing_variable=points)
+        model.likelihood.variance.assign(float(p["noise"]))
+        return model
     data, noise = (p["X"], p["y"][:, None]), float(p["noise"])
     if method == "exact":
         return gpflow.models.GPR(data, _kernel(p), noise_variance=noise)
