@@ -2,13 +2,17 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+import jax.numpy as jnp
 import numpy as np
 
+from cavity.inference.energy import Sites
 from cavity.inference.propagation import Moments
+from cavity.inference.variables.inputs import InputMoments
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.fit import fit
+from cavity.learning.initialisation.deep import tied_site
 from cavity.learning.initialisation.latent import latent_starts, with_sites
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP, TiedPowerEP
@@ -19,6 +23,11 @@ from cavity.learning.result import FitResult
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.latent.posterior import LatentPosterior
+from cavity.models.process import TakesGaussianInputs
+from cavity.numerics.chunking import padded_size
+
+# Rows at the most from which learning by minibatches starts.
+ROWS = 2000
 
 
 def fit_latent(
@@ -41,9 +50,10 @@ def fit_latent(
     """Learns a Gaussian process latent-variable model of standardised outputs.
 
     Latent inputs start as principal components, each of unit variance. Runs of a few iterations
-    from several lengthscales and noise variances are compared, and the best goes on. Where latent
-    inputs are to have sites, their variational posteriors are learned first, and the sites start
-    from these: from afar, sweeps do not find them.
+    from several lengthscales and noise variances are compared, and the best goes on. Learning by
+    minibatches starts from what some of the rows give with all of them in every evaluation. Where
+    latent inputs are to have sites, their variational posteriors are learned first, and the sites
+    start from these: from afar, sweeps do not find them.
 
     Args:
         Y: outputs, (N, P), NaN where missing.
@@ -67,37 +77,57 @@ def fit_latent(
         ValueError: as `fit`.
         NumericalError: as `fit`.
     """
+    exact = capability(likelihood, GaussianInLatent) is not None
     if method is None:
-        exact = capability(likelihood, GaussianInLatent) is not None
         method = PowerEP() if exact else TiedPowerEP(propagation=Moments())
     options: dict[str, Any] = {"power": power, "jitter": jitter, "missing": missing}
     options |= {"callback": callback}
-    starts = latent_starts(
-        Y, kernel, likelihood, dims=dims, points=points, encoder=encoder, seed=seed
-    )
-    first, with_own = method, method
-    if isinstance(method, TiedPowerEP) and method.input_sites:
+    layout = {"dims": dims, "points": points, "encoder": encoder, "seed": seed}
+    first, some = method, Y
+    if method.training.steps is not None:
+        first = _in_memory(method, exact=exact)
+        some = _some_rows(Y, seed)
+    elif isinstance(method, TiedPowerEP) and method.input_sites:
         first = dataclasses.replace(method, input_sites=False)
-    result = fit_best(
-        starts,
-        None,
-        Y,
-        method=first,
-        max_iterations=max_iterations,
-        checkpoint=checkpoint,
-        **options,
-    )
-    if first is with_own or result.interrupted or result.found is None:
+    starts = latent_starts(some, kernel, likelihood, **layout)
+    limits = {"max_iterations": max_iterations, "checkpoint": checkpoint}
+    result = fit_best(starts, None, some, method=first, **limits, **options)
+    if first is method or result.interrupted or max_iterations == 0:
         return result
     posterior = result.posterior
     assert isinstance(posterior, LatentPosterior)
-    return fit(
-        result.model,
-        None,
-        Y,
-        method=with_own,
-        sites=with_sites(result.found, int(posterior.count)),
-        max_iterations=max_iterations,
-        checkpoint=None if checkpoint is None else checkpoint.part("sites"),
-        **options,
-    )
+    limits["checkpoint"] = None if checkpoint is None else checkpoint.part("last")
+    sites = _next_sites(result, posterior, Y, method)
+    return fit(result.model, None, Y, method=method, sites=sites, **limits, **options)
+
+
+def _in_memory(method: AbstractMethod, *, exact: bool) -> AbstractMethod:
+    """How a start is learned from some rows: with all of them in every evaluation."""
+    if exact:
+        return PowerEP()
+    assert isinstance(method, TiedPowerEP)
+    return dataclasses.replace(method, batch=None, natural=None)
+
+
+def _some_rows(Y: np.ndarray, seed: int) -> np.ndarray:
+    """Rows from which a start is learned, in the order of the table."""
+    order = np.random.default_rng(seed).permutation(len(Y))
+    return Y[np.sort(order[:ROWS])]
+
+
+def _next_sites(
+    result: FitResult, posterior: LatentPosterior, Y: np.ndarray, method: AbstractMethod
+) -> Sites:
+    """The sites that learning by another method goes on from."""
+    if method.training.steps is None:
+        assert result.found is not None
+        return with_sites(result.found, int(posterior.count))
+    process = cast(TakesGaussianInputs, posterior.functions.layers[0].process)
+    tied = tied_site(process.sparse_functions()[0][1])
+    if posterior.encoder is not None:
+        return ((tied, None),)
+    mean, var = posterior.transform(Y)
+    more = ((0, padded_size(len(Y)) - len(Y)), (0, 0))
+    log_deviation = 0.5 * np.log(np.asarray(var))
+    moments = (jnp.asarray(np.pad(a, more)) for a in (np.asarray(mean), log_deviation))
+    return ((tied, InputMoments(*moments)),)

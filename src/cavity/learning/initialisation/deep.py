@@ -125,7 +125,7 @@ def deepen(
         layers.append(layer)
         sites.append(site)
     parts = cast(TakesGaussianInputs, process).sparse_functions()
-    sites += [_tied(belief) for _, belief in parts]
+    sites += [tied_site(belief) for _, belief in parts]
     layers.append(_last(single, [view for view, _ in parts]))
     return DeepGP(layers, single.likelihood), (tuple(sites),)
 
@@ -229,7 +229,7 @@ def _last(single: GP, views: list[InducingView]) -> Layer:
     return Layer(kernels, inducing, len(views), Columns(means))
 
 
-def _tied(belief: InducingBelief) -> TiedSite:
+def tied_site(belief: InducingBelief) -> TiedSite:
     """The tied site that makes a belief of the prior."""
     size = belief.root.shape[-1]
     mean = np.asarray(belief.mean).reshape(-1, size)

@@ -156,9 +156,10 @@ class GPLVM(AbstractModel):
         self._layer(outputs).check("the layer", self.latent_dims)
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
-        if natural:
+        if natural and self.encoder is None:
             raise ValueError(
-                "natural-gradient steps are for models with known inputs: leave natural=None"
+                "natural-gradient steps would leave free latent inputs where they are: give the "
+                "model an encoder, or leave natural=None"
             )
         if approximation.tied:
             tied = cast(TiedPowerMeans, approximation)

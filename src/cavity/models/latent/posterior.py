@@ -144,12 +144,13 @@ class LatentPosterior(AbstractPosterior):
 
     def _projected(self, Y: Any) -> Projected:
         y, presence = self._observed(Y)
-        latent = np.asarray(self.latent.mean)
-        spaced = latent[:: -(-len(latent) // CANDIDATES)]
-        candidates = np.concatenate([np.zeros((1, latent.shape[1])), spaced])
+        every = -(-int(self.count) // CANDIDATES)
+        mean, var = (np.asarray(moment)[::every] for moment in self.latent)
+        prior = np.zeros((1, mean.shape[1]))
+        starts = np.concatenate([prior, mean]), np.concatenate([prior + np.median(var, 0), var])
         layer, propagation = self.functions.layers[0], self.functions.propagation
         likelihood = self.model.likelihood
-        projector = Projector(layer, likelihood, propagation, jnp.asarray(candidates))
+        projector = Projector(layer, likelihood, propagation, *map(jnp.asarray, starts))
         parts = []
         for start in range(0, len(y), ROWS):
             some = slice(start, start + ROWS)

@@ -19,14 +19,14 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.deep.term import terms_at
 from cavity.models.latent.term import averaged_term
-from cavity.models.latent.views import DEVIATION
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, Int
 
 # Starts per row, and how far they are from each other at least.
 STARTS, APART = 3, 1.0
-# Steps at the most, and the change in deviations at which they end.
-STEPS, TOLERANCE = 200, 1e-6
+# Steps from every start, further ones at the most from the best, and the change in deviations at
+# which they end.
+TRIAL, STEPS, TOLERANCE = 10, 100, 1e-4
 # The least share of its step that a row makes, and the least precision that a step leaves.
 SHORTEST, LEAST_PRECISION = 1e-5, 0.05
 
@@ -52,13 +52,15 @@ class Projector(eqx.Module):
         layer: the functions of all outputs.
         likelihood: the density of outputs.
         propagation: how a Gaussian input goes through the functions.
-        candidates: latent points to start from.
+        candidates: means to start from.
+        spreads: variances to start from, small enough to tell candidates apart.
     """
 
     layer: LayerProcess
     likelihood: AbstractLikelihood
     propagation: AbstractPropagation
     candidates: Float[Array, "C Q"]
+    spreads: Float[Array, "C Q"]
 
     def term(self, mean: Array, var: Array, rows: Rows) -> Float[Array, " N"]:
         """The expected log densities of rows at these posteriors of their inputs."""
@@ -70,13 +72,15 @@ class Projector(eqx.Module):
 @compiled
 def project(projector: Projector, rows: Rows) -> Projected:
     """The best posteriors of some rows, over all starts."""
-    starts = _starts(projector, rows)  # N S Q
-    count, several, columns = starts.shape
+    chosen = _starts(projector, rows)
+    count, several = chosen.shape
     repeated = jax.tree.map(lambda a: jnp.repeat(a, several, axis=0), rows)
-    found = _climb(projector, repeated, starts.reshape(-1, columns))
-    best = jnp.argmax(found.bound.reshape(count, several), axis=1)
+    index = chosen.ravel()
+    begin = projector.candidates[index], projector.spreads[index]
+    tried = _climb(projector, repeated, *begin, TRIAL)
+    best = jnp.argmax(tried.bound.reshape(count, several), axis=1)
     index = jnp.arange(count) * several + best
-    return jax.tree.map(lambda a: a[index], found)
+    return _climb(projector, rows, tried.mean[index], tried.var[index], STEPS)
 
 
 @compiled
@@ -85,8 +89,8 @@ def bound_at(projector: Projector, mean: Array, var: Array, rows: Rows) -> Float
     return projector.term(mean, var, rows) - jnp.sum(divergence(mean, var), axis=1)
 
 
-def _starts(projector: Projector, rows: Rows) -> Float[Array, "N S Q"]:
-    """Candidates that predict the rows best, some way apart from each other."""
+def _starts(projector: Projector, rows: Rows) -> Int[Array, "N S"]:
+    """Those of the candidates that predict the rows best, some way apart from each other."""
     C = projector.candidates
     mean, var = projector.layer.moments(C)
     count = rows.y.shape[0]
@@ -99,7 +103,7 @@ def _starts(projector: Projector, rows: Rows) -> Float[Array, "N S Q"]:
         chosen.append(jnp.argmax(score, axis=1))
         near = jnp.sum((C[None] - C[chosen[-1]][:, None]) ** 2, axis=2) < APART**2
         score = jnp.where(near, score - 1e30, score)
-    return C[jnp.stack(chosen, axis=1)]
+    return jnp.stack(chosen, axis=1)
 
 
 class _Climb(NamedTuple):
@@ -127,7 +131,13 @@ class _Climb(NamedTuple):
     steps: Array
 
 
-def _climb(projector: Projector, rows: Rows, start: Float[Array, "N Q"]) -> Projected:
+def _climb(
+    projector: Projector,
+    rows: Rows,
+    start: Float[Array, "N Q"],
+    var: Float[Array, "N Q"],
+    most: int,
+) -> Projected:
     """Natural-gradient steps, of a length for each row that raises its bound."""
 
     def evaluated(mean: Array, var: Array) -> tuple[Array, Array, Array]:
@@ -164,9 +174,8 @@ def _climb(projector: Projector, rows: Rows, start: Float[Array, "N Q"]) -> Proj
         )
 
     def unfinished(now: _Climb) -> Array:
-        return (now.steps < STEPS) & jnp.any(now.change > TOLERANCE)
+        return (now.steps < most) & jnp.any(now.change > TOLERANCE)
 
-    var = jnp.full(start.shape, DEVIATION**2, start.dtype)
     count, without_end = jnp.zeros((), int), jnp.full(len(start), jnp.inf)
     first = _Climb(start, var, *evaluated(start, var), jnp.ones(len(start)), without_end, count)
     end = jax.lax.while_loop(unfinished, once, first)
