@@ -87,15 +87,14 @@ def fit_latent(
     if method.training.steps is not None:
         first = _in_memory(method, exact=exact)
         some = _some_rows(Y, seed)
-    elif isinstance(method, TiedPowerEP) and method.input_sites:
-        first = dataclasses.replace(method, input_sites=False)
+    elif method.solver.rowwise:
+        first = dataclasses.replace(cast(TiedPowerEP, method), input_sites=False)
     starts = latent_starts(some, kernel, likelihood, **layout)
     limits = {"max_iterations": max_iterations, "checkpoint": checkpoint}
     result = fit_best(starts, None, some, method=first, **limits, **options)
     if first is method or result.interrupted or max_iterations == 0:
         return result
-    posterior = result.posterior
-    assert isinstance(posterior, LatentPosterior)
+    posterior = cast(LatentPosterior, result.posterior)
     limits["checkpoint"] = None if checkpoint is None else checkpoint.part("last")
     sites = _next_sites(result, posterior, Y, method)
     return fit(result.model, None, Y, method=method, sites=sites, **limits, **options)
@@ -105,8 +104,7 @@ def _in_memory(method: AbstractMethod, *, exact: bool) -> AbstractMethod:
     """How a start is learned from some rows: with all of them in every evaluation."""
     if exact:
         return PowerEP()
-    assert isinstance(method, TiedPowerEP)
-    return dataclasses.replace(method, batch=None, natural=None)
+    return dataclasses.replace(cast(TiedPowerEP, method), batch=None, natural=None)
 
 
 def _some_rows(Y: np.ndarray, seed: int) -> np.ndarray:
