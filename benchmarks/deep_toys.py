@@ -4,7 +4,8 @@ The sets of Chamberlin (2016), chapter 3, and Bui (2017), experiment X9, by reci
 training inputs uniform in [0, 1], 321 test inputs evenly spread over it, Gaussian noise of
 deviation 0.02 on the step sign(x - 1/2) / 2 and of 0.1 on sin(12 x) + sin(25 x) / 2. Twenty
 inducing points per layer, one hidden function; five seeds. Deep models start as the sparse one
-and from a prior that knows nothing of it; the end with the larger evidence counts.
+and from a prior that knows nothing of it; the end with the larger evidence counts. Noise has the
+floor of `fit_deep`.
 
 python -m benchmarks.deep_toys [--seeds 5] [--figure docs/guides/deep_toys.svg]
 """
@@ -19,6 +20,7 @@ import numpy as np
 
 import cavity
 from benchmarks.results import Table
+from cavity.learning.deep import noise_floor
 from cavity.learning.initialisation.deep import deepen, hidden_start
 
 TABLE = Table("deep_toys.csv", ("set", "model", "power", "seed"))
@@ -54,10 +56,19 @@ def fitted(kind: str, X: np.ndarray, y: np.ndarray, power: float, seed: int) -> 
         cavity.Layer(kernels.RBF(0.5, 0.1), points),
     ]
     method = cavity.TiedPowerEP(propagation=cavity.Nodes(20))
-    ends = (
-        cavity.fit(model, X, y, power=power, method=method, sites=sites),
-        cavity.fit(cavity.DeepGP(layers, noise), X, y, power=power, method=method),
-    )
+    starts = ((model, sites), (cavity.DeepGP(layers, noise), None))
+    ends = [
+        cavity.fit(
+            start,
+            X,
+            y,
+            power=power,
+            method=method,
+            sites=own,
+            bijections=noise_floor(start, single.model, power),
+        )
+        for start, own in starts
+    ]
     return max(ends, key=lambda end: end.log_evidence)
 
 

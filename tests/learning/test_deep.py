@@ -119,6 +119,22 @@ def test_learning_ends_above_the_sparse_gp(step, monkeypatch):
     assert shorter.log_evidence < result.log_evidence
 
 
+@pytest.mark.parametrize(
+    ("propagation", "rows", "repeats"),
+    [
+        (cavity.Nodes(2), 60, 16),
+        (cavity.Nodes(2), 5000, 3),
+        (cavity.Nodes(4), 5000, 4),
+        (cavity.Moments(), 60, 1),
+    ],
+)
+def test_few_rows_have_many_points_where_these_do_not_change(propagation, rows, repeats):
+    """L-BFGS-B would fit the model to a few of them."""
+    method = deep.on_all_rows(dataclasses.replace(STEPS, propagation=propagation), rows)
+    assert method.batch is None
+    assert method.propagation.repeats == repeats
+
+
 def test_a_fit_that_ends_below_its_start_gives_the_start(step, monkeypatch):
     """It says so, and predicts as the sparse GP does."""
     X, y = step

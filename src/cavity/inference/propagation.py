@@ -23,7 +23,7 @@ from jax.scipy.special import ndtri
 
 from cavity.kernels.expectations import GaussianInputs
 from cavity.numerics.linalg import safe_sqrt
-from cavity.numerics.qmc import normal_points
+from cavity.numerics.qmc import golden_points, normal_points
 from cavity.numerics.types import Array, Float, Int
 
 # Points per row in predictions, at least; and with one hidden value, where they are cheap.
@@ -84,6 +84,10 @@ class AbstractPropagation(eqx.Module):
     @abc.abstractmethod
     def for_predictions(self) -> "AbstractPropagation":
         """The same with more points, the same and of equal weight for all rows."""
+
+    @abc.abstractmethod
+    def with_points(self, count: int) -> "AbstractPropagation":
+        """The same with so many points per row at least, where there are points."""
 
     @abc.abstractmethod
     def points(
@@ -183,7 +187,7 @@ class Nodes(AbstractPropagation):
             points = jnp.broadcast_to(z[:, None, None], (len(z), rows, dimensions))
             return points.astype(dtype), jnp.asarray(log_weights, dtype)
         index = index if self.kept and index is not None else jnp.arange(rows)
-        uniform = _lattice(self.count, dimensions)
+        uniform = golden_points(self.count, dimensions)
         shifts = _shifts(index, dimensions)
         shifted = (uniform[:, None, :] + shifts[None]) % 1.0
         edge = 0.5**26
@@ -193,6 +197,9 @@ class Nodes(AbstractPropagation):
     @property
     def repeats(self) -> int:
         return self.count
+
+    def with_points(self, count: int) -> "Nodes":
+        return Nodes(max(self.count, count), self.kept, self.shared)
 
     def for_predictions(self) -> "Nodes":
         return Nodes(max(self.count, PREDICTION), shared=True)
@@ -270,6 +277,10 @@ class AbstractOneGaussian(AbstractPropagation):
     @typing.final
     def repeats(self) -> int:
         return 1
+
+    @typing.final
+    def with_points(self, count: int) -> "AbstractOneGaussian":
+        return self
 
     @typing.final
     def for_predictions(self) -> "AbstractOneGaussian":
@@ -371,16 +382,6 @@ def _gauss_hermite(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and log weights for a standard normal."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(count)
     return nodes, np.log(weights) - 0.5 * np.log(2.0 * np.pi)
-
-
-@functools.cache
-def _lattice(count: int, dimensions: int) -> np.ndarray:
-    """The first points of the generalised golden-ratio sequence in the unit cube."""
-    root = 2.0
-    for _ in range(64):  # the positive root of x^(d + 1) = x + 1
-        root = (1.0 + root) ** (1.0 / (dimensions + 1.0))
-    steps = root ** -np.arange(1.0, dimensions + 1.0)
-    return (0.5 + np.arange(count)[:, None] * steps) % 1.0
 
 
 def _shifts(index: Int[Array, " N"], dimensions: int) -> Float[Array, "N dimensions"]:

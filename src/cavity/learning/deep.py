@@ -38,8 +38,12 @@ class DeepFit:
         slower: the share of the learning rate with which a fit is made again that ended below
             the sparse GP.
         final: iterations of L-BFGS-B on all rows after the steps of Adam, at most.
-        final_share: rows that these go through at the most, as a share of those of the steps.
+        final_share: points of rows that these go through at the most, as a share of those of the
+            steps.
         least_final: where that leaves fewer iterations than this, there are none.
+        points: points for hidden values that they have, of all rows together, at least: with few
+            points that do not change the model is fitted to these.
+        most_points: points that a row has for that, at most.
         noise: the floor of Gaussian noise at power 1, as a share of that of the sparse GP.
         last_fall: by how much the mean objective of minibatches may fall in the last tenth of the
             steps, in nats per row, where the fit has converged.
@@ -50,8 +54,10 @@ class DeepFit:
     iterations: int = 100
     slower: float = 0.25
     final: int = 300
-    final_share: float = 0.4
-    least_final: int = 20
+    final_share: float = 0.6
+    least_final: int = 10
+    points: int = 15_000
+    most_points: int = 16
     noise: float = 0.5
     last_fall: float = 0.01
 
@@ -126,7 +132,7 @@ def fit_deep(
         result = fits.learned(model, sites, method, "deep", max_iterations=0)
         message = {"converged": False, "interrupted": True, "message": single.message}
         return dataclasses.replace(result, **message) if single.interrupted else result
-    fits.bijections = _with_floor(model, float(np.max(power)))
+    fits.bijections = noise_floor(model, sparse, float(np.max(power)))
     result = fits.attempt(model, sites, method, "deep")
     if result.interrupted or result.log_evidence >= least * len(X):
         return result
@@ -184,14 +190,15 @@ class _Fits:
     def attempt(self, model: DeepGP, sites: Sites, method: TiedPowerEP, name: str) -> FitResult:
         """A fit by Adam, and by L-BFGS-B from its end where rows are few enough."""
         result = self.learned(model, sites, method, name)
-        rows = method.max_sweeps * (method.batch or len(self.X))
-        count = min(SETTINGS.final, int(SETTINGS.final_share * rows / len(self.X)))
+        full = on_all_rows(method, len(self.X))
+        passed = method.max_sweeps * (method.batch or len(self.X)) * method.propagation.repeats
+        most = SETTINGS.final_share * passed / (len(self.X) * full.propagation.repeats)
+        count = min(SETTINGS.final, int(most))
         steps = f"{len(result.history)} steps of Adam"
         if result.interrupted:
             return result
         if count < SETTINGS.least_final:
             return _judged(result, steps, len(self.X))
-        full = dataclasses.replace(method, batch=None)
         end = self.learned(result.model, result.found, full, name + "-end", count)
         if not end.interrupted:
             end = _judged(end, f"{steps}, {end.n_iterations} of L-BFGS-B", len(self.X))
@@ -203,9 +210,22 @@ class _Fits:
         )
 
 
-def _with_floor(model: DeepGP, power: float) -> DeepGP | None:
-    """Domains of the parameters, with a floor for Gaussian noise; None where there is none."""
-    noise = capability(model.likelihood, HasNoiseParameter)
+def on_all_rows(method: TiedPowerEP, count: int) -> TiedPowerEP:
+    """The method for all rows at once, with enough points for each of so many."""
+    points = min(-(-SETTINGS.points // count), SETTINGS.most_points)
+    propagation = method.propagation.with_points(points)
+    return dataclasses.replace(method, batch=None, propagation=propagation)
+
+
+def noise_floor(model: DeepGP, sparse: GP, power: float) -> DeepGP | None:
+    """Domains of a deep model's parameters where its noise has a floor; None where it has none.
+
+    Args:
+        model: the deep model.
+        sparse: the sparse GP of whose noise the floor is a share.
+        power: of all rows.
+    """
+    noise = capability(sparse.likelihood, HasNoiseParameter)
     if noise is None or power == 0.0:
         return None
     least = SETTINGS.noise * power**2 * float(np.min(np.asarray(noise.variance)))

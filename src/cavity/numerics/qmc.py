@@ -1,4 +1,4 @@
-"""Points that stand for a Gaussian of several dimensions."""
+"""Points that stand for a Gaussian of several dimensions, or for the unit cube."""
 
 import functools
 
@@ -27,6 +27,16 @@ def normal_points(dimensions: int, count: int) -> np.ndarray:
     points = np.concatenate([half, -half])
     root = np.linalg.cholesky(points.T @ points / count)
     return np.linalg.solve(root, points.T).T
+
+
+@functools.cache
+def golden_points(count: int, dimensions: int) -> np.ndarray:
+    """The first points of the generalised golden-ratio sequence in the unit cube."""
+    root = 2.0
+    for _ in range(64):  # the positive root of x^(d + 1) = x + 1
+        root = (1.0 + root) ** (1.0 / (dimensions + 1.0))
+    steps = root ** -np.arange(1.0, dimensions + 1.0)
+    return (0.5 + np.arange(count)[:, None] * steps) % 1.0
 
 
 def _primes(count: int) -> list[int]:
