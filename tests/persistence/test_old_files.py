@@ -30,6 +30,17 @@ def test_model_files_of_the_command_line(name, tmp_path):
     assert "log evidence" in shown.out
 
 
+def test_embeddings(tmp_path):
+    model, out = write.unpacked(write.EMBEDDING, tmp_path), tmp_path / "out.csv"
+    done = run("embed", model, write.NEW, "--density", "--out", out)
+    assert done.code == 0, done.err
+    found, expected = columns(out), columns(write.FOLDER / f"{write.EMBEDDING}.csv")
+    assert found.columns == expected.columns
+    # rows are placed by a search, which ends where they hardly move
+    np.testing.assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-4, atol=1e-4)
+    assert "embedding of 4 columns in 2 dimensions" in run("show", model).out
+
+
 @pytest.mark.parametrize("name", write.POSTERIORS)
 def test_saved_posteriors(name, tmp_path):
     expected = np.loadtxt(write.FOLDER / f"{name}.csv", delimiter=",")

@@ -9,7 +9,7 @@ import pytest
 import cavity
 from cavity import likelihoods
 from cavity.report import leave_one_out as single_rows
-from cavity.report import page as report
+from cavity.report.rendering import number
 from cavity.tables.schema import encode
 from tests.oracle import kernels as oracle
 from tests.report.fitting import fitted_to
@@ -48,13 +48,13 @@ def test_the_means_on_the_page_are_those_of_the_closed_form(written):  # noqa: F
     for i, scale in enumerate(SCALES):
         expected = left_out(scale**2 * K, encoded.y[:, i])
         assert_close(found.densities[:, i], expected, "factorised")
-        mean = report.number(float(np.mean(expected)))
+        mean = number(float(np.mean(expected)))
         assert f"each row given the others of this table {mean} " in page.text
-        predicted = report.number(-fitted.metrics(encoded)["per_target"]["yz"[i]]["nlpd"])
+        predicted = number(-fitted.metrics(encoded)["per_target"]["yz"[i]]["nlpd"])
         assert f"the predictions above {predicted} " in page.text
         lowest = int(np.argmin(expected))
-        row = f"{lowest + 1} {report.number(encoded.y[lowest, i])}"
-        assert f"of the prediction {row} {report.number(float(expected[lowest]))}" in page.text
+        row = f"{lowest + 1} {number(encoded.y[lowest, i])}"
+        assert f"of the prediction {row} {number(float(expected[lowest]))}" in page.text
 
 
 def test_an_outlier_has_next_to_no_say(written):  # noqa: F811
@@ -69,7 +69,7 @@ def test_an_outlier_has_next_to_no_say(written):  # noqa: F811
     assert "2 rows have a site precision below 0.1 of the median" in page.text
     rows = page.text.split("weight site precision")[1].split()
     assert rows[0] == "21"
-    assert rows[8] == report.number(float(shares[20]), 2)
+    assert rows[8] == number(float(shares[20]), 2)
 
 
 def test_classes_have_probabilities(written):  # noqa: F811
@@ -77,9 +77,9 @@ def test_classes_have_probabilities(written):  # noqa: F811
     _, page = written(fitted, encoded)
     assert "Leave-one-out probabilities" in page.text
     expected = cavity.infer(fitted.posterior.model, encoded.X, encoded.y[:, 0]).leave_one_out()
-    mean = report.number(float(expected.mean()))
+    mean = number(float(expected.mean()))
     assert f"each row given the others of this table {mean} " in page.text
-    predicted = report.number(-fitted.metrics(encoded)["nlpp"])
+    predicted = number(-fitted.metrics(encoded)["nlpp"])
     assert f"the predictions above {predicted} " in page.text
 
 

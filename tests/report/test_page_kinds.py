@@ -15,6 +15,7 @@ from cavity.likelihoods.predictive.numerical import numerical_predictive
 from cavity.report import page as report
 from cavity.report.metric_descriptions import CLASSIFICATION
 from cavity.report.outliers import outliers
+from cavity.report.rendering import number
 from cavity.tables.schema import encode
 from tests.report.fitting import fitted_to
 from tests.report.test_page import browse, one_input, several_inputs, written  # noqa: F401
@@ -38,7 +39,7 @@ def test_classes_of_one_input(written):  # noqa: F811
     assert "Gaussian process classification" in page.text
     assert "2 classes: no" in page.text
     for name, value in fitted.metrics(encoded).items():
-        assert f"{name} {report.number(value)} {CLASSIFICATION[name]}" in page.text
+        assert f"{name} {number(value)} {CLASSIFICATION[name]}" in page.text
     assert "The probability of ripe with the bands" in page.text
     assert "A point at 1 is a row that is ripe, at 0 one that is no." in page.text
     assert "kernel.variance 1 function²" in page.text

@@ -1,5 +1,6 @@
 """The command line: its commands and options. The work is imported when a command runs."""
 
+import importlib
 import inspect
 import os
 from pathlib import Path
@@ -35,6 +36,15 @@ Costs = Annotated[
 Density = Annotated[
     bool, typer.Option("--density", help="Add the log density of the target column.")
 ]
+RowDensity = Annotated[
+    bool, typer.Option("--density", help="Add a bound on the log density of each row.")
+]
+Std = Annotated[
+    bool, typer.Option("--std", help="Add the standard deviations of what is filled in.")
+]
+Colour = Annotated[
+    str | None, option("COLUMN", "Of an embedding: the column that colours the map.")
+]
 BlankMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave the outputs of incomplete rows blank.")
 ]
@@ -64,12 +74,20 @@ def root(
 
 
 def fit(*, json: bool, **options: Any) -> None:
-    """Fit a model to TABLE and write it; every column with no other role is an input."""
+    """Fit a model to TABLE and write it; every column with no other role is an input.
+
+    With --model latent there is no target, and every column is embedded.
+    """
 
     def work(session: Session) -> Outcome:
+        request = Request(**options)
+        if request.model == "latent":
+            from cavity.cli.latent import fit_embedding
+
+            return fit_embedding(session, request)
         from cavity.cli.fit import fit_table
 
-        return fit_table(session, Request(**options))
+        return fit_table(session, request)
 
     run("fit", work, as_json=json)
 
@@ -84,14 +102,13 @@ fit.__dict__["__signature__"] = inspect.Signature(
 app.command()(fit)
 
 
-def _use(command: str, options: dict[str, Any]) -> None:
-    """Runs the function of this name in `cli/use.py` with a command's options but for --json."""
+def _use(command: str, options: dict[str, Any], module: str = "use") -> None:
+    """Runs the function of this name in a module with a command's options but for --json."""
     as_json = options.pop("json")
 
     def work(session: Session) -> Outcome:
-        from cavity.cli import use
-
-        return getattr(use, command)(session, **options)
+        home = importlib.import_module(f"cavity.cli.{module}")
+        return getattr(home, command)(session, **options)
 
     run(command, work, as_json=as_json)
 
@@ -127,11 +144,38 @@ def evaluate(
 
 
 @app.command()
+def embed(
+    model: Model,
+    table: Table,
+    *,
+    out: TableOut,
+    density: RowDensity = False,
+    json: Json = False,
+) -> None:
+    """Place every row of TABLE in the latent space of an embedding."""
+    _use("embed", locals(), "embed")
+
+
+@app.command()
+def impute(
+    model: Model,
+    table: Table,
+    *,
+    out: TableOut,
+    std: Std = False,
+    json: Json = False,
+) -> None:
+    """Fill in the missing cells of TABLE by an embedding."""
+    _use("impute", locals(), "embed")
+
+
+@app.command()
 def report(
     model: Model,
     table: Table,
     *,
     out: PageOut,
+    colour: Colour = None,
     drop_missing: DropMissing = False,
     json: Json = False,
 ) -> None:

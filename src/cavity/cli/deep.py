@@ -12,7 +12,7 @@ from cavity.estimators.layers import layers_of
 from cavity.estimators.registry import REGRESSION, one_of
 from cavity.models.base import AbstractModel
 
-GP, DEEP = MODELS = ("gp", "deep")
+GP, DEEP, LATENT = MODELS = ("gp", "deep", "latent")
 
 
 def check_model(request: Request) -> None:
@@ -25,6 +25,13 @@ def check_model(request: Request) -> None:
         for name in ("layers", "width", "steps"):
             if getattr(request, name) is not None:
                 raise usage(f"--{name}", "it is for deep models: add --model deep")
+    if request.model != LATENT:
+        for name, value in {"components": request.components, "column": request.columns}.items():
+            if value:
+                raise usage(f"--{name}", "it is for embeddings: add --model latent")
+        if not request.targets:
+            raise usage("--target", "name at least one column to predict")
+    if request.model != DEEP:
         return
     if request.method not in ("power_ep", "tied"):
         text = f"a deep model has one method, 'tied', not '{request.method}': leave --method out"
@@ -58,7 +65,7 @@ def deep_estimator(
         width=default.width if request.width is None else request.width,
         n_inducing=default.n_inducing if points == "auto" else points,
         steps=default.steps if request.steps is None else request.steps,
-        power=request.power,
+        power=request.used_power,
         mean=request.mean,
         random_state=request.seed,
     )

@@ -96,12 +96,11 @@ def check(request: Request) -> None:
         raise usage("--draws", "draws are made with --method mcmc only")
     if request.method == "tied" and request.inducing == "full":
         raise usage("--inducing", "'tied' needs inducing points: a number, or auto")
-    if not 0.0 <= request.power <= 1.0:
-        raise usage("--power", f"the power lies between 0 and 1, given {request.power:g}")
+    check_power(request)
     inducing_points(request.inducing)
-    _check_kernel(request.kernel)
+    check_kernel(request.kernel)
     sides = (request.noise_column, request.exposure_column)
-    check_likelihood(request.task, request.likelihood, request.targets, *sides)
+    check_likelihood(request.task, request.likelihood, request.targets or (), *sides)
     asked = request.likelihood or (default_likelihood(request.task) if request.task else None)
     if asked is not None:
         check_method(request.method, asked)
@@ -112,11 +111,18 @@ def check(request: Request) -> None:
     refuse_overwriting(request.out, table=request.table, test_table=request.test)
 
 
+def check_power(request: Request) -> None:
+    """A usage error for a power that is none."""
+    power = request.used_power
+    if not 0.0 <= power <= 1.0:
+        raise usage("--power", f"the power lies between 0 and 1, given {power:g}")
+
+
 def _check_draws(request: Request) -> None:
     """A usage error for draws of what they are not for, or without their package."""
     if request.inducing not in ("auto", "full"):
         raise usage("--inducing", "'mcmc' is for the full GP: leave --inducing out")
-    if len(request.targets) > 1:
+    if len(request.targets or ()) > 1:
         raise usage("--target", "'mcmc' takes one target; fit each one alone")
     with blaming("--method"):
         blackjax()
@@ -131,7 +137,7 @@ def inducing_points(given: str) -> int | str | None:
     return int(given)
 
 
-def _check_kernel(given: str) -> None:
+def check_kernel(given: str) -> None:
     """Reads the kernel as if every column that it names were there."""
     inside = ",".join(re.findall(r"\[([^\[\]]*)\]", given))
     columns = {column.strip() for column in inside.split(",")} - {""}
@@ -233,7 +239,7 @@ def fit_model(
             )
         estimator.fit(train.X, y, callback=callback, checkpoint=kept, **side)
         stopped = interrupted() or estimator.interrupted_
-    _check_finite(estimator)
+    check_finite(estimator)
     written = dataclasses.replace(request, kernel=text(kernel, features))
     return _fitted(estimator, written, tables), stopped
 
@@ -248,7 +254,7 @@ def _estimator(
         kernel=kernel,
         likelihood=tables.likelihood,
         method=_method(request, minibatches=tables.spool is not None),
-        power=request.power,
+        power=request.used_power,
         mean=request.mean,
         n_restarts=request.restarts,
         max_iterations=request.max_iterations,
@@ -268,7 +274,8 @@ def _method(request: Request, *, minibatches: bool) -> str | Method:
     return MCMC(draws=draws, warmup=warmup, keep=keep, seed=request.seed)
 
 
-def _check_finite(estimator: AbstractEstimator) -> None:
+def check_finite(estimator: AbstractEstimator) -> None:
+    """Refuses a fit with values that are not finite."""
     found = (estimator.posterior_, estimator.log_evidence_)
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(found)]
     floats = [leaf for leaf in leaves if np.issubdtype(leaf.dtype, np.floating)]
@@ -291,7 +298,7 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
         "likelihood": tables.likelihood,
         "kernel": request.kernel,
         "method": "tied" if deep else request.method,
-        "power": request.power,
+        "power": request.used_power,
         "n_inducing": None if first is None else first.size,
         "n_rows": tables.rows,
         "inputs": [column.name for column in schema.inputs],
@@ -345,7 +352,7 @@ def note_class_form(
     settings = Settings(
         likelihood=tables.likelihood,
         method=request.method,
-        power=request.power,
+        power=request.used_power,
         n_inducing=wanted,
         max_iterations=request.max_iterations,
         task=tables.task,

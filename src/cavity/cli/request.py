@@ -29,11 +29,24 @@ class Request:
     """What `cavity fit` is asked for."""
 
     table: Table
-    targets: Annotated[list[str], option("COLUMN", "Column to predict; repeatable.", "--target")]
     out: Annotated[str, option("MODEL", "The model file to write.")]
-    model: Annotated[str, option("gp|deep", "A Gaussian process, or several layers of them.")] = (
-        "gp"
-    )
+    targets: Annotated[
+        list[str] | None, option("COLUMN", "Column to predict; repeatable.", "--target")
+    ] = None
+    model: Annotated[
+        str,
+        option(
+            "gp|deep|latent",
+            "A Gaussian process, several layers of them, or an embedding of all columns.",
+        ),
+    ] = "gp"
+    components: Annotated[
+        int | None, option("N", "Latent dimensions of an embedding: 2.", min=1)
+    ] = None
+    columns: Annotated[
+        list[str] | None,
+        option("COLUMN", "Column to embed; repeatable; without it all are.", "--column"),
+    ] = None
     task: Annotated[
         str | None,
         option(
@@ -63,17 +76,19 @@ class Request:
         ),
     ] = "power_ep"
     power: Annotated[
-        float,
+        float | None,
         option(
-            "NUMBER", "From 0, variational, to 1, EP; no matter in a full GP with Gaussian noise."
+            "NUMBER",
+            "From 0, variational, to 1, EP: 0.5, of an embedding 0; no matter in a full GP with "
+            "Gaussian noise.",
         ),
-    ] = 0.5
+    ] = None
     inducing: Annotated[
         str,
         option(
             "N|auto|full",
             "Inducing points; auto: a full GP up to 1,000 rows, 200 points beyond; 100 in each "
-            "layer of a deep model.",
+            "layer of a deep model, 50 in an embedding.",
         ),
     ] = "auto"
     mean: Annotated[str, option("NAME", "Prior mean: constant, zero or linear.")] = "constant"
@@ -117,3 +132,10 @@ class Request:
             "done.",
         ),
     ] = False
+
+    @property
+    def used_power(self) -> float:
+        """The power that was asked for, or that of the kind of model."""
+        if self.power is not None:
+            return self.power
+        return 0.0 if self.model == "latent" else 0.5

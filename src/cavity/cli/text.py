@@ -7,6 +7,7 @@ import numpy as np
 
 from cavity.numerics.text import aligned, plural
 from cavity.report.parameters import class_of
+from cavity.tables.embedding import TableEmbedding
 from cavity.tables.table_model import TableModel
 
 MOST_LINES = 30  # of one parameter with a value per input
@@ -56,6 +57,50 @@ def describe_fit(fitted: TableModel) -> str:
     if record["test"] is not None:
         parts += ["on the test table:", describe_metrics(record["test"])]
     return "\n\n".join(parts)
+
+
+def describe_embedding(fitted: TableEmbedding) -> str:
+    """What was embedded, how that ended, and what was learned."""
+    record = fitted.record
+    noise = "gaussian noise" if record["likelihood"] == "gaussian" else record["likelihood"]
+    converged = "converged" if record["converged"] else "NOT CONVERGED"
+    shown = ", ".join(record["columns"][:8])
+    more = len(record["columns"]) - 8
+    shown += f" and {more} more" if more > 0 else ""
+    columns = plural(len(record["columns"]), "column")
+    missing = plural(record["missing"], "cell")
+    rows = [
+        ("task", f"embedding of {columns} in {plural(record['components'], 'dimension')}"),
+        ("columns", shown),
+        ("data", f"{plural(record['n_rows'], 'row')}, {missing} missing"),
+        *(("constant", f"{name}, which has no part in the model") for name in record["constant"]),
+        (
+            "model",
+            f"{record['kernel']}, {noise}, {plural(record['n_inducing'], 'inducing point')}, "
+            f"power {record['power']:g}",
+        ),
+        ("log evidence", f"{record['log_evidence']:.4f} nats"),
+        (
+            "learning",
+            f"{converged} in {plural(record['iterations'], 'iteration')}: {record['message']}",
+        ),
+    ]
+    shares = enumerate(record["relevance"], 1)
+    relevance = [(f"dimension {i}", f"{100 * share:.1f} %") for i, share in shares]
+    values = [
+        (name, _show(value))
+        for name, value in record["parameters"].items()
+        if not name.startswith("inducing.")
+    ]
+    return "\n\n".join(
+        [
+            aligned(rows),
+            "relevance of the latent dimensions, their shares in how columns move:",
+            aligned(relevance, indent="  "),
+            "parameters, of standardised columns, in the order of the dimensions:",
+            aligned(values, indent="  "),
+        ]
+    )
 
 
 def _layers(layers: Sequence[Mapping[str, Any]]) -> list[str]:

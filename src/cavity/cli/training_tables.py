@@ -136,7 +136,7 @@ def _read_whole(session: Session, request: Request) -> Tables:
 
 def _roles(request: Request) -> Roles:
     columns = (request.noise_column, request.exposure_column)
-    return Roles(request.targets, request.ignore or (), *columns)
+    return Roles(request.targets or (), request.ignore or (), *columns)
 
 
 def _check_targets(schema: Schema, likelihood: str, encoded: Encoded) -> None:

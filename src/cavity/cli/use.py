@@ -7,7 +7,7 @@ import numpy as np
 
 from cavity.cli.session import Outcome, Session, refuse_overwriting, usage
 from cavity.cli.table_parts import Parts, report_warnings
-from cavity.cli.text import describe_fit, describe_metrics
+from cavity.cli.text import describe_embedding, describe_fit, describe_metrics
 from cavity.estimators.decisions import align_costs
 from cavity.estimators.predictions import bayes_decision
 from cavity.numerics.text import plural
@@ -15,6 +15,7 @@ from cavity.persistence.atomic_file import why_not_writable
 from cavity.persistence.errors import DataError
 from cavity.tables.batched import rows_at_a_time
 from cavity.tables.class_labels import class_values
+from cavity.tables.embedding import TableEmbedding, load_fitted
 from cavity.tables.files import ENDINGS, check_output, predictions_file, read_table
 from cavity.tables.schema import Encoded, encode
 from cavity.tables.table_model import TableModel, check_targets
@@ -167,17 +168,32 @@ def evaluate(
 
 
 def report(
-    session: Session, model: str, table: str, out: str, *, drop_missing: bool = False
+    session: Session,
+    model: str,
+    table: str,
+    out: str,
+    *,
+    colour: str | None = None,
+    drop_missing: bool = False,
 ) -> Outcome:
     """Writes one self-contained HTML page on a model and a table."""
+    from cavity.report.latent_page import write_map
     from cavity.report.page import write_report
 
     refuse_overwriting(out, model=model, table=table)
     trouble = why_not_writable(Path(out))
     if trouble:
         raise DataError(trouble, kind="io")
-    fitted = TableModel.load(model)
+    fitted = load_fitted(model)
     data = read_table(table)
+    if isinstance(fitted, TableEmbedding):
+        if drop_missing:
+            raise usage("--drop-missing", "an embedding has a use for rows with missing cells")
+        figures = write_map(out, fitted, data, colour)
+        record = {"model": model, "table": table, "out": out, "figures": figures}
+        return Outcome(record, f"report with {plural(len(figures), 'figure')} written to {out}")
+    if colour is not None:
+        raise usage("--colour", f"it is for embeddings, and {model} is none: leave it out")
     judged = all(target in data.columns for target in fitted.targets)
     encoded = encode(data, fitted.schema, drop_missing=drop_missing, need_targets=judged)
     report_warnings(session, table, encoded.noticed)
@@ -188,6 +204,8 @@ def report(
 
 def show(session: Session, model: str) -> Outcome:
     """Says what a model file holds."""
-    fitted = TableModel.load(model)
+    fitted = load_fitted(model)
     record: dict[str, Any] = fitted.record | {"model": model}
+    if isinstance(fitted, TableEmbedding):
+        return Outcome(record, describe_embedding(fitted))
     return Outcome(record, describe_fit(fitted))

@@ -1,7 +1,7 @@
 """Rows to latent points and back, in the units of the data, from the posterior of a GPLVM."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -200,12 +200,13 @@ def filled(Y: np.ndarray, reconstructed: Gaussians) -> Gaussians:
     return Gaussians(mean, np.where(missing, reconstructed.std, 0.0))
 
 
-def check_rows_and_columns(Y: np.ndarray, names: list[str]) -> None:
+def check_rows_and_columns(Y: np.ndarray, names: Sequence[str], first: int = 0) -> None:
     """Refuses rows and columns without any value.
 
     Args:
         Y: the columns, (N, P), NaN where missing.
         names: what each column is called in a message.
+        first: the number of the first row.
 
     Raises:
         ValueError: naming the first one.
@@ -220,5 +221,6 @@ def check_rows_and_columns(Y: np.ndarray, names: list[str]) -> None:
     if len(rows):
         many = f" ({plural(len(rows), 'row')} of this kind)" if len(rows) > 1 else ""
         raise ValueError(
-            f"row {rows[0]} (counted from 0) has no value in any column{many}; leave it out"
+            f"row {rows[0] + first} (counted from {first}) has no value in any column{many}; "
+            "leave it out"
         )

@@ -16,8 +16,6 @@ from cavity.estimators.predictions import (
 from cavity.inducing.base import Points
 from cavity.learning.metrics.regression import average_metrics
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
-from cavity.persistence.atomic_file import reason, whole_file, why_not_writable
-from cavity.persistence.errors import DataError
 from cavity.report import class_figures, figures
 from cavity.report.class_figures import ClassOutcome
 from cavity.report.columns import column_rows, row_dates
@@ -28,6 +26,7 @@ from cavity.report.leave_one_out import LeftOutRows, SingleRows, left_out_rows, 
 from cavity.report.metric_descriptions import METRICS
 from cavity.report.outliers import Outliers, outliers
 from cavity.report.parameters import class_of, parameter_rows, relevances
+from cavity.report.rendering import check_page, templates, write_page
 from cavity.report.rough_predictions import RoughPredictions
 from cavity.report.slices import Slice, slices
 from cavity.tables.schema import Encoded
@@ -63,19 +62,12 @@ def write_report(path: str | Path, fitted: TableModel, encoded: Encoded) -> list
     Raises:
         DataError: of kind "io", if the file cannot be written.
     """
-    path = Path(path)
-    trouble = why_not_writable(path)
-    if trouble:
-        raise DataError(trouble, kind="io")
+    check_page(path)
     page = Page(fitted, encoded)
     sections = page.sections()
     common, notes = page.inputs()
     text = _render(page, sections, common, notes)
-    try:
-        with whole_file(path) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {reason(error)}", kind="io") from None
+    write_page(path, text)
     several = len(sections) > 1
     names = [
         f"{picture.name}_{section.target}" if several else picture.name
@@ -88,16 +80,7 @@ def write_report(path: str | Path, fitted: TableModel, encoded: Encoded) -> list
 def _render(page: "Page", sections: list[Section], common: list[Picture], notes: list[str]) -> str:
     from importlib.metadata import version
 
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("cavity.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = number
+    environment = templates()
     environment.filters["class_of"] = class_of
     metrics = [section.metrics for section in sections if section.metrics]
     posterior = page.fitted.posterior
@@ -125,17 +108,6 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
         common=common,
         notes=notes,
     )
-
-
-def number(value: float | str | None, digits: int = 4) -> str:
-    """A number for a reader, a dash where there is none; a date as it is."""
-    if isinstance(value, str):
-        return value
-    if value is None or (isinstance(value, float) and not np.isfinite(value)):
-        return "–"
-    if isinstance(value, int | np.integer):
-        return f"{value:,}"
-    return f"{float(value):.{digits}g}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

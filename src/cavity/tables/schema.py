@@ -240,7 +240,7 @@ def _encode(
     part = first is not None
     kept = _complete_rows(needed, blocks, drop_missing=drop_missing, part=part)
     for name, block in zip(needed, blocks, strict=True):
-        _refuse_infinite(name, block)
+        refuse_infinite(name, block)
     return Encoded(
         X=np.hstack(inputs)[kept],
         y=np.hstack(outputs)[kept] if outputs else None,
@@ -319,7 +319,8 @@ def _complete_rows(
     return ~incomplete
 
 
-def _refuse_infinite(name: str, block: np.ndarray) -> None:
+def refuse_infinite(name: str, block: np.ndarray) -> None:
+    """Refuses cells that are infinite, naming the first one."""
     infinite = np.flatnonzero(np.isinf(block).any(axis=1))
     if len(infinite):
         story = (

@@ -32,6 +32,8 @@ from cavity.tables.schema import Encoded, Schema
 
 # Rows whose distributions are tabulated at a time.
 PART = 4_000
+# The task of model files that hold an embedding.
+EMBEDDING = "embedding"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -196,6 +198,22 @@ class TableModel:
             StorageError: if it cannot be read, is damaged, or holds something else.
         """
         posterior, about = storage.load(path)
+        if about.get("record", {}).get("task") == EMBEDDING:
+            raise StorageError(
+                f"{path} holds an embedding, which has no target to predict; use 'cavity embed', "
+                "'cavity impute', 'cavity show' or 'cavity report'"
+            )
+        return cls.described(path, posterior, about)
+
+    @classmethod
+    def described(
+        cls, path: str | Path, posterior: AbstractPosterior, about: Mapping[str, Any]
+    ) -> "TableModel":
+        """The model of a posterior and what its file says of it.
+
+        Raises:
+            StorageError: if that does not describe a table.
+        """
         try:
             schema = Schema.from_dict(about["schema"])
             record, scale = dict(about["record"]), np.array(about["output_scale"], float)

@@ -1,0 +1,186 @@
+"""`cavity fit --model latent`: an embedding of the columns of a table."""
+
+import dataclasses
+import warnings
+from typing import Any, cast
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from cavity.cli.fit import check_finite, check_kernel, check_power, inducing_points
+from cavity.cli.progress import progress
+from cavity.cli.request import Request
+from cavity.cli.session import (
+    INTERRUPTED,
+    Outcome,
+    Session,
+    blaming,
+    patient_interrupts,
+    refuse_overwriting,
+    usage,
+)
+from cavity.cli.text import describe_embedding
+from cavity.estimators.embedding import GPEmbedding
+from cavity.estimators.latent_map import LatentMap, Standardised, check_rows_and_columns
+from cavity.estimators.latent_settings import latent_kernel, latent_likelihood
+from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
+from cavity.models.latent.posterior import LatentPosterior
+from cavity.numerics.text import plural
+from cavity.persistence import model_file as storage
+from cavity.persistence.checkpoint import Checkpoint
+from cavity.persistence.errors import DataError
+from cavity.report.convergence import unconverged
+from cavity.tables.embedding import TableEmbedding, latent_parameters, learn_columns, outputs
+from cavity.tables.files import read_table
+from cavity.tables.table_model import EMBEDDING
+
+# Options of fit that an embedding has no use for, and what to say.
+UNUSED = {
+    "targets": ("--target", "an embedding has no target: give --ignore to leave a column out"),
+    "task": ("--task", "an embedding has no target, so no task: leave it out"),
+    "test": ("--test", "an embedding has no target to compare with: leave it out"),
+    "noise_column": ("--noise-column", "an embedding learns its noise: leave it out"),
+    "exposure_column": ("--exposure-column", "an embedding takes no exposures: leave it out"),
+    "drop_missing": ("--drop-missing", "missing cells are allowed in an embedding: leave it out"),
+    "batch_rows": ("--batch-rows", "an embedding needs all rows in memory: leave it out"),
+    "restarts": ("--restarts", "an embedding tries several starts anyway: leave it out"),
+    "draws": ("--draws", "draws are made with --method mcmc only"),
+}
+
+
+def check(request: Request) -> None:
+    """A usage error for whatever is wrong before any file is opened."""
+    for name, (option, message) in UNUSED.items():
+        if getattr(request, name):
+            raise usage(option, message)
+    for name in ("layers", "width", "steps"):
+        if getattr(request, name) is not None:
+            raise usage(f"--{name}", "it is for deep models: add --model deep")
+    if request.method != Request.method:
+        raise usage("--method", "an embedding chooses its method by its likelihood: leave it out")
+    if request.mean != Request.mean:
+        raise usage("--mean", "the functions of an embedding have mean zero: leave it out")
+    if request.inducing == "full":
+        raise usage("--inducing", "an embedding needs inducing points: a number, or auto")
+    inducing_points(request.inducing)
+    check_power(request)
+    check_kernel(request.kernel)
+    with blaming("--kernel"):
+        latent_kernel(request.kernel, components(request))
+    with blaming("--likelihood"):
+        latent_likelihood(request.likelihood or GPEmbedding.likelihood)
+    if request.resume and request.checkpoint is None:
+        raise usage("--resume", "it needs --checkpoint DIR, the folder to go on from")
+    refuse_overwriting(request.out, table=request.table)
+
+
+def components(request: Request) -> int:
+    """The number of latent dimensions."""
+    return 2 if request.components is None else request.components
+
+
+def fit_embedding(session: Session, request: Request) -> Outcome:
+    """Fits an embedding to the columns of a table and writes it."""
+    check(request)
+    storage.check_output(request.out)
+    kept = None
+    if request.checkpoint is not None:
+        kept = Checkpoint(request.checkpoint, resume=request.resume)
+        kept.open()
+    table = read_table(request.table)
+    schema = learn_columns(table, request.columns or (), request.ignore or ())
+    Y = outputs(table, schema)
+    names = [column.name for column in schema.targets]
+    _check_rows(request, Y, names)
+    points = inducing_points(request.inducing)
+    estimator = GPEmbedding(
+        n_components=components(request),
+        kernel=request.kernel,
+        likelihood=request.likelihood or GPEmbedding.likelihood,
+        n_inducing=GPEmbedding.n_inducing if points == "auto" else points,
+        power=request.used_power,
+        max_iterations=request.max_iterations,
+        random_state=request.seed,
+    )
+    interrupted = _learn(estimator, Y, kept)
+    check_finite(estimator)
+    columns = Standardised(estimator.column_mean_, estimator.column_scale_)
+    latent = LatentMap(cast(LatentPosterior, estimator.posterior_), columns)
+    record = _record(estimator, latent, request, Y, names)
+    fitted = TableEmbedding(latent.posterior, schema, record, columns)
+    fitted.save(request.out)
+    problem = unconverged(record)
+    if interrupted:
+        session.note(f"interrupted; {request.out} holds the best model so far")
+        if kept is not None:
+            session.note("the same command with --resume goes on from here")
+    elif problem is not None:
+        session.warn(f"not converged: {record['message']}. {problem.meaning}")
+    written = f"model written to {request.out} ({session.seconds:.1f} s)"
+    text = f"{describe_embedding(fitted)}\n\n{written}"
+    return Outcome(record, text, INTERRUPTED if interrupted else 0)
+
+
+def _check_rows(request: Request, Y: np.ndarray, names: list[str]) -> None:
+    """Refuses tables that have too few rows, columns or values."""
+    if len(Y) < 2:
+        raise DataError(f"{request.table} has one row, and an embedding needs two at least")
+    check_rows_and_columns(Y, [f"column '{name}'" for name in names], first=1)
+    varying = int(np.sum(np.nanmax(Y, axis=0) > np.nanmin(Y, axis=0)))
+    dims = components(request)
+    if dims > varying:
+        constant = f" ({len(names) - varying} more are constant)" if varying < len(names) else ""
+        raise DataError(
+            f"--components {dims} is more than the {plural(varying, 'column')} to embed"
+            f"{constant}; ask for fewer"
+        )
+
+
+def _learn(estimator: GPEmbedding, Y: np.ndarray, kept: Checkpoint | None) -> bool:
+    """Fits the estimator; whether that was interrupted."""
+    keeping = "the best model so far"
+    with (
+        patient_interrupts(keeping) as interrupted,
+        progress(evidence=True) as show,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it is said in our own way
+
+        def callback(step: Progress) -> None:
+            show(step)
+            if interrupted():
+                raise GracefulStop
+
+        estimator.fit(Y, callback=callback, checkpoint=kept)
+        return interrupted() or bool(estimator.interrupted_)
+
+
+def _record(
+    estimator: GPEmbedding, latent: LatentMap, request: Request, Y: np.ndarray, names: list[str]
+) -> dict[str, Any]:
+    """How an embedding was fitted, as JSON values."""
+    scales = latent.columns.scale
+    gaussian = (request.likelihood or GPEmbedding.likelihood) == "gaussian"
+    return {
+        "model": request.out,
+        "task": EMBEDDING,
+        "likelihood": request.likelihood or GPEmbedding.likelihood,
+        "kernel": request.kernel,
+        "method": "power_ep" if gaussian else "tied",
+        "power": request.used_power,
+        "components": components(request),
+        "n_inducing": latent.posterior.size,
+        "n_rows": len(Y),
+        "columns": names,
+        "constant": [n for n, scale in zip(names, scales, strict=True) if scale == 0.0],
+        "missing": int(np.sum(np.isnan(Y))),
+        "relevance": estimator.relevance_.tolist(),
+        "converged": bool(estimator.converged_),
+        "message": estimator.message_,
+        "log_evidence": estimator.log_evidence_,
+        "iterations": int(estimator.n_iter_),
+        "evaluations": int(estimator.n_evaluations_),
+        "jitter": float(estimator.jitter_),
+        "sites": dataclasses.asdict(estimator.sites_),
+        "parameters": latent_parameters(latent),
+    }

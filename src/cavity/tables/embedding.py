@@ -1,0 +1,206 @@
+"""A fitted embedding with all that is needed to place, fill in and describe rows of a table."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from cavity.estimators.latent_map import LatentMap, Standardised
+from cavity.models.latent.posterior import LatentPosterior
+from cavity.models.posterior import AbstractPosterior
+from cavity.numerics.tree import named
+from cavity.parameters import Units, units
+from cavity.persistence import model_file as storage
+from cavity.persistence.errors import DataError, StorageError
+from cavity.tables import cells
+from cavity.tables.column_types import evidence
+from cavity.tables.dates import Dates
+from cavity.tables.schema import Column, Schema, need_column, refuse_infinite
+from cavity.tables.table_model import EMBEDDING, TableModel, parameters
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+else:
+    DataFrame = Any
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TableEmbedding:
+    """What the command line's model files hold of an embedding.
+
+    Attributes:
+        posterior: of the standardised columns that vary, its arrays numpy float64.
+        schema: which columns of a table the model reads, as its targets.
+        record: how it was fitted, by the names of `cavity fit --json`; all JSON values.
+        standardised: how the columns are standardised.
+    """
+
+    posterior: LatentPosterior
+    schema: Schema
+    record: dict[str, Any]
+    standardised: Standardised
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(column.name for column in self.schema.targets)
+
+    @property
+    def dims(self) -> int:
+        """The number of latent dimensions."""
+        return self.posterior.n_inputs
+
+    @property
+    def map(self) -> LatentMap:
+        """From rows to latent points and back."""
+        return LatentMap(self.posterior, self.standardised)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the model as one file, whole or not at all.
+
+        Raises:
+            StorageError: if it cannot be written.
+        """
+        about = {
+            "schema": self.schema.to_dict(),
+            "record": {k: v for k, v in self.record.items() if k != "parameters"},
+            "column_mean": self.standardised.mean,
+            "column_scale": self.standardised.scale,
+        }
+        storage.save(path, self.posterior, about)
+
+    @staticmethod
+    def load(path: str | Path) -> "TableEmbedding":
+        """The model in a file that `save` wrote.
+
+        Raises:
+            StorageError: if it cannot be read, is damaged, or holds something else.
+        """
+        fitted = load_fitted(path)
+        if not isinstance(fitted, TableEmbedding):
+            raise StorageError(
+                f"{path} holds a {fitted.record['task']} of "
+                f"{', '.join(fitted.targets)}, and no embedding: 'cavity predict' is for it; "
+                "'cavity fit --model latent' makes embeddings"
+            )
+        return fitted
+
+
+def load_fitted(path: str | Path) -> TableModel | TableEmbedding:
+    """The model in a file that `cavity fit` wrote, of any kind.
+
+    Raises:
+        StorageError: if it cannot be read, is damaged, or holds something else.
+    """
+    posterior, about = storage.load(path)
+    if about.get("record", {}).get("task") != EMBEDDING:
+        return TableModel.described(path, posterior, about)
+    try:
+        return _embedding(posterior, about)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise StorageError(
+            f"{path} holds an embedding without the description of its table; this command "
+            "reads models that 'cavity fit' wrote"
+        ) from None
+
+
+def _embedding(posterior: AbstractPosterior, about: Mapping[str, Any]) -> TableEmbedding:
+    """The embedding that a file describes."""
+    schema, record = Schema.from_dict(about["schema"]), dict(about["record"])
+    mean, scale = (np.array(about[name], float) for name in ("column_mean", "column_scale"))
+    latent, columns = cast(LatentPosterior, posterior), Standardised(mean, scale)
+    values = latent_parameters(LatentMap(latent, columns))
+    return TableEmbedding(latent, schema, record | {"parameters": values}, columns)
+
+
+def latent_parameters(latent: LatentMap) -> dict[str, Any]:
+    """The parameters of the functions by dotted name, of standardised columns, as JSON values.
+
+    Those that latent dimensions have for themselves are in the order of their relevance.
+    """
+    model, order = latent.posterior.model, latent.order
+    measured = named(units(model))
+
+    def ordered(name: str, value: Any) -> Any:
+        array, unit = np.asarray(value), measured[name]
+        per_dimension = isinstance(unit, Units) and unit.input and array.ndim
+        if per_dimension and array.shape[-1] == len(order):
+            return array[..., order].tolist()
+        return value
+
+    return {
+        name: ordered(name, value)
+        for name, value in parameters(model, np.ones(1)).items()
+        if not name.startswith("encoder.")
+    }
+
+
+# ------------------------------------------------------------------------- the table
+
+
+def learn_columns(table: DataFrame, columns: Sequence[str], ignore: Sequence[str]) -> Schema:
+    """Decides which columns of a table are embedded, and how they become numbers.
+
+    Args:
+        table: what `read_table` gives.
+        columns: the columns to embed; none for all.
+        ignore: columns to leave out.
+
+    Raises:
+        DataError: for unknown columns, columns that are named twice, and columns without numbers.
+    """
+    for name in (*columns, *ignore):
+        need_column(table.columns, name)
+        if [*columns, *ignore].count(name) > 1:
+            raise DataError(f"column '{name}' is named twice among columns and ignored ones")
+    chosen = [*columns] or [name for name in table.columns if name not in ignore]
+    if not chosen:
+        raise DataError("no column is left to embed: every column of the table is ignored")
+    read = {name: evidence(table[name]) for name in chosen}
+    notations = {name: column.notation() for name, column in read.items()}
+    dated = [name for name in chosen if isinstance(notations[name], Dates)]
+    kinds: dict[str, cells.Kind] = {name: column.kind() for name, column in read.items()}
+    texts = [name for name in chosen if kinds[name] == "categorical"]
+    for names, what in ((texts, "text"), (dated, "dates or times")):
+        if names:
+            listed = ", ".join(f"'{name}'" for name in names[:5])
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            hold = "holds" if len(names) == 1 else "hold"
+            ignored = " ".join(f"--ignore {name}" for name in names[:5])
+            raise DataError(
+                f"column {listed}{more} {hold} {what}, and an embedding is of numbers; leave "
+                f"{'it' if len(names) == 1 else 'them'} out with {ignored}"
+            )
+    return Schema(
+        inputs=(),
+        targets=tuple(Column(name, kinds[name]) for name in chosen),
+        ignored=tuple(ignore),
+        notations={name: n for name, n in notations.items() if n is not None},
+    )
+
+
+def outputs(table: DataFrame, schema: Schema) -> np.ndarray:
+    """The columns of an embedding as numbers, (N, P), NaN where a cell is missing.
+
+    Args:
+        table: what `read_table` gives.
+        schema: what `learn_columns` gave when the model was fitted.
+
+    Raises:
+        DataError: for a column that is not there, and naming row and column of an infinite or
+            unreadable cell.
+    """
+    names = [column.name for column in schema.targets]
+    for name in names:
+        need_column(table.columns, name)
+    if not len(table):
+        raise DataError("the table has no rows")
+    numbers = schema.as_numbers(table.select(names))
+    blocks = []
+    for column in schema.targets:
+        read = cells.booleans if column.kind == "boolean" else cells.numbers
+        blocks.append(read(numbers[column.name])[:, None])
+        refuse_infinite(column.name, blocks[-1])
+    return np.hstack(blocks)
