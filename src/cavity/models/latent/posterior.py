@@ -108,13 +108,14 @@ class LatentPosterior(AbstractPosterior):
         Raises:
             ValueError: for other columns than the model was fitted with, or infinite values.
         """
-        projected = self._projected(Y)
-        return Marginals(projected.mean, projected.var)
+        best, _ = self._projected(Y)
+        return Marginals(best.mean, best.var)
 
     def reconstruct(self, Y: Any) -> AbstractPredictive:
         """The predictive distribution of all outputs of rows, given those that are observed.
 
-        A mixture over the posteriors of their latent inputs.
+        A mixture over the posteriors of their latent inputs, of which a row may have several
+        where much is missing, with weights by their bounds.
 
         Args:
             Y: outputs, (n, P), NaN where missing.
@@ -125,8 +126,8 @@ class LatentPosterior(AbstractPosterior):
         Raises:
             ValueError: as `transform`.
         """
-        mean, var = self.transform(Y)
-        values = _through_points(self.functions, jnp.asarray(mean), jnp.asarray(var))
+        _, modes = self._projected(Y)
+        values = _through_points(self.functions, jax.tree.map(jnp.asarray, modes))
         if self.single:
             values = Spread(values.mean[..., 0], values.var[..., 0])
         return mixture(self.model.likelihood, values.mean, values.var, {})
@@ -140,9 +141,11 @@ class LatentPosterior(AbstractPosterior):
         Raises:
             ValueError: as `transform`.
         """
-        return np.asarray(self._projected(Y).bound)
+        best, _ = self._projected(Y)
+        return np.asarray(best.bound)
 
-    def _projected(self, Y: Any) -> Projected:
+    def _projected(self, Y: Any) -> tuple[Projected, Projected]:
+        """The best posteriors of rows, and several of them with an axis more."""
         y, presence = self._observed(Y)
         every = -(-int(self.count) // CANDIDATES)
         mean, var = (np.asarray(moment)[::every] for moment in self.latent)
@@ -159,7 +162,8 @@ class LatentPosterior(AbstractPosterior):
                 found = project(projector, rows)
             else:
                 mean, var = self.encoder(rows.y, rows.presence)
-                found = Projected(mean, var, bound_at(projector, mean, var, rows))
+                best = Projected(mean, var, bound_at(projector, mean, var, rows))
+                found = best, jax.tree.map(lambda a: a[:, None], best)
             parts.append(jax.tree.map(lambda a, n=length: np.asarray(a)[:n], found))
         return jax.tree.map(lambda *a: np.concatenate(a), *parts)
 
@@ -170,9 +174,9 @@ class LatentPosterior(AbstractPosterior):
         check_columns("Y", Y, self.outputs)  # type: ignore[arg-type]
         presence = (~np.isnan(Y)).astype(Y.dtype)
         check_magnitude("Y", np.nan_to_num(Y, posinf=np.inf))  # type: ignore[arg-type]
-        mean, _ = self.functions.moments(self.latent_mean[:1])
-        filler = np.broadcast_to(np.asarray(mean), Y.shape)
-        return np.where(presence > 0.0, Y, filler), presence
+        # an observed value stands for missing ones, as it is within the support
+        observed = Y[presence > 0.0]
+        return np.where(presence > 0.0, Y, observed[0] if len(observed) else 1.0), presence
 
 
 def _rows(y: np.ndarray, presence: np.ndarray) -> Rows:
@@ -201,9 +205,19 @@ def _squared_moves(
 
 
 @compiled
-def _through_points(posterior: DeepPosterior, mean: Array, var: Array) -> Spread:
-    """The functions at points of Gaussian inputs, of equal weight, the same for all rows."""
-    count, columns = mean.shape
-    z, _ = Nodes().for_predictions().points(columns, count, None, mean.dtype)
-    nothing = jnp.zeros((count, 0), mean.dtype)
+def _through_points(posterior: DeepPosterior, modes: Projected) -> Spread:
+    """The functions at points of mixtures of Gaussian inputs, of equal weight.
+
+    A mode has as many of the points as its share of the bounds.
+    """
+    count, _, columns = modes.mean.shape
+    z, _ = Nodes().for_predictions().points(columns, count, None, modes.mean.dtype)
+    ends = jnp.cumsum(jax.nn.softmax(modes.bound, axis=1), axis=1)
+    levels = (jnp.arange(len(z)) + 0.5) / len(z)
+    # points are in no order of their own, so that each mode has all kinds of them
+    mode = jnp.sum(levels[:, None, None] > ends[None], axis=2)  # K N
+    mode = jnp.minimum(mode, modes.bound.shape[1] - 1)
+    row = jnp.arange(count)
+    mean, var = modes.mean[row, mode], modes.var[row, mode]
+    nothing = jnp.zeros((count, 0), z.dtype)
     return at_points(posterior.layers[0], mean + jnp.sqrt(var) * z, nothing)

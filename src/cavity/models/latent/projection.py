@@ -23,10 +23,10 @@ from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, Int
 
 # Starts per row, and how far they are from each other at least.
-STARTS, APART = 3, 1.0
+STARTS, APART = 5, 1.0
 # Steps from every start, further ones at the most from the best, and the change in deviations at
 # which they end.
-TRIAL, STEPS, TOLERANCE = 10, 100, 1e-4
+TRIAL, STEPS, TOLERANCE = 20, 100, 1e-4
 # The least share of its step that a row makes, and the least precision that a step leaves.
 SHORTEST, LEAST_PRECISION = 1e-5, 0.05
 
@@ -70,8 +70,11 @@ class Projector(eqx.Module):
 
 
 @compiled
-def project(projector: Projector, rows: Rows) -> Projected:
-    """The best posteriors of some rows, over all starts."""
+def project(projector: Projector, rows: Rows) -> tuple[Projected, Projected]:
+    """The best posteriors of some rows, and where the steps from every start led.
+
+    The second has an axis of starts after that of rows.
+    """
     chosen = _starts(projector, rows)
     count, several = chosen.shape
     repeated = jax.tree.map(lambda a: jnp.repeat(a, several, axis=0), rows)
@@ -80,7 +83,13 @@ def project(projector: Projector, rows: Rows) -> Projected:
     tried = _climb(projector, repeated, *begin, TRIAL)
     best = jnp.argmax(tried.bound.reshape(count, several), axis=1)
     index = jnp.arange(count) * several + best
-    return _climb(projector, rows, tried.mean[index], tried.var[index], STEPS)
+    end = _climb(projector, rows, tried.mean[index], tried.var[index], STEPS)
+
+    def with_end(all_starts: Array, last: Array) -> Array:
+        whole = all_starts.at[index].set(last)
+        return whole.reshape(count, several, *last.shape[1:])
+
+    return end, jax.tree.map(with_end, tried, end)
 
 
 @compiled
