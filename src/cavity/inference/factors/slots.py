@@ -25,6 +25,7 @@ from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.variables.inducing import DirectMessages
 from cavity.inference.variables.inputs import InputBelief, InputMoments, divergence, no_beliefs
 from cavity.numerics.power_limits import Power
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Scalar
 
 # A store of sites, the site of every row, and what rows see marginals of.
@@ -150,9 +151,14 @@ class Variational(AbstractSlots[InputMoments | None, None, InputBelief]):
 
     Above power 0 a cavity for it would make the energy a saddle in it; without one the energy is
     minimised. The belief is stored, or given by the view as a function of the row.
+
+    Attributes:
+        points: whether beliefs are point estimates, which have their prior density in the place of
+            a divergence from the prior (maximum a posteriori).
     """
 
     private: ClassVar[bool] = False
+    points: bool = eqx.field(static=True, default=False)
 
     def empty(self, view: AbstractView, rows: Rows) -> InputMoments | None:
         return cast(StartsBeliefs, view).start(rows)
@@ -175,6 +181,8 @@ class Variational(AbstractSlots[InputMoments | None, None, InputBelief]):
         return *moments, jnp.ones((), bool)
 
     def log_normaliser_ratio(self, site: None, moments: Moments, power: Power) -> Array:
+        if self.points:
+            return -0.5 * (moments[0] ** 2 + LOG_2PI)
         return -divergence(*moments)
 
 

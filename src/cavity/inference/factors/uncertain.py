@@ -34,7 +34,6 @@ from cavity.inference.factors.gaussian_sites import exact_sites
 from cavity.inference.graph.base import AbstractVariable, Messages, Projection
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView
-from cavity.inference.variables.inputs import InputBelief, divergence
 from cavity.kernels.expectations import (
     GaussianInputs,
     covariance_forms,
@@ -90,10 +89,10 @@ class UncertainExactFactor(AbstractFactor):
         *,
         settled: bool = False,
     ) -> Scalar:
-        view = self._inputs.view
-        belief = cast(InputBelief, q[self._inputs.variable])
-        marginal = view.marginal(belief, self.rows)
-        return -jnp.sum(view.presence(self.rows) * divergence(*marginal.moments))
+        view, slots = self._inputs.view, self._inputs.slots
+        marginal = view.marginal(q[self._inputs.variable], self.rows)
+        ratio = slots.log_normaliser_ratio(None, marginal.moments, 0.0)
+        return jnp.sum(view.presence(self.rows) * ratio)
 
     def update(self, q: Beliefs, sites: Stores, step: Power) -> SiteUpdate:
         zero = jnp.zeros(())

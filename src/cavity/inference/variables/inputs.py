@@ -57,13 +57,14 @@ class InputMoments(eqx.Module):
 
     Attributes:
         mean: means.
-        log_deviation: logarithms of standard deviations.
+        log_deviation: logarithms of standard deviations; None for point estimates.
     """
 
     mean: Float[Array, "N Q"]
-    log_deviation: Float[Array, "N Q"]
+    log_deviation: Float[Array, "N Q"] | None
 
     def belief(self) -> InputBelief:
         """The belief itself; its divergence from the prior comes with the rows."""
-        zero = jnp.zeros((), self.mean.dtype)
-        return InputBelief(self.mean, jnp.exp(2.0 * self.log_deviation), zero)
+        zero, raw = jnp.zeros((), self.mean.dtype), self.log_deviation
+        var = jnp.zeros_like(self.mean) if raw is None else jnp.exp(2.0 * raw)
+        return InputBelief(self.mean, var, zero)

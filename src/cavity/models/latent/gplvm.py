@@ -72,13 +72,15 @@ class GPLVM(AbstractModel):
             zero.
         encoder: posteriors of latent inputs as functions of the outputs, learned with the model;
             None for free ones, one per row.
+        point_estimates: whether latent inputs have point estimates, maximum a posteriori, in the
+            place of posteriors. They overfit where there are few outputs.
 
     Raises:
         TypeError: for parts that are not what they should be.
         ValueError: for a likelihood of several latent functions, and an encoder to another space.
 
     References:
-        Lawrence (2005); Titsias and Lawrence (2010); Bui (2017), S45 to S50.
+        Lawrence (2005), by points; Titsias and Lawrence (2010); Bui (2017), S45 to S50.
     """
 
     kernel: AbstractKernel
@@ -86,6 +88,7 @@ class GPLVM(AbstractModel):
     inducing: Points
     mean: AbstractMean
     encoder: SiteEncoder | None
+    point_estimates: bool = eqx.field(static=True)
 
     takes_inputs: ClassVar[bool] = False
 
@@ -96,6 +99,8 @@ class GPLVM(AbstractModel):
         inducing: Points,
         mean: AbstractMean | None = None,
         encoder: SiteEncoder | None = None,
+        *,
+        point_estimates: bool = False,
     ):
         mean = Zero() if mean is None else mean
         kinds = {
@@ -127,11 +132,14 @@ class GPLVM(AbstractModel):
                 f"the encoder gives {plural(encoder.columns, 'latent dimension')}, the inducing "
                 f"points have {columns}"
             )
+        if encoder is not None and point_estimates:
+            raise ValueError("an encoder gives posteriors: leave point_estimates=False")
         self.kernel = kernel
         self.likelihood = likelihood
         self.inducing = inducing
         self.mean = mean
         self.encoder = encoder
+        self.point_estimates = bool(point_estimates)
 
     @property
     def latent_dims(self) -> int:
@@ -163,9 +171,10 @@ class GPLVM(AbstractModel):
             )
         if approximation.tied:
             tied = cast(TiedPowerMeans, approximation)
-            if tied.input_sites and self.encoder is not None:
+            if tied.input_sites and (self.encoder is not None or self.point_estimates):
                 raise ValueError(
-                    "an encoder takes the place of sites on latent inputs: leave input_sites=False"
+                    "an encoder or point estimates take the place of sites on latent inputs: "
+                    "leave input_sites=False"
                 )
             return
         exact = capability(self.likelihood, GaussianInLatent) is not None
@@ -196,12 +205,14 @@ class GPLVM(AbstractModel):
         layer = self._layer(rows.y.shape[-1])
         (view,) = layer.views(jitter)
         encoder = self.encoder
-        inputs = FreeInputs(self.latent_dims) if encoder is None else EncodedInputs(encoder)
+        free = FreeInputs(self.latent_dims, self.point_estimates)
+        inputs = free if encoder is None else EncodedInputs(encoder)
+        slots = Variational(self.point_estimates)
         if not approximation.tied:
             noise = capability(self.likelihood, GaussianInLatent)
             assert noise is not None
             view = eqx.tree_at(lambda v: v.mean, view, OutputMean(self.mean, layer.width))
-            edges = (Edge(0, view), Edge(1, inputs, Variational()))
+            edges = (Edge(0, view), Edge(1, inputs, slots))
             factor = UncertainExactFactor(edges, rows, noise.noise_variance, power)
             return Graph((WhitenedInducing(self.inducing.size), DirectInputs()), (factor,))
         tied = cast(TiedPowerMeans, approximation)
@@ -210,7 +221,7 @@ class GPLVM(AbstractModel):
         start = self._start(rows, view, inputs)
         edges = (
             Edge(0, WholeView(), Tied(self.inducing.size, total.per_output, start)),
-            Edge(1, inputs, Private() if private else Variational()),
+            Edge(1, inputs, Private() if private else slots),
         )
         term = LatentInputTerm(
             layer, (view,), self.likelihood, tied.propagation, averaged=not private

@@ -22,6 +22,8 @@ from cavity.numerics.validation import as_floats, check_columns, check_magnitude
 
 # Rows that are projected at a time, and latent points of training rows that they start from.
 ROWS, CANDIDATES = 128, 500
+# The least variance that they start from, for models with point estimates.
+NARROW = 1e-6
 
 
 class LatentPosterior(AbstractPosterior):
@@ -149,7 +151,7 @@ class LatentPosterior(AbstractPosterior):
         y, presence = self._observed(Y)
         every = -(-int(self.count) // CANDIDATES)
         mean, var = (np.asarray(moment)[::every] for moment in self.latent)
-        prior = np.zeros((1, mean.shape[1]))
+        prior, var = np.zeros((1, mean.shape[1])), np.maximum(var, NARROW)
         starts = np.concatenate([prior, mean]), np.concatenate([prior + np.median(var, 0), var])
         layer, propagation = self.functions.layers[0], self.functions.propagation
         likelihood = self.model.likelihood

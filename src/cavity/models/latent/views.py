@@ -29,20 +29,23 @@ class FreeInputs(AbstractSiteView[InputBelief, Inputs]):
 
     Attributes:
         columns: coordinates of an input.
+        points: whether it has a point estimate.
     """
 
     columns: int = eqx.field(static=True)
+    points: bool = eqx.field(static=True, default=False)
 
     def start(self, rows: Rows) -> InputMoments:
         """Principal components of the outputs, as a search starts from them."""
         mean = principal_components(rows, self.columns)
-        return InputMoments(mean, jnp.full(mean.shape, jnp.log(DEVIATION), mean.dtype))
+        raw = None if self.points else jnp.full(mean.shape, jnp.log(DEVIATION), mean.dtype)
+        return InputMoments(mean, raw)
 
     def empty_sites(self, rows: Rows) -> ScalarSites:
         """Sites that make the same beliefs: from ones of precision zero all rows are alike."""
-        start, presence = self.start(rows), self.presence(rows)
-        precision = jnp.exp(-2.0 * start.log_deviation)
-        return ScalarSites(presence * precision * start.mean, presence * (precision - 1.0))
+        mean, presence = principal_components(rows, self.columns), self.presence(rows)
+        precision = DEVIATION**-2.0
+        return ScalarSites(presence * precision * mean, presence * (precision - 1.0))
 
     def presence(self, rows: Rows) -> Array:
         return presence_of_rows(rows, self.columns)
