@@ -119,6 +119,26 @@ def test_learning_ends_above_the_sparse_gp(step, monkeypatch):
     assert shorter.log_evidence < result.log_evidence
 
 
+def test_steps_count_where_there_can_be_no_more(step, monkeypatch):
+    """L-BFGS-B may fail on all rows, or have too much to remember."""
+    X, y = step
+    hidden, starts = hidden_start(X, (2,)), [sparse(X, likelihoods.Gaussian(0.1))]
+    learn = deep.fit
+
+    def failing(*data, method, **options):
+        if method.batch is None:
+            raise cavity.NumericalError("no gradient")
+        return learn(*data, method=method, **options)
+
+    monkeypatch.setattr(deep, "fit", failing)
+    failed = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
+    monkeypatch.setattr(deep, "SETTINGS", deep.DeepFit(coordinates=3 * 72 - 1))
+    short = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
+    assert len(failed.history) == len(short.history) == 300
+    assert failed.log_evidence == short.log_evidence
+    assert "L-BFGS-B" not in short.message
+
+
 @pytest.mark.parametrize(
     ("propagation", "rows", "repeats"),
     [
@@ -156,8 +176,8 @@ def test_a_fit_that_ends_below_its_start_gives_the_start(step, monkeypatch):
 def test_noise_has_a_floor_above_power_zero(step, power, share):
     X, y = step
     starts = [sparse(X, likelihoods.Gaussian(0.1))]
-    options = {"points": 8, "method": STEPS, "power": power}
-    result = fit_deep(starts, hidden_start(X, (2,)), X, y, **options)
+    few = dataclasses.replace(STEPS, max_sweeps=30)
+    result = fit_deep(starts, hidden_start(X, (2,)), X, y, points=8, method=few, power=power)
     single = cavity.fit(starts[0], X, y, power=power)
     least = share * float(single.model.likelihood.variance)
     assert result.bijections.likelihood.variance.lower == pytest.approx(least, rel=1e-6)

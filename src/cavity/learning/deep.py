@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import equinox as eqx
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites
 from cavity.inference.propagation import Nodes
 from cavity.learning.fit import fit
-from cavity.learning.infer import infer
+from cavity.learning.infer import NumericalError, infer
 from cavity.learning.initialisation.deep import HiddenStart, at_rest, deepen
 from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers.checkpoint import Store
@@ -41,6 +42,8 @@ class DeepFit:
         final_share: points of rows that these go through at the most, as a share of those of the
             steps.
         least_final: where that leaves fewer iterations than this, there are none.
+        coordinates: numbers of the sites at most, where there are some: it remembers a hundred
+            times as many.
         points: points for hidden values that they have, of all rows together, at least: with few
             points that do not change the model is fitted to these.
         most_points: points that a row has for that, at most.
@@ -56,6 +59,7 @@ class DeepFit:
     final: int = 300
     final_share: float = 0.6
     least_final: int = 10
+    coordinates: int = 400_000
     points: int = 15_000
     most_points: int = 16
     noise: float = 0.5
@@ -190,16 +194,16 @@ class _Fits:
     def attempt(self, model: DeepGP, sites: Sites, method: TiedPowerEP, name: str) -> FitResult:
         """A fit by Adam, and by L-BFGS-B from its end where rows are few enough."""
         result = self.learned(model, sites, method, name)
-        full = on_all_rows(method, len(self.X))
-        passed = method.max_sweeps * (method.batch or len(self.X)) * method.propagation.repeats
-        most = SETTINGS.final_share * passed / (len(self.X) * full.propagation.repeats)
-        count = min(SETTINGS.final, int(most))
         steps = f"{len(result.history)} steps of Adam"
         if result.interrupted:
             return result
+        full, count = on_all_rows(method, len(self.X)), self.iterations(method, sites)
         if count < SETTINGS.least_final:
             return _judged(result, steps, len(self.X))
-        end = self.learned(result.model, result.found, full, name + "-end", count)
+        try:
+            end = self.learned(result.model, result.found, full, name + "-end", count)
+        except NumericalError:
+            return _judged(result, steps, len(self.X))
         if not end.interrupted:
             end = _judged(end, f"{steps}, {end.n_iterations} of L-BFGS-B", len(self.X))
         return dataclasses.replace(
@@ -208,6 +212,15 @@ class _Fits:
             n_iterations=result.n_iterations + end.n_iterations,
             n_evaluations=result.n_evaluations + end.n_evaluations,
         )
+
+    def iterations(self, method: TiedPowerEP, sites: Sites) -> int:
+        """Iterations of L-BFGS-B that the rows, and its memory of past steps, allow."""
+        if sum(leaf.size for leaf in jax.tree.leaves(sites)) > SETTINGS.coordinates:
+            return 0
+        points = on_all_rows(method, len(self.X)).propagation.repeats * len(self.X)
+        batch = method.batch or len(self.X)
+        passed = method.max_sweeps * batch * method.propagation.repeats
+        return min(SETTINGS.final, int(SETTINGS.final_share * passed / points))
 
 
 def on_all_rows(method: TiedPowerEP, count: int) -> TiedPowerEP:
