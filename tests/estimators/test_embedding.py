@@ -218,6 +218,28 @@ def test_other_likelihoods_and_methods(kind):
         assert correct > 0.8
 
 
+ODD = {
+    "two rows": FULL[:2],
+    "one column": FULL[:, 1:2],
+    "duplicates": np.repeat(FULL[:4], 10, axis=0),
+    "large": 1e8 + 1e8 * FULL,
+    "tiny": 1e-12 * FULL,
+    "integers": np.round(FULL).astype(int),
+    "an outlier": np.vstack([FULL, 1e4 * FULL[:1]]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_data_work(kind):
+    rows = ODD[kind]
+    embedding = quietly(cavity.GPEmbedding(n_components=1, **SMALL), rows)
+    for values in (*embedding.transform(rows, return_std=True), *embedding.impute(rows, True)):
+        assert np.all(np.isfinite(values))
+    assert np.all(np.isfinite(embedding.score_samples(rows)))
+    assert np.all(embedding.reconstruct(rows, return_std=True)[1] >= 0)
+
+
 SETTINGS = [
     ({"n_components": 0}, "n_components must be a whole number of at least 1, given 0"),
     ({"n_components": 5}, r"n_components=5 is more than .*n_features=5, 1 of them constant"),
