@@ -77,6 +77,14 @@ def roots(mean, raw):
     ]
 
 
+def tied_site(mean, cov):
+    """The site of given means and covariances, per output."""
+    root = np.linalg.cholesky(cov)
+    diagonal = np.log(np.diagonal(root, axis1=1, axis2=2))
+    raw = np.tril(root, -1) + diagonal[:, :, None] * np.eye(len(mean[0]))
+    return TiedSite(jnp.asarray(mean), jnp.asarray(raw))
+
+
 def as_sites(data, mean, log_deviation):
     """The sites that make given beliefs about latent inputs; rows of padding have none."""
     presence = np.asarray(data.rows.site_presence).max(1, keepdims=True)

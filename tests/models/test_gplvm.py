@@ -21,14 +21,6 @@ def tied_method(propagation, *, sites=False):
     return cavity.TiedPowerEP(propagation=propagation, input_sites=sites)
 
 
-def tied_site(mean, cov):
-    """The site of given means and covariances, per output."""
-    root = np.linalg.cholesky(cov)
-    diagonal = np.log(np.diagonal(root, axis1=1, axis2=2))
-    raw = np.tril(root, -1) + diagonal[:, :, None] * np.eye(len(mean[0]))
-    return TiedSite(jnp.asarray(mean), jnp.asarray(raw))
-
-
 @pytest.mark.parametrize("missing", [False, True])
 def test_collapsed_bound_is_that_of_quadrature(missing):
     """Identity bui S47: two latent dimensions, outputs missing, a noise for each output."""
@@ -106,7 +98,7 @@ def test_the_collapsed_bound_is_the_best_of_the_free_ones():
     problem = toy.problem_of(model, data, COLLAPSED)
     value, ((_, slopes),) = toy.slopes_of(problem, collapsed)
     belief = beliefs(problem.graph(), collapsed)[0]
-    site = tied_site(*map(np.asarray, belief.dense()))
+    site = toy.tied_site(*map(np.asarray, belief.dense()))
     free = toy.problem_of(model, data, tied_method(toy.MOMENTS))
     free_value, ((by_tied, by_inputs),) = toy.slopes_of(free, ((site, collapsed[0][1]),))
     assert_close(free_value, value, "factorised")

@@ -91,8 +91,9 @@ class Inference:
         found = self._rows().precisions
         if found is None:
             raise ValueError(
-                "the sites of dependent classes and of deep models are not on one function each, "
-                "so they have no precisions; those of PowerEP(coupled=False) have"
+                "the sites of dependent classes, of latent inputs and of deep models are not on "
+                "one function each, so they have no precisions; those of PowerEP(coupled=False) "
+                "have"
             )
         return found
 

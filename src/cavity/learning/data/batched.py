@@ -237,7 +237,8 @@ def _without_columns(X: TrainingRows | None, y: ArrayLike | None) -> np.ndarray:
     """Inputs without columns, for a model of outputs alone.
 
     Raises:
-        ValueError: where inputs are given, or a row or column of the outputs has no value.
+        ValueError: where inputs are given, for outputs of another shape, and where a row or
+            column of them has no value.
     """
     if X is not None or y is None:
         raise ValueError(
@@ -245,14 +246,19 @@ def _without_columns(X: TrainingRows | None, y: ArrayLike | None) -> np.ndarray:
             "and outputs Y, as in cavity.fit(model, None, Y)"
         )
     outputs = np.asarray(as_floats("y", y))
-    absent = np.isnan(outputs.reshape(len(outputs), -1)) if outputs.ndim else outputs
+    if outputs.ndim not in (1, 2) or not outputs.size:
+        raise ValueError(
+            "Y must have shape (rows, outputs) with a row and an output at least, given "
+            f"{outputs.shape}"
+        )
+    absent = np.isnan(outputs.reshape(len(outputs), -1))
     for axis, what in ((1, "row"), (0, "column")):
-        empty = np.flatnonzero(np.all(absent, axis=axis)) if outputs.ndim in (1, 2) else []
+        empty = np.flatnonzero(np.all(absent, axis=axis))
         if len(empty):
             raise ValueError(
                 f"{what} {empty[0]} of Y (counted from 0) has no observed value: leave it out"
             )
-    return np.zeros((len(outputs) if outputs.ndim else 0, 0), outputs.dtype)
+    return np.zeros((len(outputs), 0), outputs.dtype)
 
 
 def survey(

@@ -35,8 +35,9 @@ class RowDiagnostics:
             densities = _densities(self.problem, self.sites)
         if densities is None:
             raise ValueError(
-                "the rows of a deep model share the sites of all layers, so single rows cannot be "
-                "left out: hold rows back from the fit instead"
+                "the rows of a deep model share the sites of all layers, and what the functions "
+                "of latent inputs learn from a row depends on the others, so single rows cannot "
+                "be left out: hold rows back from the fit instead"
             )
         values = self._of_rows(densities)
         return values[:, 0] if self.data.single else values
@@ -64,10 +65,14 @@ class RowDiagnostics:
 @compiled
 def _densities(problem: Problem, sites: Sites) -> Array | None:
     graph = problem.graph()
+    if not all(factor.has_rows for factor in graph.factors):
+        return None
     return leave_one_out(graph, sites, beliefs(graph, sites))[0]
 
 
 @compiled
 def _precisions(problem: Problem, sites: Sites) -> tuple[Array, ...] | None:
     graph = problem.graph()
+    if not all(factor.has_rows for factor in graph.factors):
+        return None
     return site_precisions(graph, sites, beliefs(graph, sites))[0]

@@ -127,6 +127,10 @@ class GPLVM(AbstractModel):
                 f"{plural(likelihood.latents, 'latent function')}; a GPLVM takes likelihoods of "
                 "one, which every output has for itself"
             )
+        if not isinstance(encoder, SiteEncoder | None):
+            raise TypeError(
+                f"encoder of a GPLVM must be a SiteEncoder or None, given {type(encoder).__name__}"
+            )
         if encoder is not None and encoder.columns != columns:
             raise ValueError(
                 f"the encoder gives {plural(encoder.columns, 'latent dimension')}, the inducing "
@@ -151,6 +155,11 @@ class GPLVM(AbstractModel):
         return True
 
     def check(self, rows: Rows) -> None:
+        if rows.blocked or rows.power is not None:
+            raise ValueError(
+                "a GPLVM has one power for all rows and no blocks: give power as one number, and "
+                "leave blocks=None"
+            )
         outputs = rows.y.shape[-1]
         if self.latent_dims > outputs:
             raise ValueError(

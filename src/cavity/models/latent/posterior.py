@@ -14,7 +14,7 @@ from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.models.base import AbstractModel
 from cavity.models.deep.posterior import DeepPosterior, mixture
 from cavity.models.latent.encoder import SiteEncoder
-from cavity.models.latent.projection import Projected, Projector, bound_at, project
+from cavity.models.latent.projection import Projected, Projector, project, with_bounds
 from cavity.models.posterior import AbstractPosterior, Marginals
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, PRNGKeyArray
@@ -24,6 +24,8 @@ from cavity.numerics.validation import as_floats, check_columns, check_magnitude
 ROWS, CANDIDATES = 128, 500
 # The least variance that they start from, for models with point estimates.
 NARROW = 1e-6
+# Modes whose means, in deviations, and log variances are closer are the same.
+ALIKE = 0.3
 
 
 class LatentPosterior(AbstractPosterior):
@@ -151,8 +153,9 @@ class LatentPosterior(AbstractPosterior):
         y, presence = self._observed(Y)
         every = -(-int(self.count) // CANDIDATES)
         mean, var = (np.asarray(moment)[::every] for moment in self.latent)
-        prior, var = np.zeros((1, mean.shape[1])), np.maximum(var, NARROW)
-        starts = np.concatenate([prior, mean]), np.concatenate([prior + np.median(var, 0), var])
+        prior = np.zeros((1, mean.shape[1])), np.ones((1, mean.shape[1]))
+        pairs = zip(prior, (mean, np.maximum(var, NARROW)), strict=True)
+        starts = [np.concatenate(pair) for pair in pairs]
         layer, propagation = self.functions.layers[0], self.functions.propagation
         likelihood = self.model.likelihood
         projector = Projector(layer, likelihood, propagation, *map(jnp.asarray, starts))
@@ -161,12 +164,13 @@ class LatentPosterior(AbstractPosterior):
             some = slice(start, start + ROWS)
             rows, length = _rows(y[some], presence[some]), len(y[some])
             if self.encoder is None:
-                found = project(projector, rows)
+                ends = project(projector, rows)
             else:
                 mean, var = self.encoder(rows.y, rows.presence)
-                best = Projected(mean, var, bound_at(projector, mean, var, rows))
-                found = best, jax.tree.map(lambda a: a[:, None], best)
-            parts.append(jax.tree.map(lambda a, n=length: np.asarray(a)[:n], found))
+                one = Projected(mean[:, None], var[:, None], jnp.zeros((len(mean), 1)))
+                one = with_bounds(projector, one, rows)
+                ends = jax.tree.map(lambda a: a[:, 0], one), one
+            parts.append(jax.tree.map(lambda a, n=length: np.asarray(a)[:n], ends))
         return jax.tree.map(lambda *a: np.concatenate(a), *parts)
 
     def _observed(self, Y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -210,11 +214,16 @@ def _squared_moves(
 def _through_points(posterior: DeepPosterior, modes: Projected) -> Spread:
     """The functions at points of mixtures of Gaussian inputs, of equal weight.
 
-    A mode has as many of the points as its share of the bounds.
+    A mode has as many of the points as its share of the bounds; those to which several starts
+    led share that of one.
     """
     count, _, columns = modes.mean.shape
     z, _ = Nodes().for_predictions().points(columns, count, None, modes.mean.dtype)
-    ends = jnp.cumsum(jax.nn.softmax(modes.bound, axis=1), axis=1)
+    away = jnp.abs(modes.mean[:, :, None] - modes.mean[:, None]) / jnp.sqrt(modes.var[:, None])
+    wider = jnp.abs(jnp.log(modes.var[:, :, None] / modes.var[:, None]))
+    alike = jnp.all((away < ALIKE) & (wider < ALIKE), axis=3)
+    shared = modes.bound - jnp.log(jnp.sum(alike, axis=2))
+    ends = jnp.cumsum(jax.nn.softmax(shared, axis=1), axis=1)
     levels = (jnp.arange(len(z)) + 0.5) / len(z)
     # points are in no order of their own, so that each mode has all kinds of them
     mode = jnp.sum(levels[:, None, None] > ends[None], axis=2)  # K N

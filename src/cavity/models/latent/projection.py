@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inference.graph.rows import Rows
-from cavity.inference.propagation import AbstractPropagation, Spread
+from cavity.inference.propagation import AbstractPropagation, Nodes, Spread
 from cavity.inference.variables.inputs import divergence
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import LayerProcess
@@ -22,7 +22,7 @@ from cavity.models.latent.term import averaged_term
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, Int
 
-# Starts per row, and how far they are from each other at least.
+# Starts per row beside the prior, and how far they are from each other at least.
 STARTS, APART = 5, 1.0
 # Steps from every start, further ones at the most from the best, and the change in deviations at
 # which they end.
@@ -52,8 +52,9 @@ class Projector(eqx.Module):
         layer: the functions of all outputs.
         likelihood: the density of outputs.
         propagation: how a Gaussian input goes through the functions.
-        candidates: means to start from.
-        spreads: variances to start from, small enough to tell candidates apart.
+        candidates: means to start from, the first of them that of the prior.
+        spreads: variances to start from; but for the prior's small enough to tell candidates
+            apart.
     """
 
     layer: LayerProcess
@@ -81,36 +82,55 @@ def project(projector: Projector, rows: Rows) -> tuple[Projected, Projected]:
     index = chosen.ravel()
     begin = projector.candidates[index], projector.spreads[index]
     tried = _climb(projector, repeated, *begin, TRIAL)
-    best = jnp.argmax(tried.bound.reshape(count, several), axis=1)
-    index = jnp.arange(count) * several + best
-    end = _climb(projector, rows, tried.mean[index], tried.var[index], STEPS)
+    modes = jax.tree.map(lambda a: a.reshape(count, several, *a.shape[1:]), tried)
+    modes = with_bounds(projector, modes, rows)
+    index = jnp.arange(count), jnp.argmax(modes.bound, axis=1)
+    last = _climb(projector, rows, modes.mean[index], modes.var[index], STEPS)
+    end = with_bounds(projector, jax.tree.map(lambda a: a[:, None], last), rows)
+    higher = end.bound[:, 0] >= modes.bound[index]
 
-    def with_end(all_starts: Array, last: Array) -> Array:
-        whole = all_starts.at[index].set(last)
-        return whole.reshape(count, several, *last.shape[1:])
+    def chosen_end(before: Array, after: Array) -> Array:
+        shape = (count, *[1] * (before.ndim - 2))
+        return before.at[index].set(jnp.where(higher.reshape(shape), after[:, 0], before[index]))
 
-    return end, jax.tree.map(with_end, tried, end)
+    modes = jax.tree.map(chosen_end, modes, end)
+    return jax.tree.map(lambda a: a[index], modes), modes
 
 
 @compiled
-def bound_at(projector: Projector, mean: Array, var: Array, rows: Rows) -> Float[Array, " N"]:
-    """The bounds of rows at given posteriors of their inputs."""
-    return projector.term(mean, var, rows) - jnp.sum(divergence(mean, var), axis=1)
+def with_bounds(projector: Projector, modes: Projected, rows: Rows) -> Projected:
+    """Several posteriors of rows, an axis after that of rows, with their bounds by nodes.
+
+    By one Gaussian per row, terms may exceed the log density where posteriors are wide.
+    """
+
+    def bound(moments: tuple[Array, Array]) -> Array:
+        inputs = Spread(*(moment[None] for moment in moments))
+        how = (projector.layer, projector.likelihood, Nodes().for_predictions())
+        term = averaged_term(*how, inputs, rows, 1.0)
+        return term - jnp.sum(divergence(*moments), axis=1)
+
+    moments = jnp.moveaxis(modes.mean, 1, 0), jnp.moveaxis(modes.var, 1, 0)
+    return modes._replace(bound=jax.lax.map(bound, moments).T)
 
 
 def _starts(projector: Projector, rows: Rows) -> Int[Array, "N S"]:
-    """Those of the candidates that predict the rows best, some way apart from each other."""
-    C = projector.candidates
+    """The prior, and the candidates that predict the rows best, some way apart from each other.
+
+    Rows of which little is observed have wide posteriors, which narrow starts may miss.
+    """
+    C = projector.candidates[1:]
     mean, var = projector.layer.moments(C)
     count = rows.y.shape[0]
     shape = (len(C), count, mean.shape[1])
     values = Spread(*(jnp.broadcast_to(a[:, None], shape) for a in (mean, var)))
     terms = terms_at(projector.likelihood, values, rows, 1.0)  # C N
     score = (terms - 0.5 * jnp.sum(C**2, axis=1)[:, None]).T
-    chosen: list[Int[Array, " N"]] = []
+    chosen: list[Int[Array, " N"]] = [jnp.zeros(count, int)]
     for _ in range(min(STARTS, len(C))):
-        chosen.append(jnp.argmax(score, axis=1))
-        near = jnp.sum((C[None] - C[chosen[-1]][:, None]) ** 2, axis=2) < APART**2
+        best = jnp.argmax(score, axis=1)
+        chosen.append(1 + best)
+        near = jnp.sum((C[None] - C[best][:, None]) ** 2, axis=2) < APART**2
         score = jnp.where(near, score - 1e30, score)
     return jnp.stack(chosen, axis=1)
 
