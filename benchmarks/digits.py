@@ -30,7 +30,7 @@ LEVELS = 16.0
 
 def digits(seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The pixels of 800 digits, and which digits they are."""
-    Y, label = load_digits(return_X_y=True)
+    Y, label = (np.asarray(part) for part in load_digits(return_X_y=True))
     chosen = np.random.default_rng(seed).permutation(len(Y))[: TRAIN + TEST]
     return Y[chosen], label[chosen]
 

@@ -78,6 +78,26 @@ def test_impute(folder):
     assert found["side"].to_list() == table(Y)["side"].to_list()
 
 
+@pytest.mark.slow
+def test_truth_values(here):
+    """Missing ones are filled in by chances, and no intervals are claimed for them."""
+    cells = np.where(MISSING, None, np.median(FULL, axis=0) < FULL).tolist()
+    truth = pl.DataFrame(cells, schema=NAMES, orient="row").drop("e")
+    truth.write_csv("t.csv")
+    options = "--components 1 --likelihood bernoulli --inducing 8 --max-iterations 15"
+    assert run(f"fit t.csv --model latent --out m.cavity {options}").code == 0
+    assert run("impute m.cavity t.csv --out i.csv").code == 0
+    filled = pl.read_csv("i.csv").to_numpy()
+    observed = ~MISSING[:, :4]
+    assert np.all(np.isin(filled[observed], (0.0, 1.0)))
+    assert np.all((filled > 0) & (filled < 1) == ~observed)
+    assert run("report m.cavity t.csv --out r.html --json").json["figures"] == [
+        "latent_map",
+        "latent_relevance",
+    ]
+    assert '<td class="n">–</td>' in (here / "r.html").read_text()
+
+
 def test_a_row_without_values_is_noted(folder):
     path, _ = folder
     rows = (

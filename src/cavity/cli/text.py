@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.likelihoods.support import Support
 from cavity.numerics.text import aligned, plural
 from cavity.report.parameters import class_of
 from cavity.tables.embedding import TableEmbedding
@@ -85,6 +86,8 @@ def describe_embedding(fitted: TableEmbedding) -> str:
             f"{converged} in {plural(record['iterations'], 'iteration')}: {record['message']}",
         ),
     ]
+    real = fitted.posterior.model.likelihood.support is Support.REAL
+    of = ", of standardised columns" if real else ""
     shares = enumerate(record["relevance"], 1)
     relevance = [(f"dimension {i}", f"{100 * share:.1f} %") for i, share in shares]
     values = [
@@ -97,7 +100,7 @@ def describe_embedding(fitted: TableEmbedding) -> str:
             aligned(rows),
             "relevance of the latent dimensions, their shares in how columns move:",
             aligned(relevance, indent="  "),
-            "parameters, of standardised columns, in the order of the dimensions:",
+            f"parameters{of}, in the order of the dimensions:",
             aligned(values, indent="  "),
         ]
     )

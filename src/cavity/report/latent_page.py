@@ -38,7 +38,7 @@ class ColumnCheck(NamedTuple):
         error: root mean square error of their predictions, in the units of the column.
         plain: that of the mean of the column in the fit.
         density: mean log density, in nats per entry.
-        inside: the share in their 90 % intervals.
+        inside: the share in their 90 % intervals; NaN where values are no real numbers.
     """
 
     name: str
@@ -103,6 +103,7 @@ def write_map(
         cells=Y.size,
         density=float(np.mean(fitted.map.log_density(Y))),
         parameters=_parameters(fitted),
+        standardised=fitted.posterior.model.likelihood.support is Support.REAL,
         pictures=pictures,
         check=check,
     )
@@ -150,7 +151,7 @@ def held_out(latent: LatentMap, Y: np.ndarray, names: Sequence[str]) -> HeldOut 
     scale = _spread(latent, Y)
     wrong, plain = rows - found.mean, rows - np.nanmean(Y, axis=0)
     inside = np.abs(wrong) <= ndtri(0.95) * found.std
-    checks = []
+    checks, real = [], latent.posterior.model.likelihood.support is Support.REAL
     for j in map(int, np.flatnonzero(hidden.any(axis=0))):
         at = hidden[:, j]
         checks.append(
@@ -160,7 +161,7 @@ def held_out(latent: LatentMap, Y: np.ndarray, names: Sequence[str]) -> HeldOut 
                 error=float(np.sqrt(np.mean(wrong[at, j] ** 2))),
                 plain=float(np.sqrt(np.mean(plain[at, j] ** 2))),
                 density=float(np.mean(density[at, j])),
-                inside=float(np.mean(inside[at, j])),
+                inside=float(np.mean(inside[at, j])) if real else np.nan,
             )
         )
     i, j = np.nonzero(hidden)
@@ -171,7 +172,6 @@ def held_out(latent: LatentMap, Y: np.ndarray, names: Sequence[str]) -> HeldOut 
     outcome = Outcome(observed, mean, std, quantiles, i + 1)
     error = float(np.sqrt(np.mean((observed - mean) ** 2)))
     pictures = []
-    real = latent.posterior.model.likelihood.support is Support.REAL
     if real and len(observed) >= FEW:
         pictures = _of_entries(outcome)
     return HeldOut(checks, error, float(np.sqrt(np.mean(observed**2))), pictures)
