@@ -94,7 +94,7 @@ def as_sites(data, mean, log_deviation):
 
 def stores(inputs, tied=None, *, sites=False):
     """Stores of a graph with these latent inputs; collapsed where there is no tied site."""
-    arrays = tuple(map(jnp.asarray, inputs))
+    arrays = tuple(None if a is None else jnp.asarray(a) for a in inputs)
     store = ScalarSites(*arrays) if sites else InputMoments(*arrays)
     first = None if tied is None else TiedSite(*map(jnp.asarray, tied))
     return ((first, store),)

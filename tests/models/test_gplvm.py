@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
 
 import cavity
 from cavity import inducing, kernels, likelihoods
@@ -56,6 +56,10 @@ def test_inputs_of_no_variance_give_the_sparse_gp(power):
     expected = toy.log_evidence(gp, at_inputs, COLLAPSED, ((),))
     found = toy.log_evidence(toy.model(), data, COLLAPSED, toy.stores(inputs))
     assert found + infinite == pytest.approx(expected, rel=1e-10)
+    points = toy.model(point_estimates=True)
+    found = toy.log_evidence(points, data, COLLAPSED, toy.stores((mean, None)))
+    prior = stats.norm.logpdf(X).sum()  # of point estimates, maximum a posteriori
+    assert found - prior == pytest.approx(expected, rel=1e-10)
     direct = ((TiedSite(*map(jnp.asarray, tied)),),)
     expected = toy.log_evidence(gp, at_inputs, tied_method(toy.NODES), direct)
     for propagation in (toy.NODES, toy.MOMENTS):
