@@ -4,6 +4,7 @@ from benchmarks.mutations.data_faults import DATA_FAULTS
 from benchmarks.mutations.deep_faults import DEEP_FAULTS
 from benchmarks.mutations.factor_faults import FACTOR_FAULTS
 from benchmarks.mutations.graph_faults import GRAPH_FAULTS
+from benchmarks.mutations.latent_faults import LATENT_FAULTS
 from benchmarks.mutations.learning_faults import LEARNING_FAULTS
 from benchmarks.mutations.solver_faults import SOLVER_FAULTS
 
@@ -13,5 +14,6 @@ FAULTS = (
     *SOLVER_FAULTS,
     *LEARNING_FAULTS,
     *DEEP_FAULTS,
+    *LATENT_FAULTS,
     *DATA_FAULTS,
 )

@@ -32,6 +32,7 @@ ARGUMENTS = {
     "cavity.learning.diagnostics.tierney_kadane": {"Laplace"},
     "cavity.learning.dispatch": {"AbstractMethod", "MCMC"},
     "cavity.models.deep.deep_gp": {"AbstractLikelihood", "Layer"},
+    "cavity.models.latent.gplvm": {"SiteEncoder"},
 }
 # Leaves of a tree of sites, as `jax.tree.map` asks for them.
 LEAVES = {

@@ -1,0 +1,109 @@
+"""Faults of latent-variable models: bounds, sites on inputs, encoders, new rows."""
+
+from benchmarks.mutations.fault import Fault
+
+ENERGY = "models/test_gplvm.py::"
+SITES = "models/test_gplvm_sites.py::"
+POSTERIOR = "models/test_gplvm_posterior.py::"
+DENSE = (ENERGY + "test_tied_energy_is_that_of_a_dense_sum_over_nodes",)
+COLLAPSED = (ENERGY + "test_collapsed_bound_is_that_of_quadrature",)
+LATENT_FAULTS = (
+    Fault(
+        "the collapsed bound adds what inducing variables leave unexplained",
+        "inference/factors/uncertain.py",
+        "total = total + 0.5 * replicas",
+        "total = total - 0.5 * replicas",
+        COLLAPSED,
+    ),
+    Fault(
+        "rows of padding have a divergence too",
+        "inference/factors/uncertain.py",
+        "jnp.sum(view.presence(self.rows) * ratio)",
+        "jnp.sum(ratio)",
+        COLLAPSED,
+    ),
+    Fault(
+        "the collapsed precision is that at the mean input",
+        "inference/factors/uncertain.py",
+        "P = squares + root @",
+        "P = squares + 0.0 * root @",
+        COLLAPSED,
+    ),
+    Fault(
+        "variational inputs have the power mean of their nodes",
+        "models/latent/gplvm.py",
+        "averaged=not private",
+        "averaged=False",
+        DENSE,
+    ),
+    Fault(
+        "nodes of inputs with sites are averaged",
+        "models/latent/gplvm.py",
+        "averaged=not private",
+        "averaged=True",
+        DENSE,
+    ),
+    Fault(
+        "the divergence of variational inputs is left out",
+        "inference/factors/slots.py",
+        "return -divergence(*moments)",
+        "return -0.0 * divergence(*moments)",
+        COLLAPSED + DENSE,
+    ),
+    Fault(
+        "sites on inputs leave the prior out",
+        "inference/variables/inputs.py",
+        "precision = 1.0 + messages.precision",
+        "precision = 1e-6 + messages.precision",
+        DENSE,
+    ),
+    Fault(
+        "what differs between inputs is left out of moments",
+        "inference/propagation.py",
+        "return Spread(mean[None], (within + between)[None])",
+        "return Spread(mean[None], within[None])",
+        (SITES + "test_a_known_linear_map_is_factor_analysis",),
+    ),
+    Fault(
+        "rows of a minibatch take the inputs of the first rows",
+        "models/latent/views.py",
+        "mean, var = mean[rows.index], var[rows.index]",
+        "mean, var = mean[: len(rows.y)], var[: len(rows.y)]",
+        (SITES + "test_minibatches_are_unbiased",),
+    ),
+    Fault(
+        "an encoder counts the sites of missing outputs",
+        "models/latent/encoder.py",
+        "jnp.sum(observed * jnp.exp(log_precision), axis=1)",
+        "jnp.sum(jnp.exp(log_precision), axis=1)",
+        (POSTERIOR + "test_an_encoder_leaves_missing_outputs_out",),
+    ),
+    Fault(
+        "new rows have no prior",
+        "models/latent/projection.py",
+        "target = jnp.maximum(1.0 - 2.0 * now.by_var, LEAST_PRECISION)",
+        "target = jnp.maximum(-2.0 * now.by_var, LEAST_PRECISION)",
+        (POSTERIOR + "test_new_rows_have_the_best_of_their_bounds",),
+    ),
+    Fault(
+        "bounds of new rows are by one Gaussian per row",
+        "models/latent/projection.py",
+        "how = (projector.layer, projector.likelihood, Nodes().for_predictions())",
+        "how = (projector.layer, projector.likelihood, projector.propagation)",
+        (POSTERIOR + "test_new_rows_have_the_best_of_their_bounds",),
+    ),
+    Fault(
+        "reconstructions take variances for deviations",
+        "models/latent/posterior.py",
+        "mean + jnp.sqrt(var) * z, nothing",
+        "mean + var * z, nothing",
+        (POSTERIOR + "test_reconstructions_are_mixtures_over_posteriors_of_the_input",),
+    ),
+    Fault(
+        "collapsed models leave single rows to factors without rows",
+        "learning/diagnostics/row_diagnostics.py",
+        "        return None\n    return leave_one_out(graph",
+        "        pass\n    return leave_one_out(graph",
+        ("models/test_gplvm_refusals.py::test_new_rows_that_do_not_fit_are_named",),
+    ),
+)
