@@ -128,9 +128,11 @@ def gaussian_imputation(Y: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np
 
 
 def scores(y: np.ndarray, mean: np.ndarray, density: np.ndarray, where: np.ndarray) -> dict:
-    """Root mean squared error and mean log density of some entries."""
+    """Errors and log densities of some entries, their means and medians."""
     error = np.sqrt(np.mean((mean - y)[where] ** 2))
-    return {"rmse": float(error), "log_density": float(np.mean(density[where]))}
+    middle = float(np.median(np.abs(mean - y)[where])), float(np.median(density[where]))
+    means = {"rmse": float(error), "log_density": float(np.mean(density[where]))}
+    return means | {"median_error": middle[0], "median_log_density": middle[1]}
 
 
 def usps(power: float) -> None:
@@ -228,6 +230,8 @@ COLUMNS = (
     "error_rate",
     "rmse",
     "log_density",
+    "median_error",
+    "median_log_density",
     "gap_of_ends",
     "explained",
     "log_evidence",
