@@ -1,5 +1,6 @@
 """The posterior of a latent-variable model: functions, latent inputs, and those of new rows."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import equinox as eqx
@@ -8,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.graph.rows import Rows
-from cavity.inference.propagation import Nodes, Spread, at_points
+from cavity.inference.propagation import Spread
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.models.base import AbstractModel
 from cavity.models.deep.posterior import DeepPosterior, mixture
 from cavity.models.latent.encoder import SiteEncoder
 from cavity.models.latent.projection import Projected, Projector, project, with_bounds
+from cavity.models.latent.reconstruction import outputs_given
 from cavity.models.posterior import AbstractPosterior, Marginals
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, PRNGKeyArray
@@ -112,14 +114,14 @@ class LatentPosterior(AbstractPosterior):
         Raises:
             ValueError: for other columns than the model was fitted with, or infinite values.
         """
-        best, _ = self._projected(Y)
+        best = self._best(Y)
         return Marginals(best.mean, best.var)
 
     def reconstruct(self, Y: Any) -> AbstractPredictive:
         """The predictive distribution of all outputs of rows, given those that are observed.
 
-        A mixture over the posteriors of their latent inputs, of which a row may have several
-        where much is missing, with weights by their bounds.
+        A mixture over the exact posteriors of their latent inputs, given the functions: points
+        about the variational ones, of which a row may have several, with importance weights.
 
         Args:
             Y: outputs, (n, P), NaN where missing.
@@ -130,8 +132,12 @@ class LatentPosterior(AbstractPosterior):
         Raises:
             ValueError: as `transform`.
         """
-        _, modes = self._projected(Y)
-        values = _through_points(self.functions, jax.tree.map(jnp.asarray, modes))
+        projector, parts = self._projector(), []
+        for rows, length in _chunks(*self._observed(Y)):
+            _, modes = self._posteriors(projector, rows)
+            found = outputs_given(projector, modes, rows)
+            parts.append(jax.tree.map(lambda a, n=length: np.asarray(a)[:, :n], found))
+        values = jax.tree.map(lambda *a: jnp.asarray(np.concatenate(a, axis=1)), *parts)
         if self.single:
             values = Spread(values.mean[..., 0], values.var[..., 0])
         return mixture(self.model.likelihood, values.mean, values.var, {})
@@ -145,33 +151,33 @@ class LatentPosterior(AbstractPosterior):
         Raises:
             ValueError: as `transform`.
         """
-        best, _ = self._projected(Y)
-        return np.asarray(best.bound)
+        return np.asarray(self._best(Y).bound)
 
-    def _projected(self, Y: Any) -> tuple[Projected, Projected]:
-        """The best posteriors of rows, and several of them with an axis more."""
-        y, presence = self._observed(Y)
+    def _best(self, Y: Any) -> Projected:
+        """The best posteriors of rows."""
+        projector, parts = self._projector(), []
+        for rows, length in _chunks(*self._observed(Y)):
+            best, _ = self._posteriors(projector, rows)
+            parts.append(jax.tree.map(lambda a, n=length: np.asarray(a)[:n], best))
+        return jax.tree.map(lambda *a: np.concatenate(a), *parts)
+
+    def _projector(self) -> Projector:
         every = -(-int(self.count) // CANDIDATES)
         mean, var = (np.asarray(moment)[::every] for moment in self.latent)
         prior = np.zeros((1, mean.shape[1])), np.ones((1, mean.shape[1]))
         pairs = zip(prior, (mean, np.maximum(var, NARROW)), strict=True)
         starts = [np.concatenate(pair) for pair in pairs]
         layer, propagation = self.functions.layers[0], self.functions.propagation
-        likelihood = self.model.likelihood
-        projector = Projector(layer, likelihood, propagation, *map(jnp.asarray, starts))
-        parts = []
-        for start in range(0, len(y), ROWS):
-            some = slice(start, start + ROWS)
-            rows, length = _rows(y[some], presence[some]), len(y[some])
-            if self.encoder is None:
-                ends = project(projector, rows)
-            else:
-                mean, var = self.encoder(rows.y, rows.presence)
-                one = Projected(mean[:, None], var[:, None], jnp.zeros((len(mean), 1)))
-                one = with_bounds(projector, one, rows)
-                ends = jax.tree.map(lambda a: a[:, 0], one), one
-            parts.append(jax.tree.map(lambda a, n=length: np.asarray(a)[:n], ends))
-        return jax.tree.map(lambda *a: np.concatenate(a), *parts)
+        return Projector(layer, self.model.likelihood, propagation, *map(jnp.asarray, starts))
+
+    def _posteriors(self, projector: Projector, rows: Rows) -> tuple[Projected, Projected]:
+        """The best posteriors of rows, and several of them with an axis more."""
+        if self.encoder is None:
+            return project(projector, rows)
+        mean, var = self.encoder(rows.y, rows.presence)
+        one = Projected(mean[:, None], var[:, None], jnp.zeros((len(mean), 1)))
+        one = with_bounds(projector, one, rows)
+        return jax.tree.map(lambda a: a[:, 0], one), one
 
     def _observed(self, Y: Any) -> tuple[np.ndarray, np.ndarray]:
         Y = np.asarray(as_floats("Y", Y), np.float64)
@@ -185,12 +191,16 @@ class LatentPosterior(AbstractPosterior):
         return np.where(presence > 0.0, Y, observed[0] if len(observed) else 1.0), presence
 
 
-def _rows(y: np.ndarray, presence: np.ndarray) -> Rows:
-    """Rows without known inputs, with others that repeat the first up to the number of a chunk."""
-    more = ROWS - len(y)
-    y, presence = (np.concatenate([a, np.repeat(a[:1], more, axis=0)]) for a in (y, presence))
-    none = jnp.zeros((len(y), 0))
-    return Rows(none, jnp.asarray(y), jnp.asarray(presence))
+def _chunks(y: np.ndarray, presence: np.ndarray) -> Iterator[tuple[Rows, int]]:
+    """Rows without known inputs in chunks of one size, and how many are no padding in each."""
+    for start in range(0, len(y), ROWS):
+        some = slice(start, start + ROWS)
+        length = len(y[some])
+        values, observed = (
+            jnp.asarray(np.concatenate([a[some], np.repeat(a[:1], ROWS - length, axis=0)]))
+            for a in (y, presence)
+        )
+        yield Rows(jnp.zeros((ROWS, 0)), values, observed), length
 
 
 @compiled
@@ -208,27 +218,3 @@ def _squared_moves(
         return jax.vmap(along)(jnp.arange(x.shape[0]))
 
     return jnp.mean(jax.vmap(one)(X, others), axis=0)
-
-
-@compiled
-def _through_points(posterior: DeepPosterior, modes: Projected) -> Spread:
-    """The functions at points of mixtures of Gaussian inputs, of equal weight.
-
-    A mode has as many of the points as its share of the bounds; those to which several starts
-    led share that of one.
-    """
-    count, _, columns = modes.mean.shape
-    z, _ = Nodes().for_predictions().points(columns, count, None, modes.mean.dtype)
-    away = jnp.abs(modes.mean[:, :, None] - modes.mean[:, None]) / jnp.sqrt(modes.var[:, None])
-    wider = jnp.abs(jnp.log(modes.var[:, :, None] / modes.var[:, None]))
-    alike = jnp.all((away < ALIKE) & (wider < ALIKE), axis=3)
-    shared = modes.bound - jnp.log(jnp.sum(alike, axis=2))
-    ends = jnp.cumsum(jax.nn.softmax(shared, axis=1), axis=1)
-    levels = (jnp.arange(len(z)) + 0.5) / len(z)
-    # points are in no order of their own, so that each mode has all kinds of them
-    mode = jnp.sum(levels[:, None, None] > ends[None], axis=2)  # K N
-    mode = jnp.minimum(mode, modes.bound.shape[1] - 1)
-    row = jnp.arange(count)
-    mean, var = modes.mean[row, mode], modes.var[row, mode]
-    nothing = jnp.zeros((count, 0), z.dtype)
-    return at_points(posterior.layers[0], mean + jnp.sqrt(var) * z, nothing)
