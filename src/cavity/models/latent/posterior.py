@@ -26,8 +26,6 @@ from cavity.numerics.validation import as_floats, check_columns, check_magnitude
 ROWS, CANDIDATES = 128, 500
 # The least variance that they start from, for models with point estimates.
 NARROW = 1e-6
-# Modes whose means, in deviations, and log variances are closer are the same.
-ALIKE = 0.3
 
 
 class LatentPosterior(AbstractPosterior):

@@ -56,8 +56,12 @@ def outputs_given(projector: Projector, modes: Projected, rows: Rows) -> Spread:
             _log_posterior(projector, x, Spread(mean[:, None], spread[:, None]), row)
             - _log_mixture(x, mode.mean, var, share)
         )
+        # in the order of the coordinate that is least certain, all of its range is kept
+        away = x - weights @ x
+        line = jnp.argsort(x[:, jnp.argmax(weights @ away**2)])
         ends = (jnp.arange(KEPT) + 0.5) / KEPT
-        kept = jnp.minimum(jnp.searchsorted(jnp.cumsum(weights), ends), POINTS - 1)
+        place = jnp.searchsorted(jnp.cumsum(weights[line]), ends)
+        kept = line[jnp.minimum(place, POINTS - 1)]
         return mean[kept], spread[kept]
 
     single = jax.tree.map(lambda a: a[:, None], rows)
