@@ -99,15 +99,17 @@ def missing_oil(power: float) -> None:
     simple = {"mean": mean, "pca": gaussian_imputation(Y, some)}
     for name, (centre, var) in simple.items():
         density = -0.5 * (np.log(2 * np.pi * var) + (Y_test - centre) ** 2 / var)
-        TABLE.add(row("missing", name, 0.0, **scores(Y_test, centre, density, hidden)))
+        found = scores(Y_test, centre, np.sqrt(var), density, hidden)
+        TABLE.add(row("missing", name, 0.0, **found))
     if TABLE.has(task="missing", model="free", power=power):
         return
     watch = Watch()
     result = learned(Y, 10, 50, power, max_iterations=400)
     predicted = result.posterior.reconstruct(some)  # type: ignore[union-attr]
     seconds = watch.row()
-    mean, density = np.asarray(predicted.mean), np.asarray(predicted.log_density(Y_test))
-    TABLE.add(row("missing", "free", power, **scores(Y_test, mean, density, hidden), **seconds))
+    moments = np.asarray(predicted.mean), np.sqrt(np.asarray(predicted.var))
+    found = scores(Y_test, *moments, np.asarray(predicted.log_density(Y_test)), hidden)
+    TABLE.add(row("missing", "free", power, **found, **seconds))
 
 
 def gaussian_imputation(Y: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -127,12 +129,21 @@ def gaussian_imputation(Y: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np
     return mean, var
 
 
-def scores(y: np.ndarray, mean: np.ndarray, density: np.ndarray, where: np.ndarray) -> dict:
-    """Errors and log densities of some entries, their means and medians."""
-    error = np.sqrt(np.mean((mean - y)[where] ** 2))
-    middle = float(np.median(np.abs(mean - y)[where])), float(np.median(density[where]))
-    means = {"rmse": float(error), "log_density": float(np.mean(density[where]))}
-    return means | {"median_error": middle[0], "median_log_density": middle[1]}
+def scores(
+    y: np.ndarray, mean: np.ndarray, deviation: np.ndarray, density: np.ndarray, where: np.ndarray
+) -> dict[str, float]:
+    """Errors and log densities of some entries, and the share within 1.645 deviations.
+
+    Densities also without the hundredth of the entries that have the lowest.
+    """
+    away, logs = np.abs(mean - y)[where], np.sort(density[where])
+    return {
+        "rmse": float(np.sqrt(np.mean(away**2))),
+        "median_error": float(np.median(away)),
+        "log_density": float(np.mean(logs)),
+        "trimmed_log_density": float(np.mean(logs[len(logs) // 100 :])),
+        "coverage_90": float(np.mean(away < 1.645 * deviation[where])),
+    }
 
 
 def usps(power: float) -> None:
@@ -231,7 +242,8 @@ COLUMNS = (
     "rmse",
     "log_density",
     "median_error",
-    "median_log_density",
+    "trimmed_log_density",
+    "coverage_90",
     "gap_of_ends",
     "explained",
     "log_evidence",
