@@ -88,7 +88,7 @@ class GPLVM(AbstractModel):
     inducing: Points
     mean: AbstractMean
     encoder: SiteEncoder | None
-    point_estimates: bool = eqx.field(static=True)
+    point_estimates: bool = eqx.field(static=True, default=False)
 
     takes_inputs: ClassVar[bool] = False
 
