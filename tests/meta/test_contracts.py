@@ -29,7 +29,6 @@ ARGUMENTS = {
     "cavity.learning.data.batched": {"BatchedData", "Batches"},
     "cavity.learning.data.batches": {"Batches", "HasShape"},
     "cavity.learning.data.validation": {"AbstractGP"},
-    "cavity.models.latent.gplvm": {"SiteEncoder"},
     "cavity.learning.diagnostics.tierney_kadane": {"Laplace"},
     "cavity.learning.dispatch": {"AbstractMethod", "MCMC"},
     "cavity.models.deep.deep_gp": {"AbstractLikelihood", "Layer"},
