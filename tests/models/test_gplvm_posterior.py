@@ -89,7 +89,9 @@ def test_new_rows_have_the_best_of_their_bounds(request, collapsed, propagation)
 
         at = np.array([m, 0.5 * np.log(v)])
         if not np.any(np.isnan(y)):
-            assert np.abs(optimize.approx_fprime(at, loss, 1e-6)).max() < 2e-3
+            slope = np.abs(optimize.approx_fprime(at, loss, 1e-6)).max()
+            # nodes are those of predictions, the same for all rows
+            assert slope < (2e-3 if through_moments else 2e-2)
         ends = [end for end, _ in optima(loss)]
         best = max(dense_bound(moments, y, end) for end in ends)
         assert bound == pytest.approx(dense_bound(moments, y, at), abs=3e-2)

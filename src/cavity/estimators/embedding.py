@@ -59,7 +59,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
             same for all columns. Or a likelihood object of one latent function.
         n_inducing: inducing points in the latent space; at or above the number of distinct rows
             all of them are used.
-        power: in [0, 1]. At 0 the evidence is a lower bound.
+        power: in [0, 1]. At 0, with Gaussian noise, the evidence is a lower bound.
         method: "auto", closed forms ("power_ep") where noise is Gaussian and all rows are used at
             a time, otherwise "tied"; or a method object such as `cavity.TiedPowerEP(...)`.
         encoder: whether latent points are a function of the row, learned with the model, which

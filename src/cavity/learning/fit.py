@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites
 from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory
-from cavity.learning.data.validation import check_model
+from cavity.learning.data.validation import check_model, inputs_first
 from cavity.learning.dispatch import dispatch
 from cavity.learning.infer import checked_start, infer_from, one_blas_thread
 from cavity.learning.mcmc.settings import MCMC
@@ -46,7 +46,8 @@ def fit(
 ) -> FitResult:
     r"""Learns the parameters of a model by minimising its energy, and infers the posterior.
 
-    Learning starts from the parameters that the model has. It moves positive parameters on the
+    Learning starts from the parameters that the model has; where inputs are latent, these are
+    found first. It moves positive parameters on the
     logarithmic scale, each by a factor of at most 6e7.
 
     With `method=cavity.MCMC()` it is `cavity.sample`: parameters are drawn instead;
@@ -121,7 +122,7 @@ def fit(
         data = as_training_data(
             model, X, y, method=method, power=power, blocks=blocks, rows=rows, missing=missing
         )
-        maps = (*schedule, bijections)
+        maps = (*_first_stage(model, method, sites, schedule), *schedule, bijections)
         start, stages, first = checked_start(model, data.first_block, jitter, maps)
         densities = flat(start) if priors is None else priors
         if checkpoint is not None:
@@ -138,6 +139,18 @@ def fit(
         return _learned(run, start, stages, first, n_restarts, seed)
 
     return dispatch(method, approximated, sampled)
+
+
+def _first_stage(
+    model: AbstractModel,
+    method: AbstractMethod,
+    sites: Sites | None,
+    schedule: Sequence[AbstractModel],
+) -> tuple[AbstractModel, ...]:
+    """A stage in which latent inputs alone move, where they are to be found from afar."""
+    afar = not model.takes_inputs and sites is None and not schedule
+    afar = afar and method.training.steps is None and not method.solver.rowwise
+    return inputs_first(model) if afar else ()
 
 
 def _learned(

@@ -89,15 +89,27 @@ def fit_latent(
         some = _some_rows(Y, seed)
     elif method.solver.rowwise:
         first = dataclasses.replace(cast(TiedPowerEP, method), input_sites=False)
+    if encoder and method.solver.rowwise:
+        raise ValueError(
+            "an encoder takes the place of sites on latent inputs: give encoder=False or a method "
+            "without input_sites"
+        )
     starts = latent_starts(some, kernel, likelihood, **layout)
     limits = {"max_iterations": max_iterations, "checkpoint": checkpoint}
     result = fit_best(starts, None, some, method=first, **limits, **options)
-    if first is method or result.interrupted or max_iterations == 0:
+    whole = len(some) == len(Y)
+    if first is method or (whole and (result.interrupted or max_iterations == 0)):
         return result
     posterior = cast(LatentPosterior, result.posterior)
     limits["checkpoint"] = None if checkpoint is None else checkpoint.part("last")
     sites = _next_sites(result, posterior, Y, method)
-    return fit(result.model, None, Y, method=method, sites=sites, **limits, **options)
+    if result.interrupted:  # all rows have their place in the result all the same
+        limits |= {"max_iterations": 0, "checkpoint": None}
+    last = fit(result.model, None, Y, method=method, sites=sites, **limits, **options)
+    if not result.interrupted:
+        return last
+    ended = {"interrupted": True, "converged": False, "message": result.message}
+    return dataclasses.replace(last, **ended)
 
 
 def _in_memory(method: AbstractMethod, *, exact: bool) -> AbstractMethod:

@@ -5,11 +5,11 @@ of the inputs, the logarithm of that site is averaged over them, which is a Gaus
 
 $$\log t_n(\mathbf v) = \mathbb E_{q(\mathbf x_n)} \log t_n(\mathbf v; \mathbf x_n)$$
 
-With $\mathbf a = \mathbf L^{-1} k(\mathbf Z, \mathbf x)$ and the residual d its precision is
-$\mathbb E[\mathbf a \mathbf a^\top / (\sigma^2 + a d)]$. At power 0 only $\mathbb E \mathbf a$,
-$\mathbb E \mathbf a \mathbf a^\top$ and $\mathbb E d$ are left, and the energy is the collapsed
-bound of the Bayesian GPLVM. Above it $\mathbb E d$ stands in the place of d, which is exact where
-inputs are known.
+With loadings $\boldsymbol\phi = \mathbf L^{-1} k(\mathbf Z, \mathbf x)$, the residual d and the
+power a its precision is $\mathbb E[\boldsymbol\phi \boldsymbol\phi^\top / (\sigma^2 + a d)]$. At
+power 0 only $\mathbb E \boldsymbol\phi$, $\mathbb E \boldsymbol\phi \boldsymbol\phi^\top$ and
+$\mathbb E d$ are left, and the energy is the collapsed bound of the Bayesian GPLVM. Above it
+$\mathbb E d$ stands in the place of d, which is exact where inputs are known.
 
 References:
     Titsias and Lawrence (2010); Bui (2017), S23 and S47; van der Wilk (2018), item 79.
@@ -18,6 +18,7 @@ References:
 from collections.abc import Callable, Sequence
 from typing import cast
 
+import jax
 import jax.numpy as jnp
 
 from cavity.inducing.base import inducing_points
@@ -126,7 +127,7 @@ def averaged_messages(
     projection = Projection(A, residual, view.mean(inputs.mean))
     shift, precision, log_scale = exact_sites(rows, projection, noise_variance, power)
     # products of whitened loadings keep digits that whitening their sum would lose
-    squares = jnp.stack([gram_weighted(A, column) for column in precision.T])
+    squares = jax.lax.map(lambda column: gram_weighted(A, column), precision.T)
     P = squares + root @ covariance_sum(kernel, inputs, Z, precision) @ root.T
     replicas = shift.shape[1] // precision.shape[1]
     total = jnp.sum(log_scale)

@@ -175,6 +175,19 @@ def all_fixed(maps: T) -> T:
     return jax.tree.map(lambda _: FIXED, maps, is_leaf=lambda b: isinstance(b, Bijection))
 
 
+def inputs_first(model: M) -> tuple[M, ...]:
+    """A stage in which latent inputs alone move, with the encoder that gives them.
+
+    Otherwise noise may rise before the inputs have moved, to where all is noise.
+    """
+    maps = bijections(model)
+    held = all_fixed(maps)
+    encoder = getattr(maps, "encoder", None)
+    if encoder is not None:
+        held = eqx.tree_at(lambda m: m.encoder, held, encoder)
+    return (held,)
+
+
 def verbs(count: int) -> list[str]:
     """What parameters do in each stage of learning, for messages."""
     if count == 1:

@@ -44,6 +44,22 @@ TIGHTEST, LOOSEST, VALUE_SHARE = 1e-5, 1e-3, 0.03
 CREEP, MOST_CHANGE = 10.0, 0.03
 
 
+def _of_the_form(sites: Sites, wanted: Sites) -> Sites:
+    """Sites to start from, which must have the arrays of those of the model."""
+
+    def shapes(tree: Sites) -> list[tuple[int, ...]]:
+        return [np.shape(leaf) for leaf in jax.tree.leaves(tree)]
+
+    same = jax.tree.structure(sites) == jax.tree.structure(wanted)
+    if not same or shapes(sites) != shapes(wanted):
+        raise ValueError(
+            f"sites to start from have arrays of shapes {shapes(sites)}, the model and its data "
+            f"have {shapes(wanted)}: give `found` of a result for the same kind of model and "
+            "method, and as many rows"
+        )
+    return sites
+
+
 class Objective:
     """Energy minus log priors, with its gradient, in coordinates of the model and of tied sites.
 
@@ -89,7 +105,7 @@ class Objective:
         self.has_optimised, self.carries = has_sites(tied), has_sites(private)
         if self.has_optimised and data.first_block.rows.power is not None:
             raise ValueError("tied sites have one power for all rows, given one per row")
-        tied = tied if sites is None else split_optimised(sites)[0]
+        tied = tied if sites is None else _of_the_form(split_optimised(sites)[0], tied)
         if sites is not None and self.has_optimised and self.carries:
             self.empty = join_optimised(tied, split_optimised(sites)[1])
         maps = bijections(start) if maps is None else maps

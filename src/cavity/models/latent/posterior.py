@@ -88,7 +88,7 @@ class LatentPosterior(AbstractPosterior):
 
     @property
     def relevance(self) -> Float[np.ndarray, " Q"]:
-        """How much each latent dimension says of the outputs; they sum to one.
+        """How much each latent dimension says of the outputs; shares of one.
 
         How far a function moves a priori, in mean square, where rows exchange their values of the
         dimension; with one lengthscale for each, the shortest in units of the latent means' spread
@@ -118,8 +118,9 @@ class LatentPosterior(AbstractPosterior):
     def reconstruct(self, Y: Any) -> AbstractPredictive:
         """The predictive distribution of all outputs of rows, given those that are observed.
 
-        A mixture over the exact posteriors of their latent inputs, given the functions: points
-        about the variational ones, of which a row may have several, with importance weights.
+        A mixture over approximations of the exact posteriors of their latent inputs, given the
+        functions: points about the variational ones, of which a row may have several, with
+        importance weights.
 
         Args:
             Y: outputs, (n, P), NaN where missing.
@@ -165,7 +166,9 @@ class LatentPosterior(AbstractPosterior):
         prior = np.zeros((1, mean.shape[1])), np.ones((1, mean.shape[1]))
         pairs = zip(prior, (mean, np.maximum(var, NARROW)), strict=True)
         starts = [np.concatenate(pair) for pair in pairs]
-        layer, propagation = self.functions.layers[0], self.functions.propagation
+        # the same points for all rows, which do not depend on their order
+        propagation = self.functions.propagation.for_predictions()
+        layer = self.functions.layers[0]
         return Projector(layer, self.model.likelihood, propagation, *map(jnp.asarray, starts))
 
     def _posteriors(self, projector: Projector, rows: Rows) -> tuple[Projected, Projected]:
@@ -178,12 +181,17 @@ class LatentPosterior(AbstractPosterior):
         return jax.tree.map(lambda a: a[:, 0], one), one
 
     def _observed(self, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+        if self.side:
+            raise ValueError(
+                f"the model was fitted with a known {self.side[0].replace('_', ' ')} per row, "
+                "which new rows do not have: fit without it to place them"
+            )
         Y = np.asarray(as_floats("Y", Y), np.float64)
         if Y.ndim == 1 and self.outputs == 1:
             Y = Y[:, None]
         check_columns("Y", Y, self.outputs)  # type: ignore[arg-type]
         presence = (~np.isnan(Y)).astype(Y.dtype)
-        check_magnitude("Y", np.nan_to_num(Y, posinf=np.inf))  # type: ignore[arg-type]
+        check_magnitude("Y", np.nan_to_num(Y, posinf=np.inf, neginf=-np.inf))  # type: ignore[arg-type]
         # an observed value stands for missing ones, as it is within the support
         observed = Y[presence > 0.0]
         return np.where(presence > 0.0, Y, observed[0] if len(observed) else 1.0), presence

@@ -29,6 +29,8 @@ POINTS, KEPT = 1024, 128
 # Variances about a posterior's mean in units of its own, and the share of points that all
 # posteriors have alike.
 WIDER, ALIKE = 4.0, 0.5
+# Latent dimensions beyond which points spread less, so that enough of them have weight.
+MANY = 8
 
 
 @compiled
@@ -43,11 +45,12 @@ def outputs_given(projector: Projector, modes: Projected, rows: Rows) -> Spread:
     z = jnp.asarray(normal_points(modes.mean.shape[2], POINTS), modes.mean.dtype)
     # z and the modes must not go in step: the order of points is another one for each
     order = np.random.default_rng(0).permutation(POINTS)
+    wider = WIDER ** min(1.0, MANY / z.shape[1])
 
     def of_row(data: tuple[Projected, Rows]) -> tuple[Array, Array]:
         mode, row = data
         share = (1.0 - ALIKE) * jax.nn.softmax(mode.bound) + ALIKE / len(mode.bound)
-        var = jnp.maximum(jnp.minimum(WIDER * mode.var, 1.0), mode.var)
+        var = jnp.maximum(jnp.minimum(wider * mode.var, 1.0), mode.var)
         levels = (jnp.asarray(order, z.dtype) + 0.5) / POINTS
         which = jnp.minimum(jnp.searchsorted(jnp.cumsum(share), levels), len(share) - 1)
         x = mode.mean[which] + jnp.sqrt(var[which]) * z
