@@ -75,7 +75,7 @@ def measure(name: str, layers: int, power: float, steps: int) -> None:
     row = {
         "error": float(np.mean(model.classes_[chances.argmax(axis=1)] != y_test)),
         "nlpp": float(-np.mean(np.log(own))),
-        "log_evidence": float(model.log_evidence_),
+        "log_evidence": float(np.asarray(model.log_evidence_)),
         "converged": bool(model.converged_),
         "seconds": seconds,
         "cpu_seconds": cpu,

@@ -16,6 +16,8 @@ from cavity.models.base import AbstractModel
 
 # Iterations after which starts are compared.
 TRIAL = 20
+# Of a factor with an encoder, which stores nothing.
+NO_SITES = ((None, None),)
 
 
 def fit_best(
@@ -70,7 +72,7 @@ def fit_best(
         part = None if checkpoint is None else checkpoint.part("best")
         last: dict[str, Any] = options | {"checkpoint": part}
         if not best.model.takes_inputs:  # latent inputs go on from where they came
-            last["sites"] = best.found
+            last["sites"] = NO_SITES if best.found is None else best.found
         result = fit(best.model, X, y, max_iterations=max_iterations, **last)
     except KeyboardInterrupt:
         return _interrupted(best, evaluations)
