@@ -244,6 +244,7 @@ SETTINGS = [
     ({"n_components": 0}, "n_components must be a whole number of at least 1, given 0"),
     ({"n_components": 5}, r"n_components=5 is more than .*n_features=5, 1 of them constant"),
     ({"n_inducing": None}, "n_inducing must be a whole number"),
+    ({"encoder": "no"}, "encoder must be True or False"),
     ({"power": 1.5}, r"power must be a number in \[0, 1\], given 1.5"),
     ({"power": [0.5] * ROWS}, "power must be a number"),
     ({"batch": 0}, r"batch must be None \(all rows\) or a whole number"),

@@ -295,6 +295,9 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
             number = isinstance(value, Real) and not isinstance(value, bool)
             if not number or not 0.0 <= float(value) <= most:
                 raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
+        for name in ("encoder", "standardise"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise ValueError(f"{name} must be True or False, given {getattr(self, name)!r}")
         likelihood = latent_likelihood(self.likelihood)
         latent_kernel(self.kernel, dims)
         latent_method(self.method, self.batch, rows=1, iterations=0, seed=0)
