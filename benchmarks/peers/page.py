@@ -19,6 +19,7 @@ WORDS = {
     "sparse vfe": "VFE (power 0), value and gradient",
     "sparse fitc": "FITC (power 1), value and gradient",
     "sparse power": "power 0.5, value and gradient",
+    "latent latent": "collapsed GPLVM of 12 outputs, value and gradient",
     "step svgp": "step on a minibatch of 256",
     "prediction vfe": "mean and variance of as many rows",
     "ep_full full": "EP, probit, full",

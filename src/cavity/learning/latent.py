@@ -28,6 +28,8 @@ from cavity.numerics.chunking import padded_size
 
 # Rows at the most from which learning by minibatches starts.
 ROWS = 2000
+# Deviations of latent means below which points are alike.
+ALIKE = 0.01
 
 
 def fit_latent(
@@ -99,7 +101,7 @@ def fit_latent(
     result = fit_best(starts, None, some, method=first, **limits, **options)
     whole = len(some) == len(Y)
     if first is method or (whole and (result.interrupted or max_iterations == 0)):
-        return result
+        return _told(result)
     posterior = cast(LatentPosterior, result.posterior)
     limits["checkpoint"] = None if checkpoint is None else checkpoint.part("last")
     sites = _next_sites(result, posterior, Y, method)
@@ -107,9 +109,18 @@ def fit_latent(
         limits |= {"max_iterations": 0, "checkpoint": None}
     last = fit(result.model, None, Y, method=method, sites=sites, **limits, **options)
     if not result.interrupted:
-        return last
+        return _told(last)
     ended = {"interrupted": True, "converged": False, "message": result.message}
     return dataclasses.replace(last, **ended)
+
+
+def _told(result: FitResult) -> FitResult:
+    """The result of a fit, which says where all latent points are alike."""
+    spread = np.std(np.asarray(cast(LatentPosterior, result.posterior).latent.mean), axis=0)
+    if np.max(spread) > ALIKE:
+        return result
+    alike = "all latent points are alike, so that the model calls everything noise"
+    return dataclasses.replace(result, message=f"{result.message}; {alike}")
 
 
 def _in_memory(method: AbstractMethod, *, exact: bool) -> AbstractMethod:
