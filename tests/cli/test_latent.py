@@ -179,7 +179,7 @@ UNUSABLE = {
     "one row": (gone()[:1], "", "has one row, and an embedding needs two"),
     "many components": (gone(), "--components 5", "more than the 4 columns to embed .1 more"),
     "no such column": (gone(), "--column f", "no column 'f'"),
-    "counts": (gone(), "--likelihood poisson", "is not among what the likelihood Poisson takes"),
+    "counts": (gone(), "--likelihood poisson", "column .a., row 1: .* likelihood Poisson takes"),
 }
 
 

@@ -22,7 +22,7 @@ from cavity.cli.session import (
 from cavity.cli.text import describe_embedding
 from cavity.estimators.embedding import GPEmbedding
 from cavity.estimators.latent_map import LatentMap, Standardised, check_rows_and_columns
-from cavity.estimators.latent_settings import latent_kernel, latent_likelihood
+from cavity.estimators.latent_settings import check_values, latent_kernel, latent_likelihood
 from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.numerics.text import plural
@@ -125,7 +125,10 @@ def _check_rows(request: Request, Y: np.ndarray, names: list[str]) -> None:
     """Refuses tables that have too few rows, columns or values."""
     if len(Y) < 2:
         raise DataError(f"{request.table} has one row, and an embedding needs two at least")
-    check_rows_and_columns(Y, [f"column '{name}'" for name in names], first=1)
+    called = [f"column '{name}'" for name in names]
+    check_rows_and_columns(Y, called, first=1)
+    likelihood = latent_likelihood(request.likelihood or GPEmbedding.likelihood)
+    check_values(Y, likelihood, called, first=1)
     varying = int(np.sum(np.nanmax(Y, axis=0) > np.nanmin(Y, axis=0)))
     dims = components(request)
     if dims > varying:

@@ -94,13 +94,16 @@ def latent_method(
     return TiedPowerEP(propagation=Moments(), batch=size, max_sweeps=steps, seed=seed)
 
 
-def check_values(Y: np.ndarray, likelihood: AbstractLikelihood, names: list[str]) -> None:
+def check_values(
+    Y: np.ndarray, likelihood: AbstractLikelihood, names: list[str], first: int = 0
+) -> None:
     """Refuses values that the likelihood does not take.
 
     Args:
         Y: the columns, (N, P), NaN where missing.
         likelihood: of every entry.
         names: what each column is called in a message.
+        first: the number of the first row in a message.
 
     Raises:
         ValueError: naming the first one.
@@ -113,6 +116,6 @@ def check_values(Y: np.ndarray, likelihood: AbstractLikelihood, names: list[str]
     if len(bad):
         i, j = map(int, bad[0])
         raise ValueError(
-            f"{names[j]}, row {i}: {Y[i, j]:g} is not among what the likelihood "
+            f"{names[j]}, row {i + first}: {Y[i, j]:g} is not among what the likelihood "
             f"{type(likelihood).__name__} takes, {likelihood.accepted}"
         )
