@@ -76,7 +76,7 @@ class GPEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AbstractEst
         embedding_: latent points of the rows of the fit, their posterior means, (N, Q).
         embedding_std_: their posterior standard deviations, (N, Q).
         relevance_: the share of each latent dimension in how functions move, decreasing, (Q,);
-            they sum to one.
+            they sum to one, and are zero where all points are alike.
         log_evidence_: approximate log marginal likelihood, nats, of columns in their own units.
         model_: the fitted `cavity.GPLVM`.
         kernel_: its kernel.

@@ -78,8 +78,8 @@ class UncertainExactFactor(AbstractFactor):
         belief = inputs.slots.message(sites[1])
         marginal = inputs.view.marginal(belief, self.rows)
         view = cast(InducingView, functions.view)
-        given = GaussianInputs(marginal.mean, marginal.var)
-        message = averaged_messages(view, given, self.rows, self.noise_variance, self.power)
+        moments = GaussianInputs(marginal.mean, marginal.var)
+        message = averaged_messages(view, moments, self.rows, self.noise_variance, self.power)
         return (functions.variable, message), (inputs.variable, belief)
 
     def log_scale(

@@ -47,6 +47,12 @@ class Rows(eqx.Module):
         presence = jnp.broadcast_to(self.presence, self.y.shape)
         return jnp.max(presence, axis=1) if self.blocked else presence
 
+    def numbered(self) -> "Rows":
+        """The rows with their positions, before they are cut into chunks."""
+        if self.index is not None:
+            return self
+        return dataclasses.replace(self, index=jnp.arange(self.y.shape[0]))
+
     def take(self, index: Int[Array, " n"]) -> "Rows":
         """Some of the rows."""
         rows = jax.tree.map(lambda x: x[index], self)

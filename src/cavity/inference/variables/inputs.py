@@ -4,6 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from cavity.inference.graph.base import AbstractBelief, AbstractVariable, Messages
+from cavity.inference.graph.sites import ScalarSites
 from cavity.numerics.types import Array, Float, Scalar
 
 
@@ -68,3 +69,9 @@ class InputMoments(eqx.Module):
         zero, raw = jnp.zeros((), self.mean.dtype), self.log_deviation
         var = jnp.zeros_like(self.mean) if raw is None else jnp.exp(2.0 * raw)
         return InputBelief(self.mean, var, zero)
+
+    def sites(self, presence: Float[Array, "N Q"]) -> ScalarSites:
+        """The sites that make these beliefs of the prior; of precision zero for absent rows."""
+        assert self.log_deviation is not None
+        precision = jnp.exp(-2.0 * self.log_deviation)
+        return ScalarSites(presence * precision * self.mean, presence * (precision - 1.0))

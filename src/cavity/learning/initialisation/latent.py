@@ -8,7 +8,6 @@ import numpy as np
 from cavity.inducing.base import Points
 from cavity.inference.energy import Sites
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import ScalarSites
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.inducing_points import select_inducing
@@ -88,7 +87,5 @@ def with_sites(stores: Sites, count: int) -> Sites:
         count: rows without padding.
     """
     ((tied, moments),) = stores
-    precision = jnp.exp(-2.0 * moments.log_deviation)
-    present = (jnp.arange(len(precision)) < count)[:, None]
-    sites = ScalarSites(present * precision * moments.mean, present * (precision - 1.0))
-    return ((tied, sites),)
+    present = (jnp.arange(len(moments.mean)) < count)[:, None]
+    return ((tied, moments.sites(present)),)

@@ -1,6 +1,5 @@
 """The deep Gaussian process model."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import cast
 
@@ -120,8 +119,7 @@ class DeepGP(AbstractModel):
         total: ObservedRows | None = None,
         scale: Scalar | float = 1.0,
     ) -> Graph:
-        if rows.index is None:  # before rows are cut into chunks
-            rows = dataclasses.replace(rows, index=jnp.arange(rows.x.shape[0]))
+        rows = rows.numbered()
         total = observed_rows(rows) if total is None else total
         views = tuple(layer.views(jitter) for layer in self.layers)
         edges: list[Edge] = []

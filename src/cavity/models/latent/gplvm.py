@@ -209,8 +209,7 @@ class GPLVM(AbstractModel):
         total: ObservedRows | None = None,
         scale: Scalar | float = 1.0,
     ) -> Graph:
-        if rows.index is None:  # before rows are cut into chunks
-            rows = dataclasses.replace(rows, index=jnp.arange(rows.y.shape[0]))
+        rows = rows.numbered()
         layer = self._layer(rows.y.shape[-1])
         (view,) = layer.views(jitter)
         encoder = self.encoder
@@ -246,10 +245,9 @@ class GPLVM(AbstractModel):
         propagation: AbstractPropagation = Moments() if exact else factor.term.propagation
         view = factor.edges[0].view if exact else factor.term.views[0]
         view = eqx.tree_at(lambda v: v.mean, view, OutputMean(Zero(), layer.width))
-        if rows.index is None:
-            rows = dataclasses.replace(rows, index=jnp.arange(rows.y.shape[0]))
+        rows = rows.numbered()
         latent = inputs.marginal(q[1], rows)
-        seen = jnp.max(rows.site_presence, axis=1) > 0.0
+        observed = jnp.max(rows.site_presence, axis=1) > 0.0
         shape: dict[str, Any] = {
             "model": self,
             "n_inputs": self.latent_dims,
@@ -262,7 +260,7 @@ class GPLVM(AbstractModel):
             functions=DeepPosterior(layers=(process,), propagation=propagation, **shape),
             latent_mean=latent.mean,
             latent_var=latent.var,
-            count=jnp.max(jnp.where(seen, jnp.arange(seen.shape[0]) + 1, 0)),
+            count=jnp.max(jnp.where(observed, jnp.arange(observed.shape[0]) + 1, 0)),
             kernel=self.kernel,
             encoder=self.encoder,
             **shape,

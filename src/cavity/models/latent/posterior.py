@@ -95,9 +95,9 @@ class LatentPosterior(AbstractPosterior):
         are the most relevant.
         """
         mean = np.asarray(self.latent.mean)
-        moved = mean[np.random.default_rng(0).permutation(len(mean))]
-        kernel = self.kernel
-        squares = np.asarray(_squared_moves(kernel, jnp.asarray(mean), jnp.asarray(moved)))
+        others = mean[np.random.default_rng(0).permutation(len(mean))]
+        arrays = jnp.asarray(mean), jnp.asarray(others)
+        squares = np.asarray(_squared_moves(self.kernel, *arrays))
         return squares / max(float(np.sum(squares)), np.finfo(float).tiny)
 
     def transform(self, Y: Any) -> Marginals:
@@ -176,9 +176,9 @@ class LatentPosterior(AbstractPosterior):
         if self.encoder is None:
             return project(projector, rows)
         mean, var = self.encoder(rows.y, rows.presence)
-        one = Projected(mean[:, None], var[:, None], jnp.zeros((len(mean), 1)))
-        one = with_bounds(projector, one, rows)
-        return jax.tree.map(lambda a: a[:, 0], one), one
+        encoded = Projected(mean[:, None], var[:, None], jnp.zeros((len(mean), 1)))
+        encoded = with_bounds(projector, encoded, rows)
+        return jax.tree.map(lambda a: a[:, 0], encoded), encoded
 
     def _observed(self, Y: Any) -> tuple[np.ndarray, np.ndarray]:
         if self.side:

@@ -43,9 +43,7 @@ class FreeInputs(AbstractSiteView[InputBelief, Inputs]):
 
     def empty_sites(self, rows: Rows) -> ScalarSites:
         """Sites that make the same beliefs: from ones of precision zero all rows are alike."""
-        mean, presence = principal_components(rows, self.columns), self.presence(rows)
-        precision = DEVIATION**-2.0
-        return ScalarSites(presence * precision * mean, presence * (precision - 1.0))
+        return self.start(rows).sites(self.presence(rows))
 
     def presence(self, rows: Rows) -> Array:
         return presence_of_rows(rows, self.columns)
