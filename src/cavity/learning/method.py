@@ -91,6 +91,8 @@ def check_bound(name: str, likelihood: AbstractLikelihood) -> None:
         )
 
 
+# How states of different times depend on each other.
+STATES = ("chain", "factorised")
 _WHOLE = ("max_sweeps", "batch", "interleaved", "seed")
 _NUMBERS = ("step", "tolerance", "learning_rate", "natural")
 
@@ -112,6 +114,8 @@ def check_settings(method: Any) -> None:
     for name in ("tolerance", "learning_rate"):
         if name in given and not given[name] > 0.0:
             raise ValueError(f"{name} must be positive, given {given[name]}")
+    if given.get("states", "chain") not in STATES:
+        raise ValueError(f"states must be one of {', '.join(STATES)}, given {given['states']!r}")
     if given["max_sweeps"] < 1:
         raise ValueError(f"max_sweeps must be at least 1, given {given['max_sweeps']}")
     if given.get("batch", 1) < 1:

@@ -46,6 +46,9 @@ class PowerEP(AbstractMethod):
             thousand rows quicker.
         learning_rate: of Adam.
         coupled: for `MultinomialProbit`, whether the functions of classes stay dependent.
+        states: of a state-space model, "chain" where neighbours depend on each other, or
+            "factorised" where states of different times do not. A full Gaussian over all states
+            would gain nothing over a chain.
 
     References:
         Bui (2017), S19, S21 to S23 and S29; Turner's slides, S5; Jylanki (2013), S33 to S38.
@@ -60,13 +63,14 @@ class PowerEP(AbstractMethod):
     interleaved: int | None = dataclasses.field(default=None, kw_only=True)
     learning_rate: float = dataclasses.field(default=0.05, kw_only=True)
     coupled: bool = dataclasses.field(default=True, kw_only=True)
+    states: str = dataclasses.field(default="chain", kw_only=True)
 
     def __post_init__(self) -> None:
         check_settings(self)
 
     @property
     def approximation(self) -> PowerMeans:
-        return PowerMeans(closed_form=self.exact, coupled=self.coupled)
+        return PowerMeans(closed_form=self.exact, coupled=self.coupled, states=self.states)
 
     @property
     def solver(self) -> FixedPointSolver:

@@ -2,9 +2,11 @@
 
 import abc
 import typing
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
+from numpy.typing import ArrayLike
 
 from cavity.inducing.base import AbstractInducing
 from cavity.inference.approximations.approximations import AbstractApproximation
@@ -29,11 +31,32 @@ class AbstractModel(eqx.Module):
 
     Attributes:
         likelihood: the density of outputs, by which data are checked and scaled.
-        takes_inputs: whether rows have known inputs; X is None where they have not.
+        latent_rows: whether rows have latent variables of their own, which learning finds first.
+        ordered: whether rows are times, which keep their place where nothing is observed.
     """
 
     likelihood: eqx.AbstractVar[AbstractLikelihood]
-    takes_inputs: ClassVar[bool] = True
+    latent_rows: ClassVar[bool] = False
+    ordered: ClassVar[bool] = False
+
+    @property
+    def takes_inputs(self) -> bool:
+        """Whether rows have known inputs; X is None where they have not."""
+        return True
+
+    @property
+    def side(self) -> tuple[str, ...]:
+        """Names of the side data that rows may have."""
+        return self.likelihood.side
+
+    def row_data(self, rows: Mapping[str, ArrayLike] | None, count: int) -> dict[str, Any]:
+        """Side data of the rows as given, checked and completed.
+
+        Args:
+            rows: side data by name.
+            count: the number of rows.
+        """
+        return dict(rows or {})
 
     @property
     @abc.abstractmethod

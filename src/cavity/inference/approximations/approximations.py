@@ -68,10 +68,13 @@ class PowerMeans(AbstractApproximation):
     Attributes:
         coupled: for likelihoods of classes that allow it, whether the functions of classes
             stay dependent.
+        states: how the states of a state-space model depend on each other: "chain", or
+            "factorised" for not at all.
     """
 
     closed_form: bool = eqx.field(static=True, default=True)
     coupled: bool = eqx.field(static=True, default=True)
+    states: str = eqx.field(static=True, default="chain")
 
     evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY
     convex: ClassVar[bool] = False

@@ -22,6 +22,7 @@ from cavity.inference.graph.base import (
 )
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
+from cavity.inference.variables.chain import ChainBelief, ChainMoments, Links
 from cavity.inference.variables.inducing import DirectMessages
 from cavity.inference.variables.inputs import InputBelief, InputMoments, divergence, no_beliefs
 from cavity.numerics.power_limits import Power
@@ -32,6 +33,8 @@ from cavity.numerics.types import Array, Float, Scalar
 Store = TypeVar("Store")
 RowSite = TypeVar("RowSite")
 Source = TypeVar("Source")
+# The beliefs that a search starts from.
+Started = TypeVar("Started", covariant=True)
 
 
 class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
@@ -57,7 +60,7 @@ class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
         """The site of every row; None where rows share one."""
 
     @abc.abstractmethod
-    def message(self, store: Store) -> DirectMessages | InputBelief | None:
+    def message(self, store: Store) -> DirectMessages | InputBelief | ChainBelief | None:
         """The message of what an optimiser moves; None where rows send their own."""
 
     @abc.abstractmethod
@@ -161,7 +164,7 @@ class Variational(AbstractSlots[InputMoments | None, None, InputBelief]):
     points: bool = eqx.field(static=True, default=False)
 
     def empty(self, view: AbstractView, rows: Rows) -> InputMoments | None:
-        return cast(StartsBeliefs, view).start(rows)
+        return cast(StartsBeliefs[InputMoments | None], view).start(rows)
 
     def per_row(self, store: InputMoments | None) -> None:
         return None
@@ -186,17 +189,49 @@ class Variational(AbstractSlots[InputMoments | None, None, InputBelief]):
         return -divergence(*moments)
 
 
-class StartsBeliefs(Protocol):
+class VariationalChain(AbstractSlots[ChainMoments, None, ChainBelief]):
+    """One belief for the states of all rows, at power 0 whatever the power of the rows.
+
+    Attributes:
+        links: how rows follow each other.
+    """
+
+    private: ClassVar[bool] = False
+    links: Links
+
+    def empty(self, view: AbstractView, rows: Rows) -> ChainMoments:
+        return cast(StartsBeliefs[ChainMoments], view).start(rows)
+
+    def per_row(self, store: ChainMoments) -> None:
+        return None
+
+    def message(self, store: ChainMoments) -> ChainBelief:
+        return store.belief(self.links)
+
+    def source(self, store: ChainMoments, belief: AbstractBelief, power: Power) -> ChainBelief:
+        return cast(ChainBelief, belief)
+
+    def log_scale(self, source: ChainBelief) -> float:
+        return 0.0
+
+    def cavity(self, site: None, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
+        return *moments, jnp.ones((), bool)
+
+    def log_normaliser_ratio(self, site: None, moments: Moments, power: Power) -> Array:
+        return jnp.zeros((), moments[0].dtype)
+
+
+class StartsBeliefs(Protocol[Started]):
     """A view that says where the search for the beliefs of rows starts."""
 
-    def start(self, rows: Rows) -> InputMoments | None:
+    def start(self, rows: Rows) -> Started:
         """Beliefs to start from; None where they are functions of the rows."""
         ...
 
 
 def is_optimised(x: object) -> bool:
     """Whether a store of sites is one that an optimiser moves."""
-    return isinstance(x, TiedSite | InputMoments)
+    return isinstance(x, TiedSite | InputMoments | ChainMoments)
 
 
 class ObservedRows(NamedTuple):

@@ -1,23 +1,28 @@
-r"""Rows with Gaussian noise whose inputs are Gaussian variables, in closed form.
+r"""Rows with Gaussian noise whose inputs, and it may be outputs, are Gaussian variables.
 
 A row at a known input has an exact site on the inducing variables. With a variational posterior
-of the inputs, the logarithm of that site is averaged over them, which is a Gaussian again:
+of the inputs and outputs, the logarithm of that site is averaged over them, which is a Gaussian
+again:
 
-$$\log t_n(\mathbf v) = \mathbb E_{q(\mathbf x_n)} \log t_n(\mathbf v; \mathbf x_n)$$
+$$\log t_n(\mathbf v) = \mathbb E_{q(\mathbf x_n, y_n)} \log t_n(\mathbf v; \mathbf x_n, y_n)$$
 
 With loadings $\boldsymbol\phi = \mathbf L^{-1} k(\mathbf Z, \mathbf x)$, the residual d and the
-power a its precision is $\mathbb E[\boldsymbol\phi \boldsymbol\phi^\top / (\sigma^2 + a d)]$. At
-power 0 only $\mathbb E \boldsymbol\phi$, $\mathbb E \boldsymbol\phi \boldsymbol\phi^\top$ and
-$\mathbb E d$ are left, and the energy is the collapsed bound of the Bayesian GPLVM. Above it
-$\mathbb E d$ stands in the place of d, which is exact where inputs are known.
+power a its precision is $\mathbb E[\boldsymbol\phi \boldsymbol\phi^\top / (\sigma^2 + a d)]$ and
+its shift $\mathbb E[\boldsymbol\phi\, y / (\sigma^2 + a d)]$. At power 0 only kernel expectations
+are left, and the energy is the collapsed bound: of the Bayesian GPLVM where outputs are known, of
+a state-space model where they are the next state, of a deep GP where they are the next layer.
+Above it $\mathbb E d$ stands in the place of d, which is exact where inputs are known.
 
 References:
-    Titsias and Lawrence (2010); Bui (2017), S23 and S47; van der Wilk (2018), item 79.
+    Titsias and Lawrence (2010); Bui (2017), S23, S34, S38 and S47; Chamberlin (2016), S10 and S22;
+    van der Wilk (2018), items 79 and 82.
 """
 
+import abc
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, NamedTuple, cast
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -34,53 +39,163 @@ from cavity.inference.factors.base import (
 from cavity.inference.factors.gaussian_sites import exact_sites
 from cavity.inference.graph.base import AbstractVariable, Messages, Projection
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
+from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.kernels.expectations import (
     GaussianInputs,
     covariance_forms,
     covariance_sum,
     expected_cross,
     expected_diag,
+    expected_slopes,
 )
+from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.linalg import gram_weighted
 from cavity.numerics.power_limits import Power, is_exactly
-from cavity.numerics.types import Array, Scalar
+from cavity.numerics.types import Array, Float, Scalar
 
 
-class UncertainExactFactor(AbstractFactor):
-    """Rows with Gaussian noise at inputs that have a variational posterior.
+class GaussianRows(NamedTuple):
+    """Inputs of rows and what is observed at them, jointly Gaussian.
 
     Attributes:
-        edges: the inducing variables, and the inputs with `Variational` slots.
-        rows: the data.
-        noise_variance: of rows, from the known ones among their side data.
-        power: the power of all rows.
+        inputs: the inputs.
+        mean: means of the outputs: their values, where these are known.
+        presence: 1 for an observed output, 0 for a missing one or padding.
+        var: variances of the outputs; None where they are known.
+        cross: covariances of inputs and outputs; None where outputs are known.
+    """
+
+    inputs: GaussianInputs
+    mean: Float[Array, "N P"]
+    presence: Float[Array, "N G"]
+    var: Float[Array, "N P"] | None = None
+    cross: Float[Array, "N D P"] | None = None
+
+    def without(self, mean: OutputMean) -> "GaussianRows":
+        """The rows with an affine function of the inputs taken from the outputs."""
+        outputs = self.mean - mean(self.inputs.mean)
+        if self.var is None and mean.mean.constant:
+            return self._replace(mean=outputs)
+        slopes = jax.vmap(jax.jacfwd(lambda x: mean(x[None])[0]))(self.inputs.mean)  # N P D
+        cov = self.inputs.cov
+        moved = jnp.swapaxes(slopes, 1, 2)
+        moved = cov @ moved if cov.ndim == 3 else cov[:, :, None] * moved
+        # Var(y - wᵀx) = Var y + wᵀ(Sw - 2c), Cov(x, y - wᵀx) = c - Sw
+        cross = -moved if self.cross is None else self.cross - moved
+        both = -cross if self.cross is None else -cross - self.cross
+        var = jnp.einsum("npd,ndp->np", slopes, both)
+        var = var if self.var is None else self.var + var
+        return self._replace(mean=outputs, var=jnp.maximum(var, 0.0), cross=cross)
+
+    def columns(self, first: int, count: int) -> "GaussianRows":
+        """Some of the outputs."""
+        part = slice(first, first + count)
+        shared = self.presence.shape[1] == 1
+        return GaussianRows(
+            self.inputs,
+            self.mean[:, part],
+            self.presence if shared else self.presence[:, part],
+            None if self.var is None else self.var[:, part],
+            None if self.cross is None else self.cross[:, :, part],
+        )
+
+
+class AbstractSight(eqx.Module):
+    """What a regression sees of the belief about rows.
+
+    To implement:
+        `__call__(belief, rows)`.
+    """
+
+    @abc.abstractmethod
+    def __call__(self, belief: Any, rows: Rows) -> GaussianRows:
+        """Inputs and outputs of the rows under the belief."""
+
+
+class Regression(eqx.Module):
+    """Functions with Gaussian noise between some Gaussian inputs and outputs.
+
+    Attributes:
+        edges: the inducing variables, one for each group of functions.
+        mean: the prior mean of all functions, affine.
+        sight: inputs and outputs under the belief about rows.
+        noise_variance: of rows, from the known ones among their side data; the result broadcasts
+            against (rows, outputs).
     """
 
     edges: tuple[Edge, ...]
-    rows: Rows
+    mean: OutputMean
+    sight: AbstractSight
     noise_variance: Callable[..., Array]
+
+    def messages(self, belief: Any, rows: Rows, power: Power) -> Sent:
+        """The messages to the inducing variables."""
+        seen = self.sight(belief, rows).without(self.mean)
+        noise = jnp.atleast_2d(self.noise_variance(**rows.columns))
+        sent, first = [], 0
+        for edge in self.edges:
+            view = cast(InducingView, edge.view)
+            count = view.mean.outputs
+            part = seen.columns(first, count)
+            variance = noise if noise.shape[1] == 1 else noise[:, first : first + count]
+            first += count
+            sent.append((edge.variable, averaged_messages(view, part, variance, power)))
+        return tuple(sent)
+
+
+class ExpectedDensity(eqx.Module):
+    """Expected log densities of outputs, given a Gaussian belief about their functions.
+
+    Attributes:
+        likelihood: the density of an output given its function.
+        sight: means and variances of the functions under the belief; those that are not present
+            do not count.
+    """
+
+    likelihood: AbstractLikelihood
+    sight: AbstractSight
+
+    def __call__(self, belief: Any, rows: Rows) -> Scalar:
+        seen = self.sight(belief, rows)
+        assert seen.var is not None
+        each = self.likelihood.log_power_mean(seen.mean, seen.var, rows.y, 0.0, rows.columns)
+        return jnp.sum(seen.presence * each)
+
+
+class UncertainExactFactor(AbstractFactor):
+    """Rows with Gaussian noise between Gaussian variables that have a variational posterior.
+
+    Attributes:
+        regressions: the functions.
+        belief: the edge to the variables of the rows, with variational slots.
+        rows: the data.
+        power: the power of all rows.
+        densities: terms that depend on the variables of the rows alone.
+    """
+
+    regressions: tuple[Regression, ...]
+    belief: Edge
+    rows: Rows
     power: Power
+    densities: tuple[ExpectedDensity, ...] = ()
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        functions = (edge for regression in self.regressions for edge in regression.edges)
+        return (*functions, self.belief)
 
     @property
     def stationary(self) -> bool:
         return True
 
-    @property
-    def _inputs(self) -> Edge:
-        return self.edges[1]
-
     def empty_sites(self) -> Stores:
-        return (None, self._inputs.slots.empty(self._inputs.view, self.rows))
+        store = self.belief.slots.empty(self.belief.view, self.rows)
+        return (*(None for _ in self.edges[:-1]), store)
 
     def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:
-        functions, inputs = self.edges
-        belief = inputs.slots.message(sites[1])
-        marginal = inputs.view.marginal(belief, self.rows)
-        view = cast(InducingView, functions.view)
-        moments = GaussianInputs(marginal.mean, marginal.var)
-        message = averaged_messages(view, moments, self.rows, self.noise_variance, self.power)
-        return (functions.variable, message), (inputs.variable, belief)
+        belief = self.belief.slots.message(sites[-1])
+        sent = [r.messages(belief, self.rows, self.power) for r in self.regressions]
+        return (*(one for many in sent for one in many), (self.belief.variable, belief))
 
     def log_scale(
         self,
@@ -90,10 +205,12 @@ class UncertainExactFactor(AbstractFactor):
         *,
         settled: bool = False,
     ) -> Scalar:
-        view, slots = self._inputs.view, self._inputs.slots
-        marginal = view.marginal(q[self._inputs.variable], self.rows)
+        view, slots = self.belief.view, self.belief.slots
+        belief = q[self.belief.variable]
+        marginal = view.marginal(belief, self.rows)
         ratio = slots.log_normaliser_ratio(None, marginal.moments, 0.0)
-        return jnp.sum(view.presence(self.rows) * ratio)
+        total = jnp.sum(view.presence(self.rows) * ratio)
+        return total + sum(density(belief, self.rows) for density in self.densities)
 
     def update(self, q: Beliefs, sites: Stores, step: Power) -> SiteUpdate:
         zero = jnp.zeros(())
@@ -101,22 +218,17 @@ class UncertainExactFactor(AbstractFactor):
 
 
 def averaged_messages(
-    view: InducingView,
-    inputs: GaussianInputs,
-    rows: Rows,
-    noise_variance: Callable[..., Array],
-    power: Power,
+    view: InducingView, seen: GaussianRows, noise_variance: Float[Array, "_ _"], power: Power
 ) -> Messages:
-    """The messages of rows with Gaussian noise, averaged over their inputs.
+    """The messages of rows with Gaussian noise, averaged over their inputs and outputs.
 
     Args:
-        view: how rows see the inducing variables.
-        inputs: of the rows.
-        rows: the data.
-        noise_variance: of rows, from their side data.
+        view: how rows see the inducing variables of the functions.
+        seen: inputs and outputs, the prior mean taken out.
+        noise_variance: broadcasts against (rows, outputs).
         power: the power of all rows.
     """
-    kernel, root = view.kernel, view.root
+    kernel, root, inputs = view.kernel, view.root, seen.inputs
     Z = inducing_points(view.inducing)
     A = root @ expected_cross(kernel, inputs, Z).T  # M N
     prior, variational = expected_diag(kernel, inputs), is_exactly(power, 0.0)
@@ -124,14 +236,21 @@ def averaged_messages(
     if not variational:
         explained = covariance_forms(kernel, inputs, Z, (root.T @ root)[None])[:, 0]
         residual = jnp.maximum(prior - jnp.sum(A**2, axis=0) - explained, 0.0)
-    projection = Projection(A, residual, view.mean(inputs.mean))
-    shift, precision, log_scale = exact_sites(rows, projection, noise_variance, power)
+    rows = Rows(inputs.mean, seen.mean, seen.presence)
+    projection = Projection(A, residual, jnp.zeros_like(seen.mean))
+    shift, precision, log_scale = exact_sites(rows, projection, lambda: noise_variance, power)
     # products of whitened loadings keep digits that whitening their sum would lose
     squares = jax.lax.map(lambda column: gram_weighted(A, column), precision.T)
     P = squares + root @ covariance_sum(kernel, inputs, Z, precision) @ root.T
     replicas = shift.shape[1] // precision.shape[1]
-    total = jnp.sum(log_scale)
+    total, h = jnp.sum(log_scale), A @ shift
+    if seen.var is not None:
+        total = total - 0.5 * jnp.sum(precision * seen.var)
+    if seen.cross is not None:
+        # E φ y = E φ E y + L⁻¹ (E ∂k)ᵀ Cov(x, y), by Stein's identity
+        slopes = expected_slopes(kernel, inputs, Z)
+        h = h + root @ jnp.einsum("nmd,ndp->mp", slopes, precision[:, None] * seen.cross)
     if variational:  # Σ d/σ² = Σ k/σ² - tr P
         total = total + 0.5 * replicas * jnp.sum(jnp.trace(P, axis1=1, axis2=2))
-    h = (A @ shift).T.reshape(P.shape[0], replicas, -1)
+    h = h.T.reshape(P.shape[0], replicas, -1)
     return Messages(h, P, total)

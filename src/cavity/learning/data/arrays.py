@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.graph.rows import Rows
+from cavity.inference.variables.chain import PADDING, SERIES
 from cavity.learning.data.training_data import Data
 from cavity.numerics.chunking import chunk_size, padded_size, repeating_size
 from cavity.numerics.text import plural
@@ -182,7 +183,10 @@ def pad_rows(rows: Rows, size: int) -> Rows:
         return np.concatenate([a, np.full((more, *a.shape[1:]), value, a.dtype)])
 
     inputs = np.concatenate([rows.x, np.repeat(rows.x[:1], more, axis=0)])
-    side = {name: fill(values, 1.0) for name, values in rows.side.items()}
+    side = {
+        name: fill(values, PADDING if name == SERIES else 1.0)
+        for name, values in rows.side.items()
+    }
     # of the first row, so that padding is within the support of the likelihood
     y, presence = fill(rows.y, rows.y[0]), fill(rows.presence, 0.0)
     powers = None if rows.power is None else fill(rows.power, 0.5)

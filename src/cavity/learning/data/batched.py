@@ -200,10 +200,11 @@ def as_training_data(
     natural = method.training.natural is not None
     model.check_approximation(method.approximation, natural=natural)
     if not model.takes_inputs:
-        X = _without_columns(X, y)
+        X = _without_columns(X, y, empty_rows=model.ordered)
     elif X is None:
         raise ValueError(f"{type(model).__name__} needs inputs: give X, one row for each of y")
     if y is not None:
+        rows = model.row_data(rows, len(np.asarray(y)))
         return prepare(*in_memory(X, y), power=power, blocks=blocks, rows=rows, missing=missing)
     batches = X if isinstance(X, BatchedData) else as_batches(X)
     if rows is not None:
@@ -233,8 +234,15 @@ def as_training_data(
     return survey(batches, model.likelihood, power=power, missing=missing)
 
 
-def _without_columns(X: TrainingRows | None, y: ArrayLike | None) -> np.ndarray:
+def _without_columns(
+    X: TrainingRows | None, y: ArrayLike | None, *, empty_rows: bool
+) -> np.ndarray:
     """Inputs without columns, for a model of outputs alone.
+
+    Args:
+        X: inputs, which must be None.
+        y: outputs.
+        empty_rows: whether rows may have no value.
 
     Raises:
         ValueError: where inputs are given, for outputs of another shape, and where a row or
@@ -252,7 +260,7 @@ def _without_columns(X: TrainingRows | None, y: ArrayLike | None) -> np.ndarray:
             f"{outputs.shape}"
         )
     absent = np.isnan(outputs.reshape(len(outputs), -1))
-    for axis, what in ((1, "row"), (0, "column")):
+    for axis, what in ((0, "column"),) if empty_rows else ((1, "row"), (0, "column")):
         empty = np.flatnonzero(np.all(absent, axis=axis))
         if len(empty):
             raise ValueError(

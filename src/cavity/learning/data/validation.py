@@ -74,7 +74,7 @@ def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: boo
 def check_shapes(model: AbstractModel, data: Data) -> None:
     """Raises ValueError where parts of a model have other numbers of columns than the data."""
     outputs = data.rows.y.shape[-1]
-    check_side_names(data.rows.side, model.likelihood.side, "this likelihood")
+    check_side_names(data.rows.side, model.side, "this model")
     check_outputs(model.likelihood, data)
     if model.likelihood.latents > 1 and outputs > 1:
         raise ValueError(

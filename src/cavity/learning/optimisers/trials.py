@@ -71,7 +71,7 @@ def fit_best(
     try:
         part = None if checkpoint is None else checkpoint.part("best")
         last: dict[str, Any] = options | {"checkpoint": part}
-        if not best.model.takes_inputs:  # latent inputs go on from where they came
+        if best.model.latent_rows:  # latent inputs go on from where they came
             last["sites"] = NO_SITES if best.found is None else best.found
         result = fit(best.model, X, y, max_iterations=max_iterations, **last)
     except KeyboardInterrupt:

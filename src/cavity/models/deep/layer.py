@@ -42,8 +42,8 @@ class Layer(eqx.Module):
         width: the number of functions.
         mean: prior mean function, with one column for all functions or one per function; None for
             zero.
-        noise_variance: variance of $\epsilon$, in squared units of h; None for none. The last
-            layer has none, because its noise is the likelihood's.
+        noise_variance: variance of $\epsilon$, in squared units of h, one for all functions or one
+            for each; None for none. The last layer of a deep GP has none, because its noise is the likelihood's.
         skip_connection: whether the layer takes the inputs of the model beside the outputs of the
             layer below, as the columns after them.
 
@@ -60,7 +60,7 @@ class Layer(eqx.Module):
     mean: AbstractMean
     width: int = eqx.field(static=True)
     skip_connection: bool = eqx.field(static=True)
-    noise_variance: Float[Array, ""] | None = positive(optional=True)
+    noise_variance: Float[Array, "..."] | None = positive(optional=True)
 
     def __init__(
         self,
@@ -79,6 +79,11 @@ class Layer(eqx.Module):
         self.mean = Zero() if mean is None else mean
         if not isinstance(self.mean, AbstractMean):
             raise TypeError(f"mean of a layer must be a mean function, given {mean!r}")
+        if noise_variance is not None and np.shape(noise_variance) not in ((), (int(width),)):
+            raise ValueError(
+                f"the noise variance of a layer of {plural(int(width), 'function')} is one number "
+                f"or one per function, given shape {np.shape(noise_variance)}"
+            )
         self.noise_variance = noise_variance
         self.width = int(width)
         self.skip_connection = bool(skip_connection)
@@ -180,7 +185,7 @@ class LayerProcess(eqx.Module):
 
     process: AbstractProcess
     mean: OutputMean
-    noise_variance: Float[Array, ""] | None
+    noise_variance: Float[Array, "..."] | None
     skip_connection: bool = eqx.field(static=True)
 
     @property
@@ -223,7 +228,8 @@ class LayerProcess(eqx.Module):
         """Covariances of the outputs between known inputs."""
         cov = self.process.covariance(X)
         if self.noise_variance is not None:
-            cov = cov + self.noise_variance * jnp.eye(X.shape[0], dtype=X.dtype)
+            eye = jnp.eye(X.shape[0], dtype=X.dtype)
+            cov = cov + jnp.reshape(self.noise_variance, (-1, 1, 1)) * eye
         return cov
 
 

@@ -21,14 +21,13 @@ from cavity.inference.factors.slots import (
     Variational,
     observed_rows,
 )
-from cavity.inference.factors.uncertain import UncertainExactFactor, averaged_messages
+from cavity.inference.factors.uncertain import Regression, UncertainExactFactor
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.propagation import AbstractPropagation, Moments
 from cavity.inference.variables.inducing import InducingBelief, TiedInducing, WhitenedInducing
 from cavity.inference.variables.inputs import DirectInputs, Inputs, no_beliefs
 from cavity.kernels.base import AbstractKernel
-from cavity.kernels.expectations import GaussianInputs
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.likelihoods.gaussian import Gaussian
@@ -40,7 +39,7 @@ from cavity.models.deep.term import WholeView
 from cavity.models.latent.encoder import SiteEncoder
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.models.latent.term import LatentInputTerm
-from cavity.models.latent.views import EncodedInputs, FreeInputs, standardised
+from cavity.models.latent.views import EncodedInputs, FreeInputs, KnownOutputs, standardised
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
@@ -90,7 +89,7 @@ class GPLVM(AbstractModel):
     encoder: SiteEncoder | None
     point_estimates: bool = eqx.field(static=True, default=False)
 
-    takes_inputs: ClassVar[bool] = False
+    latent_rows: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -144,6 +143,10 @@ class GPLVM(AbstractModel):
         self.mean = mean
         self.encoder = encoder
         self.point_estimates = bool(point_estimates)
+
+    @property
+    def takes_inputs(self) -> bool:
+        return False
 
     @property
     def latent_dims(self) -> int:
@@ -219,9 +222,10 @@ class GPLVM(AbstractModel):
         if not approximation.tied:
             noise = capability(self.likelihood, GaussianInLatent)
             assert noise is not None
-            view = eqx.tree_at(lambda v: v.mean, view, OutputMean(self.mean, layer.width))
-            edges = (Edge(0, view), Edge(1, inputs, slots))
-            factor = UncertainExactFactor(edges, rows, noise.noise_variance, power)
+            mean = OutputMean(self.mean, layer.width)
+            sight = KnownOutputs(inputs)
+            functions = Regression((Edge(0, view),), mean, sight, noise.noise_variance)
+            factor = UncertainExactFactor((functions,), Edge(1, inputs, slots), rows, power)
             return Graph((WhitenedInducing(self.inducing.size), DirectInputs()), (factor,))
         tied = cast(TiedPowerMeans, approximation)
         total = observed_rows(rows) if total is None else total
@@ -276,13 +280,13 @@ class GPLVM(AbstractModel):
         """
         start = inputs.start(rows)
         belief = no_beliefs() if start is None else start.belief()
-        moments = GaussianInputs(*inputs.marginal(belief, rows).moments)
         noise, mean = capability(self.likelihood, GaussianInLatent), self.mean
         if noise is None:  # outputs stand for values of the functions
             rows = dataclasses.replace(rows, y=standardised(rows), side={})
             noise, mean = Gaussian(START_NOISE), Zero()
-        view = eqx.tree_at(lambda v: v.mean, view, OutputMean(mean, rows.y.shape[-1]))
-        messages = averaged_messages(view, moments, rows, noise.noise_variance, 0.0)
+        sight, prior = KnownOutputs(inputs), OutputMean(mean, rows.y.shape[-1])
+        functions = Regression((Edge(0, view),), prior, sight, noise.noise_variance)
+        ((_, messages),) = functions.messages(belief, rows, 0.0)
         mean = WhitenedInducing(self.inducing.size).belief(messages).mean
         return jnp.nan_to_num(mean.reshape(rows.y.shape[-1], -1)), START_DEVIATION
 

@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax.numpy as jnp
 
+from cavity.inference.factors.uncertain import AbstractSight, GaussianRows
 from cavity.inference.graph.base import (
     AbstractSiteView,
     AbstractView,
@@ -14,6 +15,7 @@ from cavity.inference.graph.base import (
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, ScalarSites
 from cavity.inference.variables.inputs import InputBelief, InputMoments, Inputs
+from cavity.kernels.expectations import GaussianInputs
 from cavity.models.latent.encoder import SiteEncoder
 from cavity.numerics.types import Array, Float
 
@@ -69,6 +71,20 @@ class FreeInputs(AbstractSiteView[InputBelief, Inputs]):
         marginal = self.marginal(belief, rows, sites)
         mean, var, proper = sites.cavity(*marginal.moments, 1.0)
         return marginal.latent(mean, var), proper
+
+
+class KnownOutputs(AbstractSight):
+    """A regression on latent inputs sees them, and the outputs of the rows.
+
+    Attributes:
+        inputs: how rows see their inputs.
+    """
+
+    inputs: "FreeInputs | EncodedInputs"
+
+    def __call__(self, belief: InputBelief, rows: Rows) -> GaussianRows:
+        inputs = GaussianInputs(*self.inputs.marginal(belief, rows).moments)
+        return GaussianRows(inputs, rows.y, rows.presence)
 
 
 class EncodedInputs(AbstractView[InputBelief]):

@@ -1,0 +1,1 @@
+"""Gaussian-process state-space models."""

@@ -1,0 +1,296 @@
+"""The Gaussian-process state-space model."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, cast
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cavity.inference.approximations.approximations import AbstractApproximation, PowerMeans
+from cavity.inference.energy import Beliefs, Graph
+from cavity.inference.factors.base import Edge
+from cavity.inference.factors.slots import ObservedRows, VariationalChain
+from cavity.inference.factors.uncertain import (
+    ExpectedDensity,
+    Regression,
+    UncertainExactFactor,
+)
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import InducingView, OutputMean
+from cavity.inference.variables.chain import SERIES, ChainBelief, DirectChain, Links, links_of
+from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import GaussianInLatent, capability
+from cavity.means import AbstractMean, Identity
+from cavity.models.base import AbstractModel
+from cavity.models.deep.layer import Layer, LayerProcess
+from cavity.models.state_space.posterior import StateSpacePosterior
+from cavity.models.state_space.start import starting_states
+from cavity.models.state_space.views import AffineEmissions, Emissions, StatesView, Transitions
+from cavity.numerics.power_limits import Power
+from cavity.numerics.text import plural
+from cavity.numerics.types import Array, Float, Scalar
+from cavity.parameters import fixed
+from cavity.parameters.table import table
+
+
+class GPSSM(AbstractModel):
+    r"""A Gaussian-process state-space model: hidden states that are functions of the ones before.
+
+    $\mathbf x_t = f(\mathbf x_{t-1}, \mathbf c_t) + \boldsymbol\epsilon_t$ with a Gaussian process
+    for each coordinate of f, and outputs $y_{tp} \sim p(y \mid g_p(\mathbf x_t))$. Rows are times;
+    `rows={"series": labels}` says which series a row belongs to, one series after another. The
+    first state of a series has the prior $\mathcal N(\mathbf m_0, \operatorname{diag} \mathbf
+    v_0)$. A row whose outputs are all missing keeps its state; put one in front of a series for a
+    state before the first outputs. `cavity.fit(model, None, Y)`, or with controls
+    `cavity.fit(model, X, Y)`.
+
+    With `method=cavity.PowerEP()` inducing variables are in closed form, and an optimiser moves a
+    Gaussian chain for the states; at power 0 the evidence is a lower bound.
+
+    Args:
+        transition: the functions f, of the states, and of the controls as columns after them with
+            `skip_connection=True`; `width` is the number of states, `mean` the mean map, such as
+            `cavity.means.Identity()`, and `noise_variance` that of $\epsilon$: one number, or one
+            for each state.
+        likelihood: density of an output given its function, of one latent function.
+        emission: the functions g: an affine mean of the states, such as
+            `cavity.means.Linear(weights)`, None for the states themselves, or a `cavity.Layer`.
+        initial_mean: $\mathbf m_0$, one number or one for each state; not learned by default.
+        initial_variance: $\mathbf v_0$, likewise.
+
+    Raises:
+        TypeError: for parts that are not what they should be.
+        ValueError: for a transition without noise variance, and a likelihood of several latent
+            functions.
+
+    References:
+        Bui (2017), S31, S34 and S38 to S40; van der Wilk (2018), items 80 and 82.
+    """
+
+    transition: Layer
+    likelihood: AbstractLikelihood
+    emission: AbstractMean | Layer
+    initial_mean: Float[Array, " D"] = fixed()
+    initial_variance: Float[Array, " D"] = fixed()
+
+    latent_rows: ClassVar[bool] = True
+    ordered: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        transition: Layer,
+        likelihood: AbstractLikelihood,
+        emission: AbstractMean | Layer | None = None,
+        *,
+        initial_mean: Any = 0.0,
+        initial_variance: Any = 1.0,
+    ):
+        emission = Identity() if emission is None else emission
+        kinds = {
+            "transition": (transition, Layer, "a cavity.Layer"),
+            "likelihood": (likelihood, AbstractLikelihood, "one of cavity.likelihoods"),
+            "emission": (emission, AbstractMean | Layer, "a mean function or a cavity.Layer"),
+        }
+        for name, (part, kind, wanted) in kinds.items():
+            if not isinstance(part, kind):
+                raise TypeError(
+                    f"{name} of a GPSSM must be {wanted}, given {type(part).__name__}"
+                )
+        if transition.noise_variance is None:
+            raise ValueError(
+                "the transition needs process noise: give its layer noise_variance=..., in "
+                "squared units of the states"
+            )
+        if likelihood.latents > 1:
+            raise ValueError(
+                f"{type(likelihood).__name__} has "
+                f"{plural(likelihood.latents, 'latent function')}; a GPSSM takes likelihoods of "
+                "one, which every output has for itself"
+            )
+        self.transition = transition
+        self.likelihood = likelihood
+        self.emission = emission
+        self.initial_mean = _per_state("initial_mean", initial_mean, transition.width)
+        self.initial_variance = _per_state("initial_variance", initial_variance, transition.width)
+
+    @property
+    def state_dims(self) -> int:
+        """The number of states."""
+        return self.transition.width
+
+    @property
+    def takes_inputs(self) -> bool:
+        emission = self.emission
+        return self.transition.skip_connection or (
+            isinstance(emission, Layer) and emission.skip_connection
+        )
+
+    @property
+    def sparse(self) -> bool:
+        return True
+
+    @property
+    def side(self) -> tuple[str, ...]:
+        return (*self.likelihood.side, SERIES)
+
+    def row_data(self, rows: Mapping[str, ArrayLike] | None, count: int) -> dict[str, Any]:
+        given = dict(rows or {})
+        labels = np.asarray(given.get(SERIES, np.zeros(count)))
+        if labels.shape != (count,):
+            raise ValueError(
+                f"series must have one label per row, ({count},), given shape {labels.shape}"
+            )
+        starts = np.flatnonzero(np.concatenate([[True], labels[1:] != labels[:-1]]))
+        if len(np.unique(labels)) != len(starts):
+            raise ValueError(
+                "the rows of a series must follow each other, in the order of time: sort the "
+                "table by series, then by time"
+            )
+        ordered = np.zeros(count)
+        ordered[starts[1:]] = 1.0
+        return given | {SERIES: np.cumsum(ordered)}
+
+    def check(self, rows: Rows) -> None:
+        if rows.blocked or rows.power is not None:
+            raise ValueError(
+                "a state-space model has one power for all rows and no blocks: give power as one "
+                "number, and leave blocks=None"
+            )
+        states, controls, outputs = self.state_dims, rows.x.shape[-1], rows.y.shape[-1]
+        more = controls if self.transition.skip_connection else 0
+        self.transition.check("the transition", states + more)
+        if isinstance(self.emission, Layer):
+            more = controls if self.emission.skip_connection else 0
+            self.emission.check("the emission", states + more)
+            width = self.emission.width
+        else:
+            shape = np.shape(self.emission(jnp.zeros((1, states))))
+            width = shape[1] if len(shape) > 1 else 1
+        if width != outputs:
+            raise ValueError(
+                f"the emission has {plural(width, 'function')}, Y has "
+                f"{plural(outputs, 'output')}: give an emission with one function per output"
+            )
+
+    def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
+        if not (isinstance(approximation, PowerMeans) and approximation.closed_form):
+            raise ValueError("a state-space model needs method=cavity.PowerEP()")
+        noise = capability(self.likelihood, GaussianInLatent)
+        if isinstance(self.emission, Layer) and noise is None:
+            raise ValueError(
+                f"an emission by Gaussian processes with the likelihood "
+                f"{type(self.likelihood).__name__} has no closed form: give Gaussian() noise, or "
+                "an affine emission such as cavity.means.Linear(weights)"
+            )
+
+    def graph(
+        self,
+        rows: Rows,
+        *,
+        power: Power,
+        approximation: AbstractApproximation,
+        jitter: float | Scalar,
+        chunk: int,
+        total: ObservedRows | None = None,
+        scale: Scalar | float = 1.0,
+    ) -> Graph:
+        links = links_of(rows)
+        rows = without_series(rows).numbered()
+        transition, emission = self.transition, self.emission
+        regressions = [
+            _regression(
+                transition,
+                Transitions(links, transition.skip_connection),
+                ProcessNoise(transition.noise_variance),
+                (jitter, 0),
+            )
+        ]
+        densities: tuple[ExpectedDensity, ...] = ()
+        if isinstance(emission, Layer):
+            noise = capability(self.likelihood, GaussianInLatent)
+            assert noise is not None
+            sight = Emissions(emission.skip_connection)
+            first = len(transition.groups)
+            regressions.append(_regression(emission, sight, noise.noise_variance, (jitter, first)))
+        else:
+            sight = AffineEmissions(OutputMean(emission, rows.y.shape[-1]), False)
+            densities = (ExpectedDensity(self.likelihood, sight),)
+        coupled = cast(PowerMeans, approximation).states != "factorised"
+        view = StatesView(*starting_states(self, rows, links), coupled, links)
+        edges = [edge for regression in regressions for edge in regression.edges]
+        states = Edge(len(edges), view, VariationalChain(links))
+        sizes = [cast(InducingView, edge.view).inducing.size for edge in edges]
+        factor = UncertainExactFactor(tuple(regressions), states, rows, power, densities)
+        chain = DirectChain(self.initial_mean, self.initial_variance, links.first)
+        return Graph((*(WhitenedInducing(size) for size in sizes), chain), (factor,))
+
+    def posterior(
+        self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool
+    ) -> StateSpacePosterior:
+        factor = cast(UncertainExactFactor, graph.only_factor())
+        *functions, states = q
+        layers = []
+        for layer, regression in zip(self._layers(), factor.regressions, strict=True):
+            layers.append(_process(layer, regression, functions))
+        emission = self.emission
+        return StateSpacePosterior(
+            model=self,
+            transition=layers[0],
+            emission=layers[1] if isinstance(emission, Layer) else emission,
+            chain=cast(ChainBelief, states),
+            rows=rows,
+            single=single,
+        )
+
+    def _layers(self) -> tuple[Layer, ...]:
+        emission = self.emission
+        return (self.transition, emission) if isinstance(emission, Layer) else (self.transition,)
+
+    def __str__(self) -> str:
+        return table(self)
+
+
+class ProcessNoise(eqx.Module):
+    """A noise variance that is the same for all rows.
+
+    Attributes:
+        variance: one number, or one per function.
+    """
+
+    variance: Float[Array, "..."]
+
+    def __call__(self, **side: Array) -> Array:
+        return self.variance
+
+
+def without_series(rows: Rows) -> Rows:
+    """The rows without the side data that say which series they belong to."""
+    side = {name: values for name, values in rows.side.items() if name != SERIES}
+    return dataclasses.replace(rows, side=side)
+
+
+def _regression(layer: Layer, sight: Any, noise: Any, place: tuple[Any, int]) -> Regression:
+    jitter, first = place
+    views = layer.views(jitter)
+    edges = tuple(Edge(i, view) for i, view in enumerate(views, first))
+    return Regression(edges, OutputMean(layer.mean, layer.width), sight, noise)
+
+
+def _process(layer: Layer, regression: Regression, functions: list[Any]) -> LayerProcess:
+    views = [cast(InducingView, edge.view) for edge in regression.edges]
+    beliefs = [cast(InducingBelief, functions[edge.variable]) for edge in regression.edges]
+    return layer.process(views, beliefs)
+
+
+def _per_state(name: str, value: Any, states: int) -> Float[Array, " D"]:
+    shape = np.shape(value)
+    if shape not in ((), (states,)):
+        raise ValueError(
+            f"{name} must be one number, or one for each of {plural(states, 'state')}; given "
+            f"shape {shape}"
+        )
+    return jnp.broadcast_to(jnp.asarray(value, float), (states,))

@@ -1,0 +1,120 @@
+"""How rows see states: pairs of neighbours for transitions, single states for outputs."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from cavity.inference.factors.uncertain import AbstractSight, GaussianRows
+from cavity.inference.graph.base import AbstractView, Marginal, Moments
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.sites import AbstractSites
+from cavity.inference.graph.views import OutputMean
+from cavity.inference.variables.chain import ChainBelief, ChainMoments, Links
+from cavity.kernels.expectations import GaussianInputs
+from cavity.numerics.types import Array, Float
+
+
+class StatesView(AbstractView[ChainBelief]):
+    """Every row sees its own state.
+
+    Attributes:
+        start_mean: means of states that a search starts from.
+        start_cov: their covariance, the same for all.
+        coupled: whether neighbours depend on each other.
+        links: how rows follow each other.
+    """
+
+    start_mean: Float[Array, "T D"]
+    start_cov: Float[Array, "D D"]
+    coupled: bool = eqx.field(static=True)
+    links: Links
+
+    def start(self, rows: Rows) -> ChainMoments:
+        """The chain that a search starts from: states that do not depend on each other."""
+        L = jnp.linalg.cholesky(self.start_cov)
+        raw = jnp.tril(L, -1) + jnp.diag(jnp.log(jnp.diagonal(L)))
+        raw = jnp.broadcast_to(raw, (len(self.start_mean), *raw.shape))
+        return ChainMoments(self.start_mean, raw, jnp.zeros_like(raw) if self.coupled else None)
+
+    def presence(self, rows: Rows) -> Array:
+        return self.links.present[:, None]
+
+    def marginal(
+        self, belief: ChainBelief, rows: Rows, sites: AbstractSites | None = None
+    ) -> Marginal:
+        return self.at((belief.mean, belief.cov), rows)
+
+    def at(self, moments: Moments, rows: Rows) -> Marginal:
+        zero = jnp.zeros((), moments[0].dtype)
+        return Marginal(*moments, zero, zero)
+
+
+class Transitions(AbstractSight):
+    """A regression of every state on the one before.
+
+    Attributes:
+        links: how rows follow each other.
+        controlled: whether inputs of the row follow the state, as columns.
+    """
+
+    links: Links
+    controlled: bool = eqx.field(static=True)
+
+    def __call__(self, belief: ChainBelief, rows: Rows) -> GaussianRows:
+        mean, cov = shifted(belief.mean), shifted(belief.cov)
+        inputs = state_inputs(mean, cov, rows.x if self.controlled else None)
+        more = inputs.mean.shape[1] - mean.shape[1]
+        cross = jnp.pad(belief.cross, [(0, 0), (0, more), (0, 0)])
+        var = jnp.diagonal(belief.cov, axis1=-2, axis2=-1)
+        return GaussianRows(inputs, belief.mean, self.links.linked[:, None], var, cross)
+
+
+class Emissions(AbstractSight):
+    """A regression of the outputs on the states.
+
+    Attributes:
+        controlled: whether inputs of the row follow the state, as columns.
+    """
+
+    controlled: bool = eqx.field(static=True)
+
+    def __call__(self, belief: ChainBelief, rows: Rows) -> GaussianRows:
+        inputs = state_inputs(belief.mean, belief.cov, rows.x if self.controlled else None)
+        return GaussianRows(inputs, rows.y, rows.presence)
+
+
+class AffineEmissions(AbstractSight):
+    """Affine functions of the states, one for each output.
+
+    Attributes:
+        mean: the functions.
+        controlled: whether inputs of the row follow the state, as columns.
+    """
+
+    mean: OutputMean
+    controlled: bool = eqx.field(static=True)
+
+    def __call__(self, belief: ChainBelief, rows: Rows) -> GaussianRows:
+        inputs = state_inputs(belief.mean, belief.cov, rows.x if self.controlled else None)
+        slopes = jax.vmap(jax.jacfwd(lambda x: self.mean(x[None])[0]))(inputs.mean)
+        along = slopes[:, :, : belief.mean.shape[1]]
+        var = jnp.einsum("npd,nde,npe->np", along, belief.cov, along)
+        return GaussianRows(inputs, self.mean(inputs.mean), rows.site_presence, var)
+
+
+def shifted(values: Float[Array, "T *shape"]) -> Float[Array, "T *shape"]:
+    """The values of the row before; those of the first row for itself."""
+    return jnp.concatenate([values[:1], values[:-1]])
+
+
+def state_inputs(
+    mean: Float[Array, "T D"], cov: Float[Array, "T D D"], x: Float[Array, "T C"] | None
+) -> GaussianInputs:
+    """States as inputs of functions, with known inputs after them."""
+    size = mean.shape[1]
+    if size == 1:
+        cov = cov[:, :, 0]
+    if x is not None:
+        mean, more = jnp.concatenate([mean, x], axis=1), (0, x.shape[1])
+        cov = jnp.pad(cov, [(0, 0), *[more] * (cov.ndim - 1)])
+    return GaussianInputs(mean, cov, tuple(range(size)))
