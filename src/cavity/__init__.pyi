@@ -40,6 +40,7 @@ from .models.deep.deep_gp import DeepGP as DeepGP
 from .models.deep.layer import Layer as Layer
 from .models.gp import GP as GP
 from .models.latent.gplvm import GPLVM as GPLVM
+from .models.state_space.gpssm import GPSSM as GPSSM
 from .parameters import priors as priors
 from .persistence.checkpoint import Checkpoint as Checkpoint
 from .persistence.model_file import load as load

@@ -33,10 +33,11 @@ ARGUMENTS = {
     "cavity.learning.dispatch": {"AbstractMethod", "MCMC"},
     "cavity.models.deep.deep_gp": {"AbstractLikelihood", "Layer"},
     "cavity.models.latent.gplvm": {"SiteEncoder"},
+    "cavity.models.state_space.gpssm": {"AbstractMean"},
 }
 # Leaves of a tree of sites, as `jax.tree.map` asks for them.
 LEAVES = {
-    "cavity.inference.factors.slots": {"TiedSite", "InputMoments"},
+    "cavity.inference.factors.slots": {"ChainMoments", "InputMoments", "TiedSite"},
     "cavity.inference.solvers.rowwise": {"AbstractSites"},
     "cavity.inference.solvers.site_coordinates": {"AbstractSites"},
 }

@@ -39,7 +39,16 @@ SHARED_BY_SIBLINGS = {
     "kernels": {"base"},
     "inducing": {"base"},
     "likelihoods": {"base", "by_quadrature", "capabilities", "log_link", "predictive", "support"},
-    "models": {"base", "coupled_classes", "deep", "latent", "latent_gp", "posterior", "process"},
+    "models": {
+        "base",
+        "coupled_classes",
+        "deep",
+        "latent",
+        "latent_gp",
+        "posterior",
+        "process",
+        "state_space",
+    },
 }
 COLLECTORS = ("cavity.kernels.text_form", "cavity.kernels.expectations")
 CORE = {"jax", "numpy", "equinox", "jaxtyping"}

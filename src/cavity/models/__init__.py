@@ -8,11 +8,13 @@ from cavity.models.latent.gplvm import GPLVM
 from cavity.models.latent_gp import LatentGP
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.sampled_posterior import SampledPosterior
+from cavity.models.state_space.gpssm import GPSSM
 from cavity.numerics.renamed import refuse_old_names as _refuse_old_names
 
 __all__ = [
     "GP",
     "GPLVM",
+    "GPSSM",
     "AbstractModel",
     "AbstractPosterior",
     "DeepGP",

@@ -116,24 +116,32 @@ class Regression(eqx.Module):
     """Functions with Gaussian noise between some Gaussian inputs and outputs.
 
     Attributes:
-        edges: the inducing variables, one for each group of functions.
+        places: which edges of the factor go to its inducing variables, one for each group of
+            functions.
         mean: the prior mean of all functions, affine.
         sight: inputs and outputs under the belief about rows.
         noise_variance: of rows, from the known ones among their side data; the result broadcasts
             against (rows, outputs).
     """
 
-    edges: tuple[Edge, ...]
+    places: tuple[int, ...] = eqx.field(static=True)
     mean: OutputMean
     sight: AbstractSight
     noise_variance: Callable[..., Array]
 
-    def messages(self, belief: Any, rows: Rows, power: Power) -> Sent:
-        """The messages to the inducing variables."""
+    def messages(self, edges: tuple[Edge, ...], belief: Any, rows: Rows, power: Power) -> Sent:
+        """The messages to the inducing variables.
+
+        Args:
+            edges: of the factor.
+            belief: about the variables of the rows.
+            rows: the data.
+            power: the power of all rows.
+        """
         seen = self.sight(belief, rows).without(self.mean)
         noise = jnp.atleast_2d(self.noise_variance(**rows.columns))
         sent, first = [], 0
-        for edge in self.edges:
+        for edge in [edges[i] for i in self.places]:
             view = cast(InducingView, edge.view)
             count = view.mean.outputs
             part = seen.columns(first, count)
@@ -166,36 +174,33 @@ class UncertainExactFactor(AbstractFactor):
     """Rows with Gaussian noise between Gaussian variables that have a variational posterior.
 
     Attributes:
+        edges: the inducing variables, and last the variables of the rows, with variational slots.
         regressions: the functions.
-        belief: the edge to the variables of the rows, with variational slots.
         rows: the data.
         power: the power of all rows.
         densities: terms that depend on the variables of the rows alone.
     """
 
+    edges: tuple[Edge, ...]
     regressions: tuple[Regression, ...]
-    belief: Edge
     rows: Rows
     power: Power
     densities: tuple[ExpectedDensity, ...] = ()
-
-    @property
-    def edges(self) -> tuple[Edge, ...]:
-        functions = (edge for regression in self.regressions for edge in regression.edges)
-        return (*functions, self.belief)
 
     @property
     def stationary(self) -> bool:
         return True
 
     def empty_sites(self) -> Stores:
-        store = self.belief.slots.empty(self.belief.view, self.rows)
-        return (*(None for _ in self.edges[:-1]), store)
+        *functions, belief = self.edges
+        return (*(None for _ in functions), belief.slots.empty(belief.view, self.rows))
 
     def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:
-        belief = self.belief.slots.message(sites[-1])
-        sent = [r.messages(belief, self.rows, self.power) for r in self.regressions]
-        return (*(one for many in sent for one in many), (self.belief.variable, belief))
+        edge = self.edges[-1]
+        belief = edge.slots.message(sites[-1])
+        data = (belief, self.rows, self.power)
+        sent = [regression.messages(self.edges, *data) for regression in self.regressions]
+        return (*(one for many in sent for one in many), (edge.variable, belief))
 
     def log_scale(
         self,
@@ -205,8 +210,8 @@ class UncertainExactFactor(AbstractFactor):
         *,
         settled: bool = False,
     ) -> Scalar:
-        view, slots = self.belief.view, self.belief.slots
-        belief = q[self.belief.variable]
+        edge = self.edges[-1]
+        view, slots, belief = edge.view, edge.slots, q[edge.variable]
         marginal = view.marginal(belief, self.rows)
         ratio = slots.log_normaliser_ratio(None, marginal.moments, 0.0)
         total = jnp.sum(view.presence(self.rows) * ratio)

@@ -11,8 +11,9 @@ $$\operatorname{Cov}(\mathbf x_t) = \mathbf L_t \mathbf L_t^\top, \qquad
 \mathbf C_t \mathbf C_t^\top = \mathbf I + \mathbf W_t^\top \mathbf W_t,$$
 
 so that any $\mathbf W_t$ makes a proper chain and nothing is passed along it: a part of a series
-needs its own numbers alone. As the expected terms of a model depend on pairs alone, a full Gaussian
-for all states of a series has a precision of this form at its optimum, and gains nothing over it.
+needs its own numbers alone. As the expected terms of a model depend on pairs alone, a full
+Gaussian for all states of a series has a precision of this form at its optimum, and gains nothing
+over it.
 
 References:
     Bui (2017), S39 and S40 with erratum E12.

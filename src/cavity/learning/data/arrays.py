@@ -81,6 +81,39 @@ def check_arrays(
     return checked, outputs.ndim == 1
 
 
+def without_columns(X: object, y: ArrayLike | None, *, empty_rows: bool) -> np.ndarray:
+    """Inputs without columns, for a model of outputs alone.
+
+    Args:
+        X: inputs, which must be None.
+        y: outputs.
+        empty_rows: whether rows may have no value.
+
+    Raises:
+        ValueError: where inputs are given, for outputs of another shape, and where a row or
+            column of them has no value.
+    """
+    if X is not None or y is None:
+        raise ValueError(
+            "this model has no inputs and needs its rows in memory: give None in the place of X, "
+            "and outputs Y, as in cavity.fit(model, None, Y)"
+        )
+    outputs = np.asarray(as_floats("y", y))
+    if outputs.ndim not in (1, 2) or not outputs.size:
+        raise ValueError(
+            "Y must have shape (rows, outputs) with a row and an output at least, given "
+            f"{outputs.shape}"
+        )
+    absent = np.isnan(outputs.reshape(len(outputs), -1))
+    for axis, what in ((0, "column"),) if empty_rows else ((1, "row"), (0, "column")):
+        empty = np.flatnonzero(np.all(absent, axis=axis))
+        if len(empty):
+            raise ValueError(
+                f"{what} {empty[0]} of Y (counted from 0) has no observed value: leave it out"
+            )
+    return np.zeros((len(outputs), 0), outputs.dtype)
+
+
 def _on_host(
     x: np.ndarray,
     y: np.ndarray,

@@ -19,6 +19,7 @@ from cavity.learning.data.arrays import (
     pad_rows,
     prepare,
     to_device,
+    without_columns,
 )
 from cavity.learning.data.batches import (
     BUFFER,
@@ -39,7 +40,6 @@ from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.chunking import padded_size
 from cavity.numerics.text import plural
-from cavity.numerics.validation import as_floats
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -200,7 +200,7 @@ def as_training_data(
     natural = method.training.natural is not None
     model.check_approximation(method.approximation, natural=natural)
     if not model.takes_inputs:
-        X = _without_columns(X, y, empty_rows=model.ordered)
+        X = without_columns(X, y, empty_rows=model.ordered)
     elif X is None:
         raise ValueError(f"{type(model).__name__} needs inputs: give X, one row for each of y")
     if y is not None:
@@ -232,41 +232,6 @@ def as_training_data(
     if isinstance(batches, BatchedData):
         return batches
     return survey(batches, model.likelihood, power=power, missing=missing)
-
-
-def _without_columns(
-    X: TrainingRows | None, y: ArrayLike | None, *, empty_rows: bool
-) -> np.ndarray:
-    """Inputs without columns, for a model of outputs alone.
-
-    Args:
-        X: inputs, which must be None.
-        y: outputs.
-        empty_rows: whether rows may have no value.
-
-    Raises:
-        ValueError: where inputs are given, for outputs of another shape, and where a row or
-            column of them has no value.
-    """
-    if X is not None or y is None:
-        raise ValueError(
-            "this model has no inputs and needs its rows in memory: give None in the place of X, "
-            "and outputs Y, as in cavity.fit(model, None, Y)"
-        )
-    outputs = np.asarray(as_floats("y", y))
-    if outputs.ndim not in (1, 2) or not outputs.size:
-        raise ValueError(
-            "Y must have shape (rows, outputs) with a row and an output at least, given "
-            f"{outputs.shape}"
-        )
-    absent = np.isnan(outputs.reshape(len(outputs), -1))
-    for axis, what in ((0, "column"),) if empty_rows else ((1, "row"), (0, "column")):
-        empty = np.flatnonzero(np.all(absent, axis=axis))
-        if len(empty):
-            raise ValueError(
-                f"{what} {empty[0]} of Y (counted from 0) has no observed value: leave it out"
-            )
-    return np.zeros((len(outputs), 0), outputs.dtype)
 
 
 def survey(

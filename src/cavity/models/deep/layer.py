@@ -43,7 +43,8 @@ class Layer(eqx.Module):
         mean: prior mean function, with one column for all functions or one per function; None for
             zero.
         noise_variance: variance of $\epsilon$, in squared units of h, one for all functions or one
-            for each; None for none. The last layer of a deep GP has none, because its noise is the likelihood's.
+            for each; None for none. The last layer of a deep GP has none, because its noise is
+            the likelihood's.
         skip_connection: whether the layer takes the inputs of the model beside the outputs of the
             layer below, as the columns after them.
 

@@ -224,8 +224,9 @@ class GPLVM(AbstractModel):
             assert noise is not None
             mean = OutputMean(self.mean, layer.width)
             sight = KnownOutputs(inputs)
-            functions = Regression((Edge(0, view),), mean, sight, noise.noise_variance)
-            factor = UncertainExactFactor((functions,), Edge(1, inputs, slots), rows, power)
+            functions = Regression((0,), mean, sight, noise.noise_variance)
+            edges = (Edge(0, view), Edge(1, inputs, slots))
+            factor = UncertainExactFactor(edges, (functions,), rows, power)
             return Graph((WhitenedInducing(self.inducing.size), DirectInputs()), (factor,))
         tied = cast(TiedPowerMeans, approximation)
         total = observed_rows(rows) if total is None else total
@@ -285,8 +286,8 @@ class GPLVM(AbstractModel):
             rows = dataclasses.replace(rows, y=standardised(rows), side={})
             noise, mean = Gaussian(START_NOISE), Zero()
         sight, prior = KnownOutputs(inputs), OutputMean(mean, rows.y.shape[-1])
-        functions = Regression((Edge(0, view),), prior, sight, noise.noise_variance)
-        ((_, messages),) = functions.messages(belief, rows, 0.0)
+        functions = Regression((0,), prior, sight, noise.noise_variance)
+        ((_, messages),) = functions.messages((Edge(0, view),), belief, rows, 0.0)
         mean = WhitenedInducing(self.inducing.size).belief(messages).mean
         return jnp.nan_to_num(mean.reshape(rows.y.shape[-1], -1)), START_DEVIATION
 

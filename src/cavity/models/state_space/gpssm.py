@@ -4,32 +4,28 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.approximations import AbstractApproximation, PowerMeans
+from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.slots import ObservedRows, VariationalChain
-from cavity.inference.factors.uncertain import (
-    ExpectedDensity,
-    Regression,
-    UncertainExactFactor,
-)
+from cavity.inference.factors.uncertain import UncertainExactFactor
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean
-from cavity.inference.variables.chain import SERIES, ChainBelief, DirectChain, Links, links_of
-from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
+from cavity.inference.graph.views import InducingView
+from cavity.inference.variables.chain import SERIES, ChainBelief, DirectChain, links_of
+from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.means import AbstractMean, Identity
 from cavity.models.base import AbstractModel
-from cavity.models.deep.layer import Layer, LayerProcess
+from cavity.models.deep.layer import Layer
+from cavity.models.state_space.emission import AbstractEmission, AffineEmission, GPEmission
 from cavity.models.state_space.posterior import StateSpacePosterior
-from cavity.models.state_space.start import starting_states
-from cavity.models.state_space.views import AffineEmissions, Emissions, StatesView, Transitions
+from cavity.models.state_space.regression import ProcessNoise, process_of, regression
+from cavity.models.state_space.views import StatesView, Transitions
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
@@ -73,7 +69,7 @@ class GPSSM(AbstractModel):
 
     transition: Layer
     likelihood: AbstractLikelihood
-    emission: AbstractMean | Layer
+    emission: AbstractEmission
     initial_mean: Float[Array, " D"] = fixed()
     initial_variance: Float[Array, " D"] = fixed()
 
@@ -89,7 +85,7 @@ class GPSSM(AbstractModel):
         initial_mean: Any = 0.0,
         initial_variance: Any = 1.0,
     ):
-        emission = Identity() if emission is None else emission
+        emission = Identity(transition.width) if emission is None else emission
         kinds = {
             "transition": (transition, Layer, "a cavity.Layer"),
             "likelihood": (likelihood, AbstractLikelihood, "one of cavity.likelihoods"),
@@ -97,9 +93,7 @@ class GPSSM(AbstractModel):
         }
         for name, (part, kind, wanted) in kinds.items():
             if not isinstance(part, kind):
-                raise TypeError(
-                    f"{name} of a GPSSM must be {wanted}, given {type(part).__name__}"
-                )
+                raise TypeError(f"{name} of a GPSSM must be {wanted}, given {type(part).__name__}")
         if transition.noise_variance is None:
             raise ValueError(
                 "the transition needs process noise: give its layer noise_variance=..., in "
@@ -113,7 +107,8 @@ class GPSSM(AbstractModel):
             )
         self.transition = transition
         self.likelihood = likelihood
-        self.emission = emission
+        affine = isinstance(emission, AbstractMean)
+        self.emission = AffineEmission(emission) if affine else GPEmission(emission)
         self.initial_mean = _per_state("initial_mean", initial_mean, transition.width)
         self.initial_variance = _per_state("initial_variance", initial_variance, transition.width)
 
@@ -124,10 +119,7 @@ class GPSSM(AbstractModel):
 
     @property
     def takes_inputs(self) -> bool:
-        emission = self.emission
-        return self.transition.skip_connection or (
-            isinstance(emission, Layer) and emission.skip_connection
-        )
+        return self.transition.skip_connection or self.emission.controlled
 
     @property
     def sparse(self) -> bool:
@@ -163,13 +155,8 @@ class GPSSM(AbstractModel):
         states, controls, outputs = self.state_dims, rows.x.shape[-1], rows.y.shape[-1]
         more = controls if self.transition.skip_connection else 0
         self.transition.check("the transition", states + more)
-        if isinstance(self.emission, Layer):
-            more = controls if self.emission.skip_connection else 0
-            self.emission.check("the emission", states + more)
-            width = self.emission.width
-        else:
-            shape = np.shape(self.emission(jnp.zeros((1, states))))
-            width = shape[1] if len(shape) > 1 else 1
+        self.emission.check(states, controls)
+        width = self.emission.width(states)
         if width != outputs:
             raise ValueError(
                 f"the emission has {plural(width, 'function')}, Y has "
@@ -177,12 +164,12 @@ class GPSSM(AbstractModel):
             )
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
-        if not (isinstance(approximation, PowerMeans) and approximation.closed_form):
+        at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
+        if approximation.tied or not (at_cavity and approximation.closed_form):
             raise ValueError("a state-space model needs method=cavity.PowerEP()")
-        noise = capability(self.likelihood, GaussianInLatent)
-        if isinstance(self.emission, Layer) and noise is None:
+        if not self.emission.closed_form(self.likelihood):
             raise ValueError(
-                f"an emission by Gaussian processes with the likelihood "
+                "an emission by Gaussian processes with the likelihood "
                 f"{type(self.likelihood).__name__} has no closed form: give Gaussian() noise, or "
                 "an affine emission such as cavity.means.Linear(weights)"
             )
@@ -200,90 +187,43 @@ class GPSSM(AbstractModel):
     ) -> Graph:
         links = links_of(rows)
         rows = without_series(rows).numbered()
-        transition, emission = self.transition, self.emission
-        regressions = [
-            _regression(
-                transition,
-                Transitions(links, transition.skip_connection),
-                ProcessNoise(transition.noise_variance),
-                (jitter, 0),
-            )
-        ]
-        densities: tuple[ExpectedDensity, ...] = ()
-        if isinstance(emission, Layer):
-            noise = capability(self.likelihood, GaussianInLatent)
-            assert noise is not None
-            sight = Emissions(emission.skip_connection)
-            first = len(transition.groups)
-            regressions.append(_regression(emission, sight, noise.noise_variance, (jitter, first)))
-        else:
-            sight = AffineEmissions(OutputMean(emission, rows.y.shape[-1]), False)
-            densities = (ExpectedDensity(self.likelihood, sight),)
+        transition, outputs = self.transition, rows.y.shape[-1]
+        sight = Transitions(links, transition.skip_connection)
+        noise = ProcessNoise(cast(Array, transition.noise_variance))
+        edges, own = regression(transition, sight, noise, jitter, 0)
+        parts = self.emission.parts(self.likelihood, len(edges), jitter, outputs)
+        edges = edges + parts.edges
         coupled = cast(PowerMeans, approximation).states != "factorised"
-        view = StatesView(*starting_states(self, rows, links), coupled, links)
-        edges = [edge for regression in regressions for edge in regression.edges]
-        states = Edge(len(edges), view, VariationalChain(links))
+        start = self.emission.start(self.likelihood, rows, links, self.state_dims)
+        states = Edge(len(edges), StatesView(*start, coupled, links), VariationalChain(links))
+        functions = (own, *parts.regressions)
+        factor = UncertainExactFactor((*edges, states), functions, rows, power, parts.densities)
         sizes = [cast(InducingView, edge.view).inducing.size for edge in edges]
-        factor = UncertainExactFactor(tuple(regressions), states, rows, power, densities)
         chain = DirectChain(self.initial_mean, self.initial_variance, links.first)
         return Graph((*(WhitenedInducing(size) for size in sizes), chain), (factor,))
 
     def posterior(
         self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool
     ) -> StateSpacePosterior:
-        factor = cast(UncertainExactFactor, graph.only_factor())
-        *functions, states = q
-        layers = []
-        for layer, regression in zip(self._layers(), factor.regressions, strict=True):
-            layers.append(_process(layer, regression, functions))
-        emission = self.emission
+        factor, beliefs = cast(UncertainExactFactor, graph.only_factor()), list(q)
+        own, *more = factor.regressions
         return StateSpacePosterior(
             model=self,
-            transition=layers[0],
-            emission=layers[1] if isinstance(emission, Layer) else emission,
-            chain=cast(ChainBelief, states),
+            transition=process_of(self.transition, own, factor.edges, beliefs),
+            emission=self.emission.functions(tuple(more), factor.edges, beliefs),
+            chain=cast(ChainBelief, beliefs[-1]),
             rows=rows,
             single=single,
         )
 
-    def _layers(self) -> tuple[Layer, ...]:
-        emission = self.emission
-        return (self.transition, emission) if isinstance(emission, Layer) else (self.transition,)
-
     def __str__(self) -> str:
         return table(self)
-
-
-class ProcessNoise(eqx.Module):
-    """A noise variance that is the same for all rows.
-
-    Attributes:
-        variance: one number, or one per function.
-    """
-
-    variance: Float[Array, "..."]
-
-    def __call__(self, **side: Array) -> Array:
-        return self.variance
 
 
 def without_series(rows: Rows) -> Rows:
     """The rows without the side data that say which series they belong to."""
     side = {name: values for name, values in rows.side.items() if name != SERIES}
     return dataclasses.replace(rows, side=side)
-
-
-def _regression(layer: Layer, sight: Any, noise: Any, place: tuple[Any, int]) -> Regression:
-    jitter, first = place
-    views = layer.views(jitter)
-    edges = tuple(Edge(i, view) for i, view in enumerate(views, first))
-    return Regression(edges, OutputMean(layer.mean, layer.width), sight, noise)
-
-
-def _process(layer: Layer, regression: Regression, functions: list[Any]) -> LayerProcess:
-    views = [cast(InducingView, edge.view) for edge in regression.edges]
-    beliefs = [cast(InducingBelief, functions[edge.variable]) for edge in regression.edges]
-    return layer.process(views, beliefs)
 
 
 def _per_state(name: str, value: Any, states: int) -> Float[Array, " D"]:

@@ -1,50 +1,36 @@
 """Where the search for states starts."""
 
-from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.chain import Links
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
-from cavity.means import AbstractMean
-from cavity.models.latent.views import principal_components
-from cavity.numerics.types import Array, Float
-
-if TYPE_CHECKING:
-    from cavity.models.state_space.gpssm import GPSSM
+from cavity.numerics.types import Array, Float, Scalar
 
 # The largest deviation of a state that a search starts from, as a share of the states' own.
 SHARE = 0.3
+# Coordinates that vary less than this share of the largest variance are taken to vary so much.
+LEAST = 1e-6
 
 
-def starting_states(
-    model: "GPSSM", rows: Rows, links: Links
+def affine_start(
+    y: Float[Array, "T P"], weights: Float[Array, "P D"], noise: Scalar, links: Links
 ) -> tuple[Float[Array, "T D"], Float[Array, "D D"]]:
-    """Means of states at which a search starts, and a covariance that all have.
+    """The states that affine emissions need for the outputs, and a covariance that all have.
 
-    Those that affine emissions would need for the outputs, which are interpolated in time where
-    they are missing; principal components where emissions are Gaussian processes or as likelihoods
-    other than Gaussian have them.
+    Args:
+        y: outputs less the emission at zero, none of them missing.
+        weights: of the emission.
+        noise: the variance of the outputs' noise.
+        links: how rows follow each other.
     """
-    size, emission = model.state_dims, model.emission
-    y = interpolated(rows)
-    noise = capability(model.likelihood, GaussianInLatent)
-    if not isinstance(emission, AbstractMean) or noise is None:
-        mean = principal_components(rows, size)
-        return mean, SHARE**2 * jnp.eye(size, dtype=mean.dtype)
-    zero = jnp.zeros(size, y.dtype)
-    weights = jnp.reshape(jax.jacfwd(lambda x: emission(x[None])[0])(zero), (-1, size))
-    offset = jnp.reshape(emission(zero[None])[0], -1)
-    mean = (y - offset) @ jnp.linalg.pinv(weights).T
+    mean = y @ jnp.linalg.pinv(weights).T
     present = links.present[:, None]
     count = jnp.maximum(jnp.sum(present), 1.0)
     away = mean - jnp.sum(present * mean, axis=0) / count
     spread = jnp.sum(present * away**2, axis=0) / count
-    spread = jnp.maximum(spread, 1e-12 + 1e-6 * jnp.max(spread))
-    variances = jnp.broadcast_to(jnp.mean(noise.noise_variance()), (len(weights),))
-    precision = weights.T @ (weights / variances[:, None]) + jnp.diag(1.0 / (SHARE**2 * spread))
+    spread = jnp.maximum(spread, LEAST * jnp.max(spread) + jnp.finfo(y.dtype).tiny)
+    precision = weights.T @ weights / noise + jnp.diag(1.0 / (SHARE**2 * spread))
     return mean, jnp.linalg.inv(precision)
 
 

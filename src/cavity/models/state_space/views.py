@@ -88,17 +88,14 @@ class AffineEmissions(AbstractSight):
 
     Attributes:
         mean: the functions.
-        controlled: whether inputs of the row follow the state, as columns.
     """
 
     mean: OutputMean
-    controlled: bool = eqx.field(static=True)
 
     def __call__(self, belief: ChainBelief, rows: Rows) -> GaussianRows:
-        inputs = state_inputs(belief.mean, belief.cov, rows.x if self.controlled else None)
+        inputs = state_inputs(belief.mean, belief.cov, None)
         slopes = jax.vmap(jax.jacfwd(lambda x: self.mean(x[None])[0]))(inputs.mean)
-        along = slopes[:, :, : belief.mean.shape[1]]
-        var = jnp.einsum("npd,nde,npe->np", along, belief.cov, along)
+        var = jnp.einsum("npd,nde,npe->np", slopes, belief.cov, slopes)
         return GaussianRows(inputs, self.mean(inputs.mean), rows.site_presence, var)
 
 

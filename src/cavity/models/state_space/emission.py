@@ -1,0 +1,198 @@
+"""Emissions: the functions of a state that outputs are observations of."""
+
+import abc
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.factors.base import Edge
+from cavity.inference.factors.uncertain import ExpectedDensity, Regression
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import OutputMean
+from cavity.inference.variables.chain import Links
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import GaussianInLatent, capability
+from cavity.means import AbstractMean
+from cavity.models.deep.layer import Layer, LayerProcess
+from cavity.models.latent.views import principal_components
+from cavity.models.state_space.regression import process_of, regression
+from cavity.models.state_space.start import affine_start, interpolated
+from cavity.models.state_space.views import AffineEmissions, Emissions
+from cavity.numerics.types import Array, Float, Scalar
+
+# The deviation of a state that a search starts from, as a share of the states' own.
+SHARE = 0.3
+
+
+class EmissionParts(NamedTuple):
+    """What emissions add to a factor.
+
+    Attributes:
+        edges: to their inducing variables.
+        regressions: of outputs on states.
+        densities: expected log densities of outputs.
+    """
+
+    edges: tuple[Edge, ...] = ()
+    regressions: tuple[Regression, ...] = ()
+    densities: tuple[ExpectedDensity, ...] = ()
+
+
+class AbstractEmission(eqx.Module):
+    """Functions of a state, one for each output.
+
+    To implement:
+        `controlled`, `width(states)`, `check(states, controls)`, `closed_form(likelihood)`,
+        `parts(likelihood, first, jitter, outputs)`, `functions(regressions, beliefs)` and
+        `start(likelihood, rows, links, states)`.
+    """
+
+    @property
+    @abc.abstractmethod
+    def controlled(self) -> bool:
+        """Whether the functions take controls."""
+
+    @abc.abstractmethod
+    def width(self, states: int) -> int:
+        """The number of functions."""
+
+    @abc.abstractmethod
+    def check(self, states: int, controls: int) -> None:
+        """Raises ValueError where parts have other numbers of columns than the states."""
+
+    @abc.abstractmethod
+    def closed_form(self, likelihood: AbstractLikelihood) -> bool:
+        """Whether expectations of log densities under Gaussian states are at hand."""
+
+    @abc.abstractmethod
+    def parts(
+        self, likelihood: AbstractLikelihood, first: int, jitter: float | Scalar, outputs: int
+    ) -> "EmissionParts":
+        """The terms of the outputs, for a factor.
+
+        Args:
+            likelihood: the density of an output given its function.
+            first: the index of the first variable that is to be used.
+            jitter: share of the mean prior variance added to the diagonal of a covariance.
+            outputs: their number.
+        """
+
+    @abc.abstractmethod
+    def functions(
+        self, regressions: tuple[Regression, ...], edges: Sequence[Edge], beliefs: Sequence[Any]
+    ) -> "LayerProcess | AbstractMean":
+        """The functions under beliefs about the inducing variables of the regressions."""
+
+    @abc.abstractmethod
+    def start(
+        self, likelihood: AbstractLikelihood, rows: Rows, links: Links, states: int
+    ) -> tuple[Float[Array, "T D"], Float[Array, "D D"]]:
+        """Means of states at which a search starts, and a covariance that all have."""
+
+
+class AffineEmission(AbstractEmission):
+    """Affine functions.
+
+    Attributes:
+        mean: the functions, such as `cavity.means.Linear(weights)`.
+    """
+
+    mean: AbstractMean
+
+    @property
+    def controlled(self) -> bool:
+        return False
+
+    def width(self, states: int) -> int:
+        shape = np.shape(self.mean(jnp.zeros((1, states))))
+        return shape[1] if len(shape) > 1 else 1
+
+    def check(self, states: int, controls: int) -> None:
+        x = np.random.default_rng(0).standard_normal((4, states))
+        x[2], x[3] = 0.0, x[0] + 2.0 * x[1]
+        values = np.asarray(self.mean(jnp.asarray(x)))
+        gap = values[3] - values[0] - 2.0 * (values[1] - values[2])
+        if np.max(np.abs(gap)) > 1e-5 * (1.0 + np.max(np.abs(values))):
+            raise ValueError(
+                "an emission by a mean function must be affine, such as "
+                "cavity.means.Linear(weights): for others give a cavity.Layer"
+            )
+
+    def closed_form(self, likelihood: AbstractLikelihood) -> bool:
+        return True
+
+    def parts(
+        self, likelihood: AbstractLikelihood, first: int, jitter: float | Scalar, outputs: int
+    ) -> "EmissionParts":
+        sight = AffineEmissions(OutputMean(self.mean, outputs))
+        return EmissionParts(densities=(ExpectedDensity(likelihood, sight),))
+
+    def functions(
+        self, regressions: tuple[Regression, ...], edges: Sequence[Edge], beliefs: Sequence[Any]
+    ) -> AbstractMean:
+        return self.mean
+
+    def start(
+        self, likelihood: AbstractLikelihood, rows: Rows, links: Links, states: int
+    ) -> tuple[Float[Array, "T D"], Float[Array, "D D"]]:
+        noise = capability(likelihood, GaussianInLatent)
+        if noise is None:
+            return component_start(rows, states)
+        zero, y = jnp.zeros(states, rows.y.dtype), interpolated(rows)
+        slopes = jax.jacfwd(lambda x: self.mean(x[None])[0])(zero)
+        offset = jnp.reshape(self.mean(zero[None])[0], -1)
+        variance = jnp.mean(noise.noise_variance())
+        return affine_start(y - offset, jnp.reshape(slopes, (-1, states)), variance, links)
+
+
+class GPEmission(AbstractEmission):
+    """Functions with Gaussian process priors, and Gaussian noise.
+
+    Attributes:
+        layer: the functions.
+    """
+
+    layer: Layer
+
+    @property
+    def controlled(self) -> bool:
+        return self.layer.skip_connection
+
+    def width(self, states: int) -> int:
+        return self.layer.width
+
+    def check(self, states: int, controls: int) -> None:
+        self.layer.check("the emission", states + (controls if self.controlled else 0))
+
+    def closed_form(self, likelihood: AbstractLikelihood) -> bool:
+        return capability(likelihood, GaussianInLatent) is not None
+
+    def parts(
+        self, likelihood: AbstractLikelihood, first: int, jitter: float | Scalar, outputs: int
+    ) -> "EmissionParts":
+        noise = capability(likelihood, GaussianInLatent)
+        assert noise is not None
+        sight = Emissions(self.controlled)
+        edges, own = regression(self.layer, sight, noise.noise_variance, jitter, first)
+        return EmissionParts(edges, (own,))
+
+    def functions(
+        self, regressions: tuple[Regression, ...], edges: Sequence[Edge], beliefs: Sequence[Any]
+    ) -> LayerProcess:
+        (own,) = regressions
+        return process_of(self.layer, own, edges, beliefs)
+
+    def start(
+        self, likelihood: AbstractLikelihood, rows: Rows, links: Links, states: int
+    ) -> tuple[Float[Array, "T D"], Float[Array, "D D"]]:
+        return component_start(rows, states)
+
+
+def component_start(rows: Rows, states: int) -> tuple[Float[Array, "T D"], Float[Array, "D D"]]:
+    """Principal components of the outputs as states."""
+    mean = principal_components(rows, states)
+    return mean, SHARE**2 * jnp.eye(states, dtype=mean.dtype)
