@@ -1,0 +1,246 @@
+"""Forecasts: distributions of future states, and of the outputs that they give."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+from numpy.typing import ArrayLike
+
+from cavity.inference.graph.views import OutputMean
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.predictive.base import AbstractPredictive
+from cavity.means import AbstractMean
+from cavity.models.deep.layer import LayerProcess
+from cavity.models.deep.posterior import mixture
+from cavity.models.state_space.paths import sampled_paths
+from cavity.models.state_space.propagation import (
+    RULES,
+    AffineFunctions,
+    StateBelief,
+    StateFunctions,
+    moments_under,
+    propagated,
+    state_inputs,
+    tangent_under,
+)
+from cavity.numerics.jit import compiled
+from cavity.numerics.types import Array, Float, PRNGKeyArray
+
+PROPAGATIONS = ("paths", *RULES)
+
+
+class Forecast(eqx.Module):
+    """Forecasts of K steps for S series.
+
+    With paths the distribution of outputs is an equal mixture over N of them; otherwise it is that
+    of one Gaussian for the functions, N = 1. Of one series the axis S is left out, and of outputs
+    that were given as a vector the axis P.
+
+    Attributes:
+        states: means (S, K, D) and covariances (S, K, D, D) of future states.
+        paths: sampled future states; None for propagation by moments and linearised.
+        function_mean: means of the functions of outputs, for each path.
+        function_var: their variances.
+        likelihood: the density of outputs given these.
+        one_series: whether the axis of series is left out.
+        single: whether the axis of outputs is left out.
+    """
+
+    states: StateBelief
+    paths: Float[Array, "N S K D"] | None
+    function_mean: Float[Array, "N S K P"]
+    function_var: Float[Array, "N S K P"]
+    likelihood: AbstractLikelihood
+    one_series: bool = eqx.field(static=True, default=False)
+    single: bool = eqx.field(static=True, default=False)
+
+    @property
+    def mean(self) -> Float[np.ndarray, "..."]:
+        """Means of future outputs."""
+        return self._shaped(self._outputs.mean)
+
+    @property
+    def var(self) -> Float[np.ndarray, "..."]:
+        """Variances of future outputs, noise included."""
+        return self._shaped(self._outputs.var)
+
+    def quantile(self, p: float | Sequence[float]) -> Float[np.ndarray, "..."]:
+        """The values below which outputs fall with probability p; a leading axis for several p.
+
+        Raises:
+            ValueError: for numbers that are no probabilities strictly between 0 and 1.
+        """
+        levels = p if isinstance(p, float) else jnp.asarray(p, float)
+        return self._shaped(self._outputs.quantile(levels))
+
+    def log_density(self, y: ArrayLike) -> Float[np.ndarray, "..."]:
+        """Log predictive densities of future outputs, each by itself; NaN where y is.
+
+        Args:
+            y: outputs in the shape of `mean`.
+
+        Raises:
+            ValueError: for another shape.
+        """
+        values, observed = self._observed(y)
+        rows = jnp.asarray(values.reshape(-1, values.shape[-1]))
+        density = self._outputs.log_density(rows)
+        shaped = self._shaped(density)
+        return np.where(observed.reshape(shaped.shape), shaped, np.nan)
+
+    def joint_log_density(self, y: ArrayLike) -> Float[np.ndarray, "*S K"]:
+        """Log densities of all outputs up to each step; entries that are NaN do not count.
+
+        With paths they are the averages over paths of the products over steps and outputs.
+        Otherwise they are sums of `log_density`, as if steps were independent of each other.
+
+        Args:
+            y: outputs in the shape of `mean`.
+
+        Raises:
+            ValueError: for another shape.
+        """
+        values, observed = self._observed(y)
+        joint = np.asarray(_joint(self, jnp.asarray(values), jnp.asarray(observed)))
+        return joint[0] if self.one_series else joint
+
+    @property
+    def _outputs(self) -> AbstractPredictive:
+        """Distributions of outputs, one per series and step along the first axis."""
+        count, *_, outputs = self.function_mean.shape
+        mean, var = (
+            a.reshape(count, -1, outputs) for a in (self.function_mean, self.function_var)
+        )
+        return mixture(self.likelihood, mean, var, {})
+
+    def _shaped(self, values: Array) -> Float[np.ndarray, "..."]:
+        """Values of rows and outputs, with axes for series and steps in the place of rows."""
+        _, series, steps, outputs = self.function_mean.shape
+        shaped = np.asarray(values).reshape(*values.shape[:-2], series, steps, outputs)
+        shaped = shaped[..., 0, :, :] if self.one_series else shaped
+        return shaped[..., 0] if self.single else shaped
+
+    def _observed(self, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Outputs with all axes and values in place of NaN, and where they are observed."""
+        y = np.asarray(y, float)
+        shape = self.function_mean.shape[1:]
+        expected = shape[1:] if self.one_series else shape
+        expected = expected[:-1] if self.single else expected
+        if y.shape != expected:
+            raise ValueError(
+                f"y must have the shape of the forecast, {expected}, given shape {y.shape}"
+            )
+        y = y.reshape(shape)
+        observed = ~np.isnan(y)
+        # an observed value stands for missing ones, as it is within the support
+        typical = y[observed][0] if np.any(observed) else 1.0
+        return np.where(observed, y, typical), observed
+
+
+def forecast(
+    transition: LayerProcess,
+    emission: LayerProcess | AbstractMean,
+    likelihood: AbstractLikelihood,
+    start: StateBelief,
+    controls: Float[Array, "S K C"],
+    outputs: int,
+    propagation: str = "paths",
+    *,
+    paths: int = 500,
+    draws: str = "inducing",
+    key: PRNGKeyArray,
+) -> Forecast:
+    """Forecasts of K steps from beliefs about the last states of S series.
+
+    Args:
+        transition: the functions that give the next state, with process noise.
+        emission: the functions of outputs.
+        likelihood: density of an output given its function.
+        start: means (S, D) and covariances (S, D, D) of the last states.
+        controls: of the K steps; C may be zero.
+        outputs: the number of outputs.
+        propagation: `paths`, `moments` or `linearised`.
+        paths: how many.
+        draws: how much of a function a path keeps: `fresh`, `inducing` or `exact`.
+        key: `jax.random.key(...)`, for paths.
+
+    Raises:
+        ValueError: for unknown names, for less than one path or step, and for exact draws that
+            need too much memory.
+    """
+    if propagation not in PROPAGATIONS:
+        raise ValueError(
+            f"propagation must be one of {', '.join(PROPAGATIONS)}, given {propagation!r}"
+        )
+    if controls.shape[1] < 1 or paths < 1:
+        raise ValueError("a forecast needs at least one step and one path")
+    affine = isinstance(emission, AbstractMean)
+    functions = AffineFunctions(OutputMean(emission, outputs)) if affine else emission
+    if propagation == "paths":
+        sampled = sampled_paths(transition, start, controls, paths, draws, key=key)
+        states, mean, var = _of_paths(functions, sampled, controls)
+        return Forecast(states, sampled, mean, var, likelihood)
+    states = propagated(transition, start, controls, propagation)
+    # the tangent of affine functions is the functions
+    rule = "linearised" if affine else propagation
+    mean, var = _of_beliefs(functions, states, controls, rule)
+    return Forecast(states, None, mean, var, likelihood)
+
+
+@compiled
+def _of_paths(
+    emission: StateFunctions, paths: Float[Array, "N S K D"], controls: Array
+) -> tuple[StateBelief, Array, Array]:
+    """Moments of sampled states, and moments of the functions of outputs at each of them."""
+    average = jnp.mean(paths, axis=0)
+    away = paths - average
+    cov = jnp.einsum("nskd,nske->skde", away, away) / len(paths)
+    flat = _flat(controls)
+
+    def of_path(path: Float[Array, "S K D"]) -> tuple[Array, Array]:
+        inputs = emission.with_inputs(path.reshape(-1, path.shape[2]), flat)
+        mean, var = emission.moments(inputs)
+        return mean.reshape(*path.shape[:2], -1), var.reshape(*path.shape[:2], -1)
+
+    return StateBelief(average, cov), *jax.lax.map(of_path, paths)
+
+
+@compiled
+def _of_beliefs(
+    emission: LayerProcess | AffineFunctions, states: StateBelief, controls: Array, rule: str
+) -> tuple[Float[Array, "1 S K P"], Float[Array, "1 S K P"]]:
+    series, steps, size = states.mean.shape
+    rows = StateBelief(states.mean.reshape(-1, size), states.cov.reshape(-1, size, size))
+    inputs = state_inputs(emission, rows, _flat(controls))
+    if rule == "linearised":
+        mean, cov = tangent_under(emission, inputs)
+    else:
+        mean, cov = moments_under(cast(LayerProcess, emission), inputs)
+    var = jnp.diagonal(cov, axis1=1, axis2=2)
+    return mean.reshape(1, series, steps, -1), var.reshape(1, series, steps, -1)
+
+
+def _flat(values: Float[Array, "S K C"]) -> Float[Array, "n C"]:
+    """Rows of all series and steps; C may be zero."""
+    series, steps, columns = values.shape
+    return values.reshape(series * steps, columns)
+
+
+@compiled
+def _joint(forecast: Forecast, y: Array, observed: Array) -> Float[Array, "S K"]:
+    """Log densities of all outputs up to each step."""
+    _, series, steps, outputs = forecast.function_mean.shape
+    rows = y.reshape(-1, outputs)
+
+    def of_path(moments: tuple[Array, Array]) -> Float[Array, "S K"]:
+        mean, var = (a.reshape(-1, outputs) for a in moments)
+        density = forecast.likelihood.predictive(mean, var, {}).log_density(rows)
+        density = jnp.where(observed, density.reshape(series, steps, outputs), 0.0)
+        return jnp.cumsum(jnp.sum(density, axis=2), axis=1)
+
+    values = jax.lax.map(of_path, (forecast.function_mean, forecast.function_var))
+    return logsumexp(values, axis=0) - jnp.log(len(values))
