@@ -1,0 +1,1 @@
+"""Time series with hidden states: systems, published sets, and baselines."""
