@@ -7,7 +7,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
 from numpy.typing import ArrayLike
 
 from cavity.inference.graph.views import OutputMean
@@ -16,7 +15,7 @@ from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.means import AbstractMean
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.deep.posterior import mixture
-from cavity.models.state_space.paths import sampled_paths
+from cavity.models.state_space.paths import filtered_densities, sampled_paths
 from cavity.models.state_space.propagation import (
     RULES,
     AffineFunctions,
@@ -33,6 +32,26 @@ from cavity.numerics.types import Array, Float, PRNGKeyArray
 PROPAGATIONS = ("paths", *RULES)
 
 
+class Simulator(eqx.Module):
+    """What paths are sampled from.
+
+    Attributes:
+        transition: the functions that give the next state.
+        emission: the functions of outputs.
+        start: beliefs about the last states.
+        controls: of future steps.
+        key: of random numbers.
+        draws: how much of a function a path keeps.
+    """
+
+    transition: LayerProcess
+    emission: StateFunctions
+    start: StateBelief
+    controls: Float[Array, "S K C"]
+    key: PRNGKeyArray
+    draws: str = eqx.field(static=True)
+
+
 class Forecast(eqx.Module):
     """Forecasts of K steps for S series.
 
@@ -43,6 +62,7 @@ class Forecast(eqx.Module):
     Attributes:
         states: means (S, K, D) and covariances (S, K, D, D) of future states.
         paths: sampled future states; None for propagation by moments and linearised.
+        simulator: what they were sampled from.
         function_mean: means of the functions of outputs, for each path.
         function_var: their variances.
         likelihood: the density of outputs given these.
@@ -52,6 +72,7 @@ class Forecast(eqx.Module):
 
     states: StateBelief
     paths: Float[Array, "N S K D"] | None
+    simulator: Simulator | None
     function_mean: Float[Array, "N S K P"]
     function_var: Float[Array, "N S K P"]
     likelihood: AbstractLikelihood
@@ -95,8 +116,9 @@ class Forecast(eqx.Module):
     def joint_log_density(self, y: ArrayLike) -> Float[np.ndarray, "*S K"]:
         """Log densities of all outputs up to each step; entries that are NaN do not count.
 
-        With paths they are the averages over paths of the products over steps and outputs.
-        Otherwise they are sums of `log_density`, as if steps were independent of each other.
+        With paths they are averages over paths of products over steps and outputs, estimated by a
+        particle filter of as many paths, in which those that explain the outputs go on. Otherwise
+        they are sums of `log_density`, as if steps were independent of each other.
 
         Args:
             y: outputs in the shape of `mean`.
@@ -105,7 +127,12 @@ class Forecast(eqx.Module):
             ValueError: for another shape.
         """
         values, observed = self._observed(y)
-        joint = np.asarray(_joint(self, jnp.asarray(values), jnp.asarray(observed)))
+        arrays = jnp.asarray(values), jnp.asarray(observed)
+        count = len(self.function_mean)
+        if self.simulator is None:
+            joint = np.asarray(_sums(self, *arrays))
+        else:
+            joint = np.asarray(_filtered(self.simulator, self.likelihood, count, arrays))
         return joint[0] if self.one_series else joint
 
     @property
@@ -183,12 +210,13 @@ def forecast(
     if propagation == "paths":
         sampled = sampled_paths(transition, start, controls, paths, draws, key=key)
         states, mean, var = _of_paths(functions, sampled, controls)
-        return Forecast(states, sampled, mean, var, likelihood)
+        simulator = Simulator(transition, functions, start, controls, key, draws)
+        return Forecast(states, sampled, simulator, mean, var, likelihood)
     states = propagated(transition, start, controls, propagation)
     # the tangent of affine functions is the functions
     rule = "linearised" if affine else propagation
     mean, var = _of_beliefs(functions, states, controls, rule)
-    return Forecast(states, None, mean, var, likelihood)
+    return Forecast(states, None, None, mean, var, likelihood)
 
 
 @compiled
@@ -231,16 +259,35 @@ def _flat(values: Float[Array, "S K C"]) -> Float[Array, "n C"]:
 
 
 @compiled
-def _joint(forecast: Forecast, y: Array, observed: Array) -> Float[Array, "S K"]:
-    """Log densities of all outputs up to each step."""
-    _, series, steps, outputs = forecast.function_mean.shape
-    rows = y.reshape(-1, outputs)
+def _sums(forecast: Forecast, y: Array, observed: Array) -> Float[Array, "S K"]:
+    """Sums of the log densities of all outputs up to each step."""
+    outputs = y.shape[2]
+    mean, var = (a.reshape(-1, outputs) for a in (forecast.function_mean, forecast.function_var))
+    density = forecast.likelihood.predictive(mean, var, {}).log_density(y.reshape(-1, outputs))
+    density = jnp.where(observed, density.reshape(y.shape), 0.0)
+    return jnp.cumsum(jnp.sum(density, axis=2), axis=1)
 
-    def of_path(moments: tuple[Array, Array]) -> Float[Array, "S K"]:
-        mean, var = (a.reshape(-1, outputs) for a in moments)
-        density = forecast.likelihood.predictive(mean, var, {}).log_density(rows)
-        density = jnp.where(observed, density.reshape(series, steps, outputs), 0.0)
-        return jnp.cumsum(jnp.sum(density, axis=2), axis=1)
 
-    values = jax.lax.map(of_path, (forecast.function_mean, forecast.function_var))
-    return logsumexp(values, axis=0) - jnp.log(len(values))
+@compiled
+def _filtered(
+    simulator: Simulator, likelihood: AbstractLikelihood, count: int, outputs: tuple[Array, Array]
+) -> Float[Array, "S K"]:
+    """Log densities of all outputs up to each step, by particle filters."""
+
+    def densities(states: Float[Array, "N D"], row: tuple[Array, ...]) -> Float[Array, " N"]:
+        y, observed, x = row
+        copies = jnp.broadcast_to(x, (len(states), *x.shape))
+        mean, var = simulator.emission.moments(simulator.emission.with_inputs(states, copies))
+        density = likelihood.predictive(mean, var, {}).log_density(jnp.broadcast_to(y, mean.shape))
+        return jnp.sum(jnp.where(observed, density, 0.0), axis=1)
+
+    return filtered_densities(
+        simulator.transition,
+        simulator.start,
+        simulator.controls,
+        densities,
+        (*outputs, simulator.controls),
+        count,
+        simulator.draws,
+        simulator.key,
+    )

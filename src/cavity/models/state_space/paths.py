@@ -10,13 +10,14 @@ References:
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
+from jax.scipy.special import logsumexp
 
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView
@@ -27,7 +28,7 @@ from cavity.models.process import TakesGaussianInputs
 from cavity.models.state_space.propagation import StateBelief
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import safe_sqrt, semidefinite_root
-from cavity.numerics.types import Array, Float, PRNGKeyArray, Scalar
+from cavity.numerics.types import Array, Float, Int, PRNGKeyArray, PyTree, Scalar
 
 # The least variance of a value given earlier ones, as a share of its own.
 LEAST_SHARE = 1e-12
@@ -80,23 +81,105 @@ def _sampled(
     draws: str,
     key: PRNGKeyArray,
 ) -> Float[Array, "count S K D"]:
-    (series, size), steps = start.mean.shape, controls.shape[1]
+    began, steps_key = _particles(functions, start, (count, controls.shape[1]), draws, key)
+
+    def advance(particles: Particles, step: tuple[Array, Array]) -> tuple[Particles, Array]:
+        particles = _advanced(functions, particles, *step)
+        return particles, particles.states
+
+    keys = jax.random.split(steps_key, controls.shape[1])
+    _, paths = jax.lax.scan(advance, began, (jnp.swapaxes(controls, 0, 1), keys))
+    return jnp.moveaxis(paths, 0, 2)
+
+
+class Particles(NamedTuple):
+    """States at one time, and what paths keep of the functions drawn for them.
+
+    Attributes:
+        states: of every path and series.
+        drawn: of every path.
+    """
+
+    states: Float[Array, "N S D"]
+    drawn: "AbstractDraws"
+
+
+def _particles(
+    functions: LayerProcess, start: StateBelief, shape: tuple[int, int], draws: str, key: Any
+) -> tuple[Particles, PRNGKeyArray]:
+    """Particles at the start of some paths of some steps, and a key for their steps."""
+    (count, steps), (series, size) = shape, start.mean.shape
     first, functions_key, steps_key = jax.random.split(key, 3)
     z = jax.random.normal(first, (count, series, size), start.mean.dtype)
     states = start.mean + jnp.einsum("sde,nse->nsd", semidefinite_root(start.cov), z)
     drawn = DRAWS[draws].start(functions, (count, series, steps), functions_key)
+    return Particles(states, drawn), steps_key
 
-    def advance(carry: tuple[Array, Any], step: tuple[Array, Array]) -> tuple[Any, Array]:
-        states, drawn = carry
-        x, key = step
-        copies = jnp.tile(x, (count, 1))
-        inputs = functions.with_inputs(states.reshape(count * series, size), copies)
-        states, drawn = drawn.values(functions, inputs.reshape(count, series, -1), key)
-        return (states, drawn), states
 
-    steps_of = jnp.swapaxes(controls, 0, 1), jax.random.split(steps_key, steps)
-    _, paths = jax.lax.scan(advance, (states, drawn), steps_of)
-    return jnp.moveaxis(paths, 0, 2)
+def _advanced(
+    functions: LayerProcess, particles: Particles, x: Float[Array, "S C"], key: Any
+) -> Particles:
+    """Particles one step on."""
+    count, series, size = particles.states.shape
+    flat = particles.states.reshape(count * series, size)
+    inputs = functions.with_inputs(flat, jnp.tile(x, (count, 1)))
+    return Particles(*particles.drawn.values(functions, inputs.reshape(count, series, -1), key))
+
+
+def filtered_densities(
+    functions: LayerProcess,
+    start: StateBelief,
+    controls: Float[Array, "S K C"],
+    densities: Callable[[Float[Array, "N D"], PyTree], Float[Array, " N"]],
+    observed: PyTree,
+    count: int,
+    draws: str,
+    key: PRNGKeyArray,
+) -> Float[Array, "S K"]:
+    """Log densities of all that is observed of a series up to each step, by particle filters.
+
+    The same quantity as the average over paths of products over steps, which few of many paths
+    would decide: here paths go on from those that explain what is observed, with what they keep
+    of their functions.
+
+    Args:
+        functions: the transition, with process noise.
+        start: beliefs about the last states.
+        controls: of the K steps.
+        densities: of what is observed at a step given states, in logarithms.
+        observed: arrays with leading axes S and K.
+        count: particles.
+        draws: as in `sampled_paths`.
+        key: `jax.random.key(...)`.
+    """
+
+    def of_series(series: tuple[StateBelief, Array, PyTree, Array]) -> Float[Array, " K"]:
+        belief, x, rows, key = series
+        belief = StateBelief(belief.mean[None], belief.cov[None])
+        began, steps_key = _particles(functions, belief, (count, len(x)), draws, key)
+
+        def advance(particles: Particles, step: tuple[Array, PyTree, Array]) -> Any:
+            x, row, key = step
+            step_key, chosen_key = jax.random.split(key)
+            particles = _advanced(functions, particles, x[None], step_key)
+            logs = densities(particles.states[:, 0], row)
+            chosen = _resampled(logs, chosen_key)
+            following = jax.tree.map(lambda a: a[chosen] if a.ndim else a, particles)
+            return following, logsumexp(logs) - jnp.log(count)
+
+        keys = jax.random.split(steps_key, len(x))
+        _, terms = jax.lax.scan(advance, began, (x, rows, keys))
+        return jnp.cumsum(terms)
+
+    keys = jax.random.split(key, len(controls))
+    return jax.lax.map(of_series, (start, controls, observed, keys))
+
+
+def _resampled(logs: Float[Array, " N"], key: PRNGKeyArray) -> Int[Array, " N"]:
+    """Particles in proportion to their densities, by one stratified draw."""
+    share = jnp.cumsum(jax.nn.softmax(logs))
+    at = (jnp.arange(len(logs)) + jax.random.uniform(key, dtype=share.dtype)) / len(logs)
+    return jnp.minimum(jnp.searchsorted(share, at * share[-1]), len(logs) - 1)
 
 
 class AbstractDraws(eqx.Module):

@@ -1,17 +1,24 @@
 """The posterior of a state-space model: transition, emission and states."""
 
+import dataclasses
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.chain import ChainBelief
 from cavity.means import AbstractMean
 from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import LayerProcess
-from cavity.numerics.types import Float
+from cavity.models.state_space.forecast import Forecast, forecast
+from cavity.models.state_space.propagation import StateBelief
+from cavity.numerics.text import plural
+from cavity.numerics.types import Float, PRNGKeyArray
+from cavity.numerics.validation import as_floats, check_finite
 
 
 class States(NamedTuple):
@@ -59,3 +66,93 @@ class StateSpacePosterior(eqx.Module):
         count = int(jnp.sum(self.rows.side["series"] >= 0.0))
         chain = self.chain
         return States(*(np.asarray(a)[:count] for a in (chain.mean, chain.cov, chain.cross)))
+
+    def forecast(
+        self,
+        steps: int | None = None,
+        X: ArrayLike | None = None,
+        *,
+        propagation: str = "paths",
+        paths: int = 500,
+        draws: str = "inducing",
+        key: PRNGKeyArray | None = None,
+    ) -> Forecast:
+        """Distributions of the states and outputs that follow every series.
+
+        Args:
+            steps: how many rows after the last one of a series; None for the rows of X.
+            X: controls of these rows, where the model takes them: (steps, C), with several series
+                (series, steps, C). Rows beyond `steps` are not used.
+            propagation: how beliefs about states go on. `paths`: by sampled states; outputs are
+                mixtures over them, with as many modes as they have. `moments`: one Gaussian with
+                the exact mean and covariance of each step; `linearised`: by the tangent at the
+                mean. Both widen where the dynamics fold.
+            paths: how many.
+            draws: how much of a function a path keeps. `inducing`: inducing variables are drawn
+                once per path; `exact`: the whole function is; `fresh`: every step has a new one.
+            key: `jax.random.key(...)` of the paths; the same in every call by default.
+
+        Returns:
+            A `Forecast` with `mean`, `var`, `quantile(p)`, `log_density(y)`, `states` and
+            `joint_log_density(y)`: (steps, P) each, (steps,) where y was given as a vector, with
+            a leading axis where there are several series.
+
+        Raises:
+            ValueError: for controls that are missing, end before the forecast does or have another
+                shape, and for unknown names.
+        """
+        start = self._last_states()
+        series = len(start.mean)
+        future = forecast(
+            self.transition,
+            self.emission,
+            self.model.likelihood,
+            start,
+            jnp.asarray(self._future_controls(steps, X, series), start.mean.dtype),
+            self.rows.y.shape[-1],
+            propagation,
+            paths=paths,
+            draws=draws,
+            key=jax.random.key(0) if key is None else key,
+        )
+        return dataclasses.replace(future, one_series=series == 1, single=self.single)
+
+    def _last_states(self) -> StateBelief:
+        """Beliefs about the last state of every series."""
+        labels = np.asarray(self.rows.side["series"])
+        following = np.append(labels[1:], -1.0)
+        last = np.flatnonzero((labels >= 0.0) & (labels != following))
+        mean, cov = (jnp.asarray(np.asarray(a)[last]) for a in (self.chain.mean, self.chain.cov))
+        return StateBelief(mean, cov)
+
+    def _future_controls(
+        self, steps: int | None, X: ArrayLike | None, series: int
+    ) -> Float[np.ndarray, "series steps C"]:
+        """Controls of future rows, checked."""
+        columns = self.rows.x.shape[-1] if self.model.takes_inputs else 0
+        if X is None and columns:
+            raise ValueError(
+                f"the model takes {plural(columns, 'control')}, so a forecast needs them for its "
+                "rows: give X, one row for each step"
+            )
+        if X is not None and not columns:
+            raise ValueError("the model takes no controls: leave X=None")
+        if X is None:
+            if steps is None:
+                raise ValueError("give steps, the number of rows to forecast")
+            return np.zeros((series, max(steps, 0), 0))
+        controls = np.asarray(as_floats("X", np.asarray(X)), np.float64)
+        check_finite("X", jnp.asarray(controls))
+        if controls.ndim < 3 and series == 1:
+            controls = controls.reshape(1, len(controls), -1)
+        expected = f"(steps, {columns})" if series == 1 else f"({series}, steps, {columns})"
+        if controls.ndim != 3 or controls.shape[::2] != (series, columns):
+            raise ValueError(f"X must have shape {expected}, given {np.shape(X)}")
+        rows = int(controls.shape[1])
+        wanted = rows if steps is None else steps
+        if rows < wanted:
+            raise ValueError(
+                f"controls end before the forecast does: X has {plural(rows, 'row')} for "
+                f"{plural(wanted, 'step')}"
+            )
+        return controls[:, : max(wanted, 0)]
