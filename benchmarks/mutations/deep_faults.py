@@ -3,8 +3,30 @@
 from benchmarks.mutations.fault import Fault
 
 DEEP, START = "models/test_deep_gp.py::", "learning/test_deep.py::"
+SITED = "models/test_hidden_sites.py::"
 ENERGY = (DEEP + "test_energy_is_that_of_a_dense_sum_over_nodes",)
 DEEP_FAULTS = (
+    Fault(
+        "the ratio of conditionals leaves out the variance of the function",
+        "inference/hidden_sites.py",
+        "narrowed = 1.0 + power * weight * loss**2 * var",
+        "narrowed = 1.0 + 0.0 * var",
+        (SITED + "test_a_sited_value_is_that_of_a_sum_over_two_grids",),
+    ),
+    Fault(
+        "the ratio of conditionals counts once for all hidden layers",
+        "inference/hidden_sites.py",
+        "log_ratio = log_ratio + jnp.sum(hidden.log_ratio, axis=2)",
+        "log_ratio = jnp.sum(hidden.log_ratio, axis=2)",
+        (SITED + "test_energy_of_two_hidden_layers_is_that_of_nested_sums",),
+    ),
+    Fault(
+        "rows of a minibatch have the sites of the first rows",
+        "inference/hidden_sites.py",
+        "shift[rows.index], log_width[rows.index]",
+        "shift[: len(rows.index)], log_width[: len(rows.index)]",
+        (SITED + "test_minibatches_are_unbiased",),
+    ),
     Fault(
         "missing outputs count in the term of a deep row",
         "models/deep/term.py",

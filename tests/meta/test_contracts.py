@@ -37,7 +37,7 @@ ARGUMENTS = {
 }
 # Leaves of a tree of sites, as `jax.tree.map` asks for them.
 LEAVES = {
-    "cavity.inference.factors.slots": {"ChainMoments", "InputMoments", "TiedSite"},
+    "cavity.inference.factors.slots": {"ChainMoments", "HiddenSites", "InputMoments", "TiedSite"},
     "cavity.inference.solvers.rowwise": {"AbstractSites"},
     "cavity.inference.solvers.site_coordinates": {"AbstractSites"},
 }

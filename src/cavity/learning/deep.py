@@ -124,6 +124,12 @@ def fit_deep(
         ValueError: as `fit`.
         NumericalError: as `fit`.
     """
+    if method.hidden_sites:
+        raise ValueError(
+            "a deep model that starts from a sparse GP has hidden layers without noise, whose "
+            "values can have no sites: leave hidden_sites=False, or give cavity.fit a DeepGP "
+            "whose inner layers have a noise_variance"
+        )
     shared: dict[str, Any] = {"power": power, "jitter": jitter, "missing": missing}
     part = None if checkpoint is None else checkpoint.part("sparse")
     learning = {"max_iterations": max_iterations, "callback": callback, "checkpoint": part}

@@ -262,6 +262,9 @@ class TiedPowerEP(AbstractMethod):
         input_sites: for latent inputs, whether each row has a site on its own, matched by sweeps
             (Power EP throughout); otherwise their posteriors are variational, which suits
             minibatches.
+        hidden_sites: for deep models whose inner layers have noise, whether every hidden value of
+            every row has a Gaussian site, which the optimiser moves; otherwise hidden values have
+            the model's own conditional. For data in memory.
         batch: rows of a minibatch, drawn anew in every pass through the data, for Adam; None for
             all of them, and L-BFGS-B.
         max_sweeps: steps of Adam, which is how many it makes; with all rows, iterations at the
@@ -280,6 +283,7 @@ class TiedPowerEP(AbstractMethod):
 
     propagation: AbstractPropagation = dataclasses.field(default=Nodes(), kw_only=True)
     input_sites: bool = dataclasses.field(default=False, kw_only=True)
+    hidden_sites: bool = dataclasses.field(default=False, kw_only=True)
     batch: int | None = dataclasses.field(default=None, kw_only=True)
     max_sweeps: int = dataclasses.field(default=2000, kw_only=True)
     learning_rate: float = dataclasses.field(default=0.02, kw_only=True)
@@ -296,7 +300,11 @@ class TiedPowerEP(AbstractMethod):
 
     @property
     def approximation(self) -> TiedPowerMeans:
-        return TiedPowerMeans(propagation=self.propagation, input_sites=self.input_sites)
+        return TiedPowerMeans(
+            propagation=self.propagation,
+            input_sites=self.input_sites,
+            hidden_sites=self.hidden_sites,
+        )
 
     @property
     def solver(self) -> FixedPointSolver:

@@ -96,10 +96,12 @@ class TiedPowerMeans(AbstractApproximation):
     Attributes:
         propagation: how Gaussians go through the layers of a deep model.
         input_sites: whether latent inputs have sites, which sweeps move.
+        hidden_sites: whether the hidden values of rows have sites, which an optimiser moves.
     """
 
     propagation: AbstractPropagation = Nodes()
     input_sites: bool = eqx.field(static=True, default=False)
+    hidden_sites: bool = eqx.field(static=True, default=False)
     closed_form: bool = eqx.field(static=True, default=False)
 
     evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY

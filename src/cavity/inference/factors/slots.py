@@ -3,8 +3,10 @@
 Rows with `Private` slots store a site each. With a `Tied` slot one site t stands for all rows, to
 the power of their number: the store is the belief that it makes of the prior, whose mean and
 root an optimiser moves. With `Variational` slots a row has its belief itself, which an optimiser
-moves or an encoder gives, and which no cavity takes anything out of. What differs between them
-is only where cavities come from, and where what they remove from the log-partition is counted.
+moves or an encoder gives, and which no cavity takes anything out of; with `Conditional` slots it
+is the conditional of hidden values given functions that is the row's own. What differs between
+them is only where cavities come from, and where what they remove from the log-partition is
+counted.
 """
 
 import abc
@@ -23,6 +25,7 @@ from cavity.inference.graph.base import (
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.variables.chain import ChainBelief, ChainMoments, Links
+from cavity.inference.variables.hidden_values import HiddenSites, SitedConditional
 from cavity.inference.variables.inducing import DirectMessages
 from cavity.inference.variables.inputs import InputBelief, InputMoments, divergence, no_beliefs
 from cavity.numerics.power_limits import Power
@@ -60,7 +63,9 @@ class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
         """The site of every row; None where rows share one."""
 
     @abc.abstractmethod
-    def message(self, store: Store) -> DirectMessages | InputBelief | ChainBelief | None:
+    def message(
+        self, store: Store
+    ) -> DirectMessages | InputBelief | ChainBelief | SitedConditional | None:
         """The message of what an optimiser moves; None where rows send their own."""
 
     @abc.abstractmethod
@@ -221,6 +226,42 @@ class VariationalChain(AbstractSlots[ChainMoments, None, ChainBelief]):
         return jnp.zeros((), moments[0].dtype)
 
 
+class Conditional(AbstractSlots[HiddenSites, None, SitedConditional]):
+    """Sites on the hidden values of every row, which an optimiser moves.
+
+    They make another conditional of hidden values given functions. Its ratio to the model's own
+    belongs to the row's term, in the power mean.
+
+    Attributes:
+        columns: hidden values of a row.
+    """
+
+    private: ClassVar[bool] = False
+    columns: int = eqx.field(static=True)
+
+    def empty(self, view: AbstractView, rows: Rows) -> HiddenSites:
+        zero = jnp.zeros((rows.y.shape[0], self.columns), rows.y.dtype)
+        return HiddenSites(zero, zero)
+
+    def per_row(self, store: HiddenSites) -> None:
+        return None
+
+    def message(self, store: HiddenSites) -> SitedConditional:
+        return store.belief()
+
+    def source(self, store: HiddenSites, belief: AbstractBelief, power: Power) -> SitedConditional:
+        return cast(SitedConditional, belief)
+
+    def log_scale(self, source: SitedConditional) -> float:
+        return 0.0
+
+    def cavity(self, site: None, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
+        return *moments, jnp.ones((), bool)
+
+    def log_normaliser_ratio(self, site: None, moments: Moments, power: Power) -> Array:
+        return jnp.zeros((), moments[0].dtype)
+
+
 class StartsBeliefs(Protocol[Started]):
     """A view that says where the search for the beliefs of rows starts."""
 
@@ -231,7 +272,7 @@ class StartsBeliefs(Protocol[Started]):
 
 def is_optimised(x: object) -> bool:
     """Whether a store of sites is one that an optimiser moves."""
-    return isinstance(x, TiedSite | InputMoments | ChainMoments)
+    return isinstance(x, TiedSite | InputMoments | ChainMoments | HiddenSites)
 
 
 class ObservedRows(NamedTuple):

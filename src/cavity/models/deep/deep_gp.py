@@ -12,8 +12,11 @@ from cavity.inference.approximations.approximations import (
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
-from cavity.inference.factors.slots import ObservedRows, Tied, observed_rows
+from cavity.inference.factors.slots import Conditional, ObservedRows, Tied, observed_rows
+from cavity.inference.graph.base import AbstractVariable
 from cavity.inference.graph.rows import Rows
+from cavity.inference.hidden_sites import ConditionalView
+from cavity.inference.variables.hidden_values import HiddenValues
 from cavity.inference.variables.inducing import InducingBelief, TiedInducing
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.base import AbstractModel
@@ -107,6 +110,13 @@ class DeepGP(AbstractModel):
                 "a deep GP has one site for all rows on the inducing variables of each function: "
                 "give method=cavity.TiedPowerEP()"
             )
+        for i, layer in enumerate(self.layers[:-1]):
+            if layer.noise_variance is None and cast(TiedPowerMeans, approximation).hidden_sites:
+                raise ValueError(
+                    f"{layer_name(i, len(self.layers))} has no noise variance, so that its hidden "
+                    "values are known given its functions and can have no sites: give the layer a "
+                    "noise_variance, or leave hidden_sites=False"
+                )
 
     def graph(
         self,
@@ -133,17 +143,24 @@ class DeepGP(AbstractModel):
                 start = None if last else (layer.starting_mean(view, i), INNER_DEVIATION)
                 slots = Tied(size, counts, start)
                 edges.append(Edge(len(edges), WholeView(), slots))
-        propagation = cast(TiedPowerMeans, approximation).propagation
-        term = DeepTerm(self.layers, views, self.likelihood, propagation)
+        variables: list[AbstractVariable] = [TiedInducing() for _ in edges]
+        tied = cast(TiedPowerMeans, approximation)
+        hidden = sum(layer.width for layer in self.layers[:-1])
+        sited = tied.hidden_sites and hidden > 0
+        if sited:
+            edges.append(Edge(len(edges), ConditionalView(), Conditional(hidden)))
+            variables.append(HiddenValues())
+        term = DeepTerm(self.layers, views, self.likelihood, tied.propagation, sited)
         factor = SiteFactor(tuple(edges), rows, chunk, term, power, scale=scale)
-        return Graph(tuple(TiedInducing() for _ in edges), (factor,))
+        return Graph(tuple(variables), (factor,))
 
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> DeepPosterior:
         term = cast(DeepTerm, graph.only_factor().term)
         latents, outputs = self.likelihood.latents, rows.y.shape[-1]
+        functions = q[: sum(len(views) for views in term.views)]
         return DeepPosterior(
             model=self,
-            layers=term.processes(list(cast(tuple[InducingBelief, ...], q))),
+            layers=term.processes(list(cast(tuple[InducingBelief, ...], functions))),
             propagation=term.propagation,
             n_inputs=rows.x.shape[-1],
             outputs=outputs if latents == 1 else latents,

@@ -1,5 +1,6 @@
 """A layer of functions with Gaussian process priors, and the process that it becomes."""
 
+import dataclasses
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -204,6 +205,10 @@ class LayerProcess(eqx.Module):
         if self.noise_variance is not None:
             var = var + self.noise_variance
         return mean + self.mean(X), var
+
+    def without_noise(self) -> "LayerProcess":
+        """The functions themselves."""
+        return dataclasses.replace(self, noise_variance=None)
 
     def moments_under(
         self, inputs: GaussianInputs

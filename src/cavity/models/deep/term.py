@@ -11,8 +11,9 @@ References:
     Bui (2017), S59, S60, S62.
 """
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -27,13 +28,14 @@ from cavity.inference.graph.base import (
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.graph.views import InducingView
+from cavity.inference.hidden_sites import propagate_sited
 from cavity.inference.propagation import AbstractPropagation, Spread, propagate
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Tilted, log_power_mean
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array, Float, Scalar
 
 
 class WholeView(AbstractView[TiedCavity]):
@@ -62,12 +64,14 @@ class DeepTerm(AbstractLocalTerm):
         views: how rows see the inducing variables of each layer.
         likelihood: the density of outputs.
         propagation: how Gaussians go through layers.
+        hidden_sites: whether the last of what rows see is their sites on hidden values.
     """
 
     layers: tuple[Layer, ...]
     views: tuple[tuple[InducingView, ...], ...]
     likelihood: AbstractLikelihood
     propagation: AbstractPropagation
+    hidden_sites: bool = eqx.field(static=True, default=False)
 
     joint: ClassVar[bool] = True
 
@@ -75,9 +79,14 @@ class DeepTerm(AbstractLocalTerm):
         return True
 
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
-        layers = self.processes([latent_belief(latent) for latent in latents])
-        values, log_weights = propagate(self.propagation, layers, rows.x, rows.index)
-        terms = terms_at(self.likelihood, values, rows, power)
+        count = len(latents) - self.hidden_sites
+        layers = self.processes([latent_belief(latent) for latent in latents[:count]])
+        if self.hidden_sites:
+            values, log_weights, log_ratio = self._sited(layers, latents[-1], rows, power)
+            terms = terms_at(self.likelihood, values, rows, power) + log_ratio
+        else:
+            values, log_weights = propagate(self.propagation, layers, rows.x, rows.index)
+            terms = terms_at(self.likelihood, values, rows, power)
         weights = jnp.broadcast_to(log_weights[:, None], terms.shape)
         return log_power_mean(terms, weights, power)[:, None]
 
@@ -88,6 +97,15 @@ class DeepTerm(AbstractLocalTerm):
 
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
         return self.log_mean(latents, rows, 1.0)
+
+    def _sited(
+        self, layers: tuple[LayerProcess, ...], sites: Latent, rows: Rows, power: Power
+    ) -> tuple[Spread, Float[Array, " K"], Float[Array, "J N"]]:
+        """Outputs where hidden values have sites, log weights, and log ratios of conditionals."""
+        functions = [layer.without_noise() for layer in layers]
+        noises = [cast(Scalar, layer.noise_variance) for layer in layers[:-1]]
+        numbers = sites.mean, sites.var
+        return propagate_sited(self.propagation, functions, noises, numbers, rows, power)
 
     def processes(self, beliefs: list[InducingBelief]) -> tuple[LayerProcess, ...]:
         """The functions of every layer under beliefs about all inducing variables."""
