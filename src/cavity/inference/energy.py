@@ -24,6 +24,7 @@ from cavity.inference.factors.base import (
     Stores,
 )
 from cavity.inference.graph.base import (
+    AbstractMessages,
     AbstractProjectedBelief,
     AbstractResponse,
     AbstractVariable,
@@ -201,10 +202,10 @@ def _product(graph: Graph, pairs: Iterable[tuple[AbstractFactor, Stores]]) -> li
     return received
 
 
-def _add(a: Messages, b: Messages) -> Messages:
+def _add(a: AbstractMessages, b: AbstractMessages) -> AbstractMessages:
     """Messages of two factors; if only one shares precisions between outputs, it is unshared."""
     if a.shift.shape != b.shift.shape:
-        a, b = _unshared(a), _unshared(b)
+        a, b = _unshared(cast(Messages, a)), _unshared(cast(Messages, b))
     return jax.tree.map(jnp.add, a, b)
 
 

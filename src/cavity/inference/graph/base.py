@@ -79,12 +79,20 @@ class Marginal(eqx.Module):
         return Latent(mean + self.offset, var, self.residual)
 
 
-class Messages(eqx.Module):
+class AbstractMessages(eqx.Module):
     """The product of Gaussian factors of a variable, with its scale.
 
     Messages to a variable add. Their shapes are the variable's own business: sums over rows
     for `WhitenedInducing`, one entry per row for `FunctionValues`.
     """
+
+    shift: eqx.AbstractVar[Array]
+    precision: eqx.AbstractVar[Array]
+    log_scale: eqx.AbstractVar[Array]
+
+
+class Messages(AbstractMessages):
+    """A product of Gaussian factors by its shift and precision alone."""
 
     shift: Array
     precision: Array
@@ -244,7 +252,7 @@ class AbstractSiteView(AbstractView[Source], Generic[Source, Variable]):
         """Sites of precision zero for these rows."""
 
     @abc.abstractmethod
-    def messages(self, variable: Variable, rows: Rows, sites: AbstractSites) -> Messages:
+    def messages(self, variable: Variable, rows: Rows, sites: AbstractSites) -> AbstractMessages:
         """The messages of the sites of these rows."""
 
     @abc.abstractmethod

@@ -15,16 +15,17 @@ References:
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from cavity.inference.graph.base import AbstractMessages, AbstractVariable
+from cavity.inference.variables.chain import ChainBelief
 from cavity.numerics.linalg import cholesky_and_inverse, log_determinant, with_slopes
 from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Scalar
 
 
-class ChainMessages(eqx.Module):
+class ChainMessages(AbstractMessages):
     """A product of Gaussian terms of single states and of neighbours.
 
     Attributes:
@@ -38,6 +39,38 @@ class ChainMessages(eqx.Module):
     precision: Float[Array, "T D D"]
     coupling: Float[Array, "T D D"]
     log_scale: Scalar
+
+
+class Chain(AbstractVariable):
+    r"""States whose rows send messages.
+
+    A row that goes on from no other has the prior $\mathcal N(\mathbf m_0, \operatorname{diag}
+    \mathbf v_0)$; all others have none, and the log normaliser is an integral over them as they
+    are, with its powers of $2 \pi$: the terms of transitions are densities of them.
+
+    Attributes:
+        initial_mean: $\mathbf m_0$.
+        initial_variance: $\mathbf v_0$.
+        linked: 1 where a row goes on from the row before.
+
+    References:
+        Bui (2017), S41 with erratum E18.
+    """
+
+    initial_mean: Float[Array, " D"]
+    initial_variance: Float[Array, " D"]
+    linked: Float[Array, " T"]
+
+    def belief(self, messages: ChainMessages) -> ChainBelief:
+        m, v, first = self.initial_mean, self.initial_variance, 1.0 - self.linked
+        prior = ChainMessages(
+            first[:, None] * (m / v),
+            first[:, None, None] * jnp.diag(1.0 / v),
+            jnp.zeros_like(messages.coupling),
+            -0.5 * jnp.sum(first) * jnp.sum(LOG_2PI + jnp.log(v) + m**2 / v),
+        )
+        q = chain_marginals(jax.tree.map(jnp.add, prior, messages))
+        return ChainBelief(q.mean, q.cov, q.cross, q.log_partition)
 
 
 class ChainMarginals(NamedTuple):
