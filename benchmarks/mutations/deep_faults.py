@@ -5,6 +5,8 @@ from benchmarks.mutations.fault import Fault
 DEEP, START = "models/test_deep_gp.py::", "learning/test_deep.py::"
 SITED = "models/test_hidden_sites.py::"
 ENERGY = (DEEP + "test_energy_is_that_of_a_dense_sum_over_nodes",)
+FAMILIES = "models/test_deep_families.py::"
+FAMILY = (FAMILIES + "test_bound_is_that_of_a_dense_sum_over_nodes",)
 DEEP_FAULTS = (
     Fault(
         "the ratio of conditionals leaves out the variance of the function",
@@ -117,5 +119,61 @@ DEEP_FAULTS = (
         "variance = min(variance, NOISE_SHARE / added) if added > 0.0 else variance",
         "variance = variance",
         (START + "test_a_start_keeps_the_accuracy_of_the_sparse_gp",),
+    ),
+    Fault(
+        "outputs that depend on inducing variables keep their shift",
+        "inference/factors/uncertain.py",
+        'h = h - jnp.einsum("mnp,np->mp", loadings, shift)',
+        "h = h",
+        FAMILY,
+    ),
+    Fault(
+        "inputs of a layer are known to functions that its values depend on",
+        "inference/factors/uncertain.py",
+        'P = within + jnp.einsum("mnp,np,knp->pmk"',
+        'P = 0.0 * within + jnp.einsum("mnp,np,knp->pmk"',
+        FAMILY,
+    ),
+    Fault(
+        "rows without outputs have an entropy",
+        "inference/factors/layered.py",
+        "jnp.sum(present(self.rows) * each)",
+        "jnp.sum(each)",
+        FAMILY,
+    ),
+    Fault(
+        "hidden values have the entropy of their marginals",
+        "inference/factors/layered.py",
+        "jnp.log(conditional.var)",
+        "jnp.log(conditional.values.variances)",
+        FAMILY,
+    ),
+    Fault(
+        "a chain over layers forgets its covariances",
+        "inference/factors/layered.py",
+        "return Conditional(LayerValues(stored.mean, cov, cross), stored.var)",
+        "return Conditional(LayerValues(stored.mean, cov, None), stored.var)",
+        FAMILY,
+    ),
+    Fault(
+        "hidden values do not inherit the variance of inducing variables",
+        "inference/factors/layered.py",
+        "cov=values.cov + jnp.concatenate(variances, axis=1)",
+        "cov=values.cov",
+        FAMILY,
+    ),
+    Fault(
+        "free inducing variables have no divergence",
+        "inference/factors/layered.py",
+        "expected_log(messages, belief) + divergence",
+        "expected_log(messages, belief)",
+        FAMILY,
+    ),
+    Fault(
+        "the inducing variables of inner layers are free where they are to suit their layer",
+        "models/deep/families.py",
+        '"conditional_local": Family(OnFunctions(), "functions")',
+        '"conditional_local": Family(OnFunctions(), "functions", direct=True)',
+        (FAMILIES + "test_bounds_of_the_toy",),
     ),
 )

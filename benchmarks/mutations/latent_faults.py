@@ -25,8 +25,8 @@ LATENT_FAULTS = (
     Fault(
         "the collapsed precision is that at the mean input",
         "inference/factors/uncertain.py",
-        "P = squares + root @",
-        "P = squares + 0.0 * root @",
+        "P = squares + within",
+        "P = squares + 0.0 * within",
         COLLAPSED,
     ),
     Fault(

@@ -37,7 +37,13 @@ ARGUMENTS = {
 }
 # Leaves of a tree of sites, as `jax.tree.map` asks for them.
 LEAVES = {
-    "cavity.inference.factors.slots": {"ChainMoments", "HiddenSites", "InputMoments", "TiedSite"},
+    "cavity.inference.factors.slots": {
+        "ChainMoments",
+        "HiddenSites",
+        "InputMoments",
+        "LayeredMoments",
+        "TiedSite",
+    },
     "cavity.inference.solvers.rowwise": {"AbstractSites"},
     "cavity.inference.solvers.site_coordinates": {"AbstractSites"},
 }

@@ -13,6 +13,7 @@ def refusals():
     one = cavity.Layer(kernels.RBF(), points)
     gaussian = likelihoods.Gaussian()
     tied = {"method": cavity.TiedPowerEP()}
+    hidden = {"method": cavity.PowerEP(hidden="factorised")}
     return {
         "width": (lambda X, y: cavity.infer(cavity.DeepGP([layer, layer], gaussian), X, y, **tied),
                   "the last layer has 2 functions, but there are 1 output: give it width=1"),
@@ -40,6 +41,17 @@ def refusals():
         "lengthscales": (lambda X, y: cavity.infer(cavity.DeepGP(
             [cavity.Layer(kernels.RBF(1.0, [1.0, 1.0, 1.0]), points), one], gaussian),
             X, y, **tied), "layer 1 of 2: the kernel has 3 values of lengthscale"),
+        "hidden noise": (lambda X, y: cavity.infer(
+            cavity.DeepGP([layer, one], gaussian), X, y, **hidden),
+            "layer 1 of 2 has no noise variance"),
+        "hidden likelihood": (lambda X, y: cavity.infer(
+            cavity.DeepGP([one], likelihoods.StudentT()), X, y, **hidden),
+            "for StudentT give method=cavity.TiedPowerEP()"),
+        "hidden batches": (lambda X, y: cavity.fit(
+            cavity.DeepGP([one], gaussian), cavity.Batches(lambda: [(X, y)]), **hidden),
+            "the rows must be in memory"),
+        "hidden name": (lambda X, y: cavity.PowerEP(hidden="markov"),
+                        "hidden must be one of factorised, chain"),
         "nodes": (lambda X, y: cavity.Nodes(0), "at least one point per row"),
     }  # fmt: skip
 

@@ -91,8 +91,8 @@ def check_bound(name: str, likelihood: AbstractLikelihood) -> None:
         )
 
 
-# How states of different times depend on each other.
-STATES = ("chain", "factorised")
+# Posteriors of hidden values, of all models that have any.
+HIDDEN = ("factorised", "chain", "conditional", "conditional_local", "nested")
 _WHOLE = ("max_sweeps", "batch", "interleaved", "seed")
 _NUMBERS = ("step", "tolerance", "learning_rate", "natural")
 
@@ -114,8 +114,8 @@ def check_settings(method: Any) -> None:
     for name in ("tolerance", "learning_rate"):
         if name in given and not given[name] > 0.0:
             raise ValueError(f"{name} must be positive, given {given[name]}")
-    if given.get("states", "chain") not in STATES:
-        raise ValueError(f"states must be one of {', '.join(STATES)}, given {given['states']!r}")
+    if given.get("hidden", "chain") not in HIDDEN:
+        raise ValueError(f"hidden must be one of {', '.join(HIDDEN)}, given {given['hidden']!r}")
     if given["max_sweeps"] < 1:
         raise ValueError(f"max_sweeps must be at least 1, given {given['max_sweeps']}")
     if given.get("batch", 1) < 1:

@@ -46,9 +46,13 @@ class PowerEP(AbstractMethod):
             thousand rows quicker.
         learning_rate: of Adam.
         coupled: for `MultinomialProbit`, whether the functions of classes stay dependent.
-        states: of a state-space model, "chain" where neighbours depend on each other, or
-            "factorised" where states of different times do not. A full Gaussian over all states
-            would gain nothing over a chain.
+        hidden: the posterior of hidden values. For the states of a state-space model, "chain" or
+            None, where neighbours depend on each other, or "factorised", where states of different
+            times do not; a full Gaussian over all states would gain nothing over a chain. For the
+            hidden layers of a deep GP with Gaussian noise, "factorised", "chain", where values
+            depend on the layer below, "conditional", where they depend on the inducing variables
+            of their functions, "conditional_local", where those have the posterior that suits
+            their own layer, or "nested", where values follow their functions.
 
     References:
         Bui (2017), S19, S21 to S23 and S29; Turner's slides, S5; Jylanki (2013), S33 to S38.
@@ -63,14 +67,14 @@ class PowerEP(AbstractMethod):
     interleaved: int | None = dataclasses.field(default=None, kw_only=True)
     learning_rate: float = dataclasses.field(default=0.05, kw_only=True)
     coupled: bool = dataclasses.field(default=True, kw_only=True)
-    states: str = dataclasses.field(default="chain", kw_only=True)
+    hidden: str | None = dataclasses.field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_settings(self)
 
     @property
     def approximation(self) -> PowerMeans:
-        return PowerMeans(closed_form=self.exact, coupled=self.coupled, states=self.states)
+        return PowerMeans(closed_form=self.exact, coupled=self.coupled, hidden=self.hidden)
 
     @property
     def solver(self) -> FixedPointSolver:

@@ -41,12 +41,14 @@ class AbstractApproximation(eqx.Module):
         convex: whether sites never have negative precisions.
         tied: whether all rows share one site, which an optimiser moves.
         closed_form: whether factors that are Gaussian in the function need no sites.
+        hidden: the posterior of the hidden values of a model; None for what is usual for it.
     """
 
     evaluation_point: eqx.AbstractClassVar[EvaluationPoint]
     convex: eqx.AbstractClassVar[bool]
     tied: eqx.AbstractClassVar[bool]
     closed_form: eqx.AbstractVar[bool]
+    hidden: eqx.AbstractVar[str | None]
 
     @abc.abstractmethod
     def term(self, likelihood: AbstractLikelihood, *, exact: bool) -> AbstractLocalTerm:
@@ -68,13 +70,11 @@ class PowerMeans(AbstractApproximation):
     Attributes:
         coupled: for likelihoods of classes that allow it, whether the functions of classes
             stay dependent.
-        states: how the states of a state-space model depend on each other: "chain", or
-            "factorised" for not at all.
     """
 
     closed_form: bool = eqx.field(static=True, default=True)
     coupled: bool = eqx.field(static=True, default=True)
-    states: str = eqx.field(static=True, default="chain")
+    hidden: str | None = eqx.field(static=True, default=None)
 
     evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY
     convex: ClassVar[bool] = False
@@ -104,6 +104,7 @@ class TiedPowerMeans(AbstractApproximation):
     hidden_sites: bool = eqx.field(static=True, default=False)
     closed_form: bool = eqx.field(static=True, default=False)
 
+    hidden: ClassVar[str | None] = None
     evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY
     convex: ClassVar[bool] = False
     tied: ClassVar[bool] = True
@@ -120,6 +121,7 @@ class ModeExpansion(AbstractApproximation):
 
     closed_form: bool = eqx.field(static=True, default=True)
 
+    hidden: ClassVar[str | None] = None
     evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.MODE
     convex: ClassVar[bool] = False
     tied: ClassVar[bool] = False
@@ -144,6 +146,7 @@ class ModeSearch(AbstractApproximation):
 
     closed_form: bool = eqx.field(static=True, default=True)
 
+    hidden: ClassVar[str | None] = None
     evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.MODE
     convex: ClassVar[bool] = True
     tied: ClassVar[bool] = False
@@ -167,6 +170,7 @@ class GaussianBounds(AbstractApproximation):
     closed_form: bool = eqx.field(static=True, default=True)
     variational: bool = eqx.field(static=True, default=False)
 
+    hidden: ClassVar[str | None] = None
     evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.POSTERIOR
     convex: ClassVar[bool] = True
     tied: ClassVar[bool] = False

@@ -28,6 +28,7 @@ from cavity.inference.variables.chain import ChainBelief, ChainMoments, Links
 from cavity.inference.variables.hidden_values import HiddenSites, SitedConditional
 from cavity.inference.variables.inducing import DirectMessages
 from cavity.inference.variables.inputs import InputBelief, InputMoments, divergence, no_beliefs
+from cavity.inference.variables.layered import LayeredMoments
 from cavity.numerics.power_limits import Power
 from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Scalar
@@ -272,7 +273,7 @@ class StartsBeliefs(Protocol[Started]):
 
 def is_optimised(x: object) -> bool:
     """Whether a store of sites is one that an optimiser moves."""
-    return isinstance(x, TiedSite | InputMoments | ChainMoments | HiddenSites)
+    return isinstance(x, TiedSite | InputMoments | ChainMoments | LayeredMoments | HiddenSites)
 
 
 class ObservedRows(NamedTuple):

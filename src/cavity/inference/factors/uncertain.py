@@ -74,7 +74,7 @@ class GaussianRows(NamedTuple):
     def without(self, mean: OutputMean) -> "GaussianRows":
         """The rows with an affine function of the inputs taken from the outputs."""
         outputs = self.mean - mean(self.inputs.mean)
-        if self.var is None and mean.mean.constant:
+        if mean.mean.constant:
             return self._replace(mean=outputs)
         slopes = jax.vmap(jax.jacfwd(lambda x: mean(x[None])[0]))(self.inputs.mean)  # N P D
         cov = self.inputs.cov
@@ -129,7 +129,14 @@ class Regression(eqx.Module):
     sight: AbstractSight
     noise_variance: Callable[..., Array]
 
-    def messages(self, edges: tuple[Edge, ...], belief: Any, rows: Rows, power: Power) -> Sent:
+    def messages(
+        self,
+        edges: tuple[Edge, ...],
+        belief: Any,
+        rows: Rows,
+        power: Power,
+        loadings: Sequence[Float[Array, "M N W"]] = (),
+    ) -> Sent:
         """The messages to the inducing variables.
 
         Args:
@@ -137,17 +144,20 @@ class Regression(eqx.Module):
             belief: about the variables of the rows.
             rows: the data.
             power: the power of all rows.
+            loadings: of outputs that depend on the whitened inducing variables of their
+                functions, their slopes, for each group of these; none for others.
         """
         seen = self.sight(belief, rows).without(self.mean)
         noise = jnp.atleast_2d(self.noise_variance(**rows.columns))
         sent, first = [], 0
-        for edge in [edges[i] for i in self.places]:
+        for i, edge in enumerate(edges[place] for place in self.places):
             view = cast(InducingView, edge.view)
             count = view.mean.outputs
             part = seen.columns(first, count)
             variance = noise if noise.shape[1] == 1 else noise[:, first : first + count]
             first += count
-            sent.append((edge.variable, averaged_messages(view, part, variance, power)))
+            slopes = loadings[i] if loadings else None
+            sent.append((edge.variable, averaged_messages(view, part, variance, power, slopes)))
         return tuple(sent)
 
 
@@ -223,15 +233,23 @@ class UncertainExactFactor(AbstractFactor):
 
 
 def averaged_messages(
-    view: InducingView, seen: GaussianRows, noise_variance: Float[Array, "_ _"], power: Power
+    view: InducingView,
+    seen: GaussianRows,
+    noise_variance: Float[Array, "_ _"],
+    power: Power,
+    loadings: Float[Array, "M N P"] | None = None,
 ) -> Messages:
-    """The messages of rows with Gaussian noise, averaged over their inputs and outputs.
+    r"""The messages of rows with Gaussian noise, averaged over their inputs and outputs.
+
+    With outputs that depend on the inducing variables themselves, $y = \mathbf T^\top \mathbf v +
+    e$, the residual is $e - (\boldsymbol\phi - \mathbf T)^\top \mathbf v$.
 
     Args:
         view: how rows see the inducing variables of the functions.
         seen: inputs and outputs, the prior mean taken out.
         noise_variance: broadcasts against (rows, outputs).
         power: the power of all rows.
+        loadings: T; None for zero. The rest e is then what `seen` says of the outputs.
     """
     kernel, root, inputs = view.kernel, view.root, seen.inputs
     Z = inducing_points(view.inducing)
@@ -241,12 +259,15 @@ def averaged_messages(
     if not variational:
         explained = covariance_forms(kernel, inputs, Z, (root.T @ root)[None])[:, 0]
         residual = jnp.maximum(prior - jnp.sum(A**2, axis=0) - explained, 0.0)
+    if loadings is not None:
+        noise_variance = jnp.broadcast_to(noise_variance, seen.mean.shape)
     rows = Rows(inputs.mean, seen.mean, seen.presence)
     projection = Projection(A, residual, jnp.zeros_like(seen.mean))
     shift, precision, log_scale = exact_sites(rows, projection, lambda: noise_variance, power)
     # products of whitened loadings keep digits that whitening their sum would lose
     squares = jax.lax.map(lambda column: gram_weighted(A, column), precision.T)
-    P = squares + root @ covariance_sum(kernel, inputs, Z, precision) @ root.T
+    within = root @ covariance_sum(kernel, inputs, Z, precision) @ root.T
+    P = squares + within
     replicas = shift.shape[1] // precision.shape[1]
     total, h = jnp.sum(log_scale), A @ shift
     if seen.var is not None:
@@ -257,5 +278,9 @@ def averaged_messages(
         h = h + root @ jnp.einsum("nmd,ndp->mp", slopes, precision[:, None] * seen.cross)
     if variational:  # Σ d/σ² = Σ k/σ² - tr P
         total = total + 0.5 * replicas * jnp.sum(jnp.trace(P, axis1=1, axis2=2))
+    if loadings is not None:
+        away = A[:, :, None] - loadings
+        P = within + jnp.einsum("mnp,np,knp->pmk", away, precision, away)
+        h = h - jnp.einsum("mnp,np->mp", loadings, shift)
     h = h.T.reshape(P.shape[0], replicas, -1)
     return Messages(h, P, total)

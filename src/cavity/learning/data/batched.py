@@ -221,6 +221,11 @@ def as_training_data(
             "or a model with inducing variables"
         )
     approximation = method.approximation
+    if approximation.hidden is not None:
+        raise ValueError(
+            "posteriors of hidden values have numbers for every row, so that the rows must be in "
+            "memory: give X and y, or method=cavity.TiedPowerEP(batch=1000)"
+        )
     exact = (
         approximation.closed_form and capability(model.likelihood, GaussianInLatent) is not None
     )

@@ -9,6 +9,7 @@ from cavity.inference.approximations.approximations import (
     AbstractApproximation,
     TiedPowerMeans,
 )
+from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
@@ -16,12 +17,16 @@ from cavity.inference.factors.slots import Conditional, ObservedRows, Tied, obse
 from cavity.inference.graph.base import AbstractVariable
 from cavity.inference.graph.rows import Rows
 from cavity.inference.hidden_sites import ConditionalView
+from cavity.inference.propagation import AbstractPropagation, Nodes
 from cavity.inference.variables.hidden_values import HiddenValues
 from cavity.inference.variables.inducing import InducingBelief, TiedInducing
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
+from cavity.models.deep.families import FAMILIES, layered_graph
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.posterior import DeepPosterior
+from cavity.models.deep.regression import process_of
 from cavity.models.deep.term import DeepTerm, WholeView
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
@@ -39,7 +44,9 @@ class DeepGP(AbstractModel):
     \mathbf x$, and $y \sim p(y \mid \mathbf f_L(\mathbf h_{L-1}))$. The posterior keeps hidden
     values at the model's own conditional and has one Gaussian for the inducing variables of each
     function, found by `cavity.TiedPowerEP()`, whose `propagation` says how Gaussians go through
-    layers. One layer is the sparse GP.
+    layers. With Gaussian noise in every layer, `cavity.PowerEP(hidden=...)` has Gaussians for the
+    hidden values of every row instead, of which an optimiser finds the best. One layer is the
+    sparse GP.
 
     Args:
         layers: the layers, from the inputs to the outputs. The last has as many functions as there
@@ -51,7 +58,8 @@ class DeepGP(AbstractModel):
         ValueError: for no layers, and noise in the last one.
 
     References:
-        Bui (2017), S53, S59, S60 and S62; Salimbeni and Deisenroth (2017).
+        Bui (2017), S53, S56, S57, S59, S60, S62 and S63; Salimbeni and Deisenroth (2017);
+        Damianou and Lawrence (2013); Chamberlin (2016), S10, S19 and S22.
     """
 
     layers: tuple[Layer, ...]
@@ -85,6 +93,11 @@ class DeepGP(AbstractModel):
         return True
 
     def check(self, rows: Rows) -> None:
+        if rows.blocked or rows.power is not None:
+            raise ValueError(
+                "a deep GP has one power for all rows and no blocks: give power as one number, "
+                "and leave blocks=None"
+            )
         inputs = columns = rows.x.shape[-1]
         for i, layer in enumerate(self.layers):
             name = layer_name(i, len(self.layers))
@@ -106,17 +119,36 @@ class DeepGP(AbstractModel):
                 "without precision; leave natural=None"
             )
         if not approximation.tied:
-            raise ValueError(
-                "a deep GP has one site for all rows on the inducing variables of each function: "
-                "give method=cavity.TiedPowerEP()"
-            )
+            self._check_family(approximation)
+        elif cast(TiedPowerMeans, approximation).hidden_sites:
+            self._check_noise("can have no sites", "leave hidden_sites=False")
+
+    def _check_noise(self, consequence: str, remedy: str) -> None:
+        """Raises ValueError where hidden values are known given their functions."""
         for i, layer in enumerate(self.layers[:-1]):
-            if layer.noise_variance is None and cast(TiedPowerMeans, approximation).hidden_sites:
+            if layer.noise_variance is None:
                 raise ValueError(
                     f"{layer_name(i, len(self.layers))} has no noise variance, so that its hidden "
-                    "values are known given its functions and can have no sites: give the layer a "
-                    "noise_variance, or leave hidden_sites=False"
+                    f"values are known given its functions and {consequence}: give the layer a "
+                    f"noise_variance, or {remedy}"
                 )
+
+    def _check_family(self, approximation: AbstractApproximation) -> None:
+        """Raises ValueError where hidden values can have no posterior of their own."""
+        at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
+        if not at_cavity or approximation.hidden is None:
+            raise ValueError(
+                "a deep GP has one site for all rows on the inducing variables of each function: "
+                "give method=cavity.TiedPowerEP(); or, with Gaussian noise, posteriors of its "
+                "own hidden values, such as method=cavity.PowerEP(hidden='factorised')"
+            )
+        exact = capability(self.likelihood, GaussianInLatent) is not None
+        if not (exact and approximation.closed_form):
+            raise ValueError(
+                "posteriors of hidden values are for Gaussian noise and closed forms: for "
+                f"{type(self.likelihood).__name__} give method=cavity.TiedPowerEP()"
+            )
+        self._check_noise("have no other posterior", "method=cavity.TiedPowerEP()")
 
     def graph(
         self,
@@ -129,6 +161,12 @@ class DeepGP(AbstractModel):
         total: ObservedRows | None = None,
         scale: Scalar | float = 1.0,
     ) -> Graph:
+        if not approximation.tied:
+            noise = capability(self.likelihood, GaussianInLatent)
+            family = FAMILIES[approximation.hidden or "factorised"]
+            assert noise is not None
+            outputs = noise.noise_variance
+            return layered_graph(self.layers, outputs, family, rows, power, jitter)
         rows = rows.numbered()
         total = observed_rows(rows) if total is None else total
         views = tuple(layer.views(jitter) for layer in self.layers)
@@ -155,13 +193,21 @@ class DeepGP(AbstractModel):
         return Graph(tuple(variables), (factor,))
 
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> DeepPosterior:
-        term = cast(DeepTerm, graph.only_factor().term)
+        factor, beliefs = graph.only_factor(), list(q)
+        if factor.has_rows:
+            term = cast(DeepTerm, factor.term)
+            count = sum(len(views) for views in term.views)
+            layers = term.processes(cast(list[InducingBelief], beliefs[:count]))
+            propagation: AbstractPropagation = term.propagation
+        else:
+            functions = zip(self.layers, factor.regressions, strict=True)
+            layers = tuple(process_of(layer, f, factor.edges, beliefs) for layer, f in functions)
+            propagation = Nodes()
         latents, outputs = self.likelihood.latents, rows.y.shape[-1]
-        functions = q[: sum(len(views) for views in term.views)]
         return DeepPosterior(
             model=self,
-            layers=term.processes(list(cast(tuple[InducingBelief, ...], functions))),
-            propagation=term.propagation,
+            layers=layers,
+            propagation=propagation,
             n_inputs=rows.x.shape[-1],
             outputs=outputs if latents == 1 else latents,
             single=single,

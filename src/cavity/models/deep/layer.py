@@ -120,17 +120,8 @@ class Layer(eqx.Module):
         """
         if not self.mean.constant:
             return jnp.zeros((view.mean.outputs, view.inducing.size), view.root.dtype)
-        coordinates = view.inducing(lambda x: x)
-        Z = coordinates - jnp.mean(coordinates, axis=0)
-        spread = jnp.std(Z, axis=0)
-        constant = spread <= CONSTANT * jnp.max(jnp.abs(coordinates), axis=0)
-        Z = jnp.where(constant, 0.0, Z / jnp.where(constant, 1.0, spread))
-        directions, columns = np.eye(Z.shape[1]), Z.shape[1]
-        if self.width > columns:
-            random = np.random.default_rng(0).standard_normal((self.width - columns, columns))
-            random /= np.linalg.norm(random, axis=1, keepdims=True)
-            directions = np.concatenate([directions, random])
-        values = directions[first : first + view.mean.outputs] @ Z.T
+        values = spread_directions(view.inducing(lambda x: x), self.width)
+        values = values[:, first : first + view.mean.outputs].T
         # the diagonal of Kuu, of which L is the factor
         deviation = jnp.sqrt(jnp.mean(jnp.sum(view.factor**2, axis=1)))
         # a covariance that cannot be factorised yet starts from zero, with more jitter to come
@@ -237,6 +228,32 @@ class LayerProcess(eqx.Module):
             eye = jnp.eye(X.shape[0], dtype=X.dtype)
             cov = cov + jnp.reshape(self.noise_variance, (-1, 1, 1)) * eye
         return cov
+
+
+def spread_directions(
+    values: Float[Array, "n D"], width: int, present: Float[Array, "n 1"] | None = None
+) -> Float[Array, "n W"]:
+    """As many linear functions of some columns as a layer is wide, each of unit deviation or less.
+
+    They are the columns themselves about their means, and random directions where there are fewer.
+
+    Args:
+        values: the columns.
+        width: of the layer.
+        present: 1 for the rows that means and deviations are of; None for all.
+    """
+    share = jnp.ones_like(values[:, :1]) if present is None else present
+    share = share / jnp.maximum(jnp.sum(share), 1.0)
+    away = values - jnp.sum(share * values, axis=0)
+    spread, columns = jnp.sqrt(jnp.sum(share * away**2, axis=0)), values.shape[1]
+    constant = spread <= CONSTANT * jnp.max(jnp.abs(values), axis=0)
+    away = jnp.where(constant, 0.0, away / jnp.where(constant, 1.0, spread))
+    directions = np.eye(columns)
+    if width > columns:
+        random = np.random.default_rng(0).standard_normal((width - columns, columns))
+        random /= np.linalg.norm(random, axis=1, keepdims=True)
+        directions = np.concatenate([directions, random])
+    return away @ directions[:width].T
 
 
 def _checked(name: str, part: Callable[..., Array], *inputs: Array) -> Array:

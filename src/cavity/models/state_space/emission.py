@@ -18,8 +18,8 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.means import AbstractMean
 from cavity.models.deep.layer import Layer, LayerProcess
+from cavity.models.deep.regression import process_of, regression
 from cavity.models.latent.views import principal_components
-from cavity.models.state_space.regression import process_of, regression
 from cavity.models.state_space.start import affine_start, interpolated
 from cavity.models.state_space.views import AffineEmissions, Emissions
 from cavity.numerics.types import Array, Float, Scalar

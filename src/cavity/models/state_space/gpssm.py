@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.inference.approximations.approximations import AbstractApproximation, PowerMeans
+from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import Edge
@@ -22,9 +22,9 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.means import AbstractMean, Identity
 from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import Layer
+from cavity.models.deep.regression import ProcessNoise, process_of, regression
 from cavity.models.state_space.emission import AbstractEmission, AffineEmission, GPEmission
 from cavity.models.state_space.posterior import StateSpacePosterior
-from cavity.models.state_space.regression import ProcessNoise, process_of, regression
 from cavity.models.state_space.views import StatesView, Transitions
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
@@ -167,6 +167,11 @@ class GPSSM(AbstractModel):
         at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
         if approximation.tied or not (at_cavity and approximation.closed_form):
             raise ValueError("a state-space model needs method=cavity.PowerEP()")
+        hidden = approximation.hidden
+        if hidden not in (None, "chain", "factorised"):
+            raise ValueError(
+                f'states have posteriors hidden="chain" or "factorised", given {hidden!r}'
+            )
         if not self.emission.closed_form(self.likelihood):
             raise ValueError(
                 "an emission by Gaussian processes with the likelihood "
@@ -193,7 +198,7 @@ class GPSSM(AbstractModel):
         edges, own = regression(transition, sight, noise, jitter, 0)
         parts = self.emission.parts(self.likelihood, len(edges), jitter, outputs)
         edges = edges + parts.edges
-        coupled = cast(PowerMeans, approximation).states != "factorised"
+        coupled = approximation.hidden != "factorised"
         start = self.emission.start(self.likelihood, rows, links, self.state_dims)
         states = Edge(len(edges), StatesView(*start, coupled, links), VariationalChain(links))
         functions = (own, *parts.regressions)

@@ -1,0 +1,149 @@
+"""Families of posteriors of a deep Gaussian process that have values for its hidden layers."""
+
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+import jax.numpy as jnp
+
+from cavity.inference.energy import Graph
+from cavity.inference.factors.base import Edge
+from cavity.inference.factors.layered import (
+    AbstractDependence,
+    Independent,
+    LayeredFactor,
+    LayerSight,
+    Nested,
+    OnFunctions,
+    OnLayerBelow,
+    present,
+)
+from cavity.inference.factors.tied import TiedSite
+from cavity.inference.factors.uncertain import Regression
+from cavity.inference.graph.base import AbstractVariable
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import InducingView
+from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
+from cavity.inference.variables.layered import LayeredMoments, LayeredValues, LayerMoments
+from cavity.models.deep.layer import Layer, spread_directions
+from cavity.models.deep.regression import ProcessNoise, regression
+from cavity.numerics.power_limits import Power
+from cavity.numerics.types import Array, Float, Scalar
+
+# Deviations that a search starts from: of hidden values, as a share of their functions', and of
+# inducing variables.
+SHARE, INDUCING_DEVIATION = 0.1, 0.1
+
+
+class Family(NamedTuple):
+    """A family of posteriors.
+
+    Attributes:
+        dependence: what hidden values depend on.
+        slopes: whether numbers are stored for that: for the "layer" below, or for the "functions".
+        direct: whether inducing variables of hidden layers have beliefs that are given directly.
+        stored: whether hidden values have numbers of their own at all.
+    """
+
+    dependence: AbstractDependence
+    slopes: str | None = None
+    direct: bool = False
+    stored: bool = True
+
+
+FAMILIES = {
+    "factorised": Family(Independent()),
+    "chain": Family(OnLayerBelow(), "layer"),
+    "conditional": Family(OnFunctions(), "functions", direct=True),
+    "conditional_local": Family(OnFunctions(), "functions"),
+    "nested": Family(Nested(), direct=True, stored=False),
+}
+
+
+def layered_graph(
+    layers: tuple[Layer, ...],
+    noise_variance: Callable[..., Array],
+    family: Family,
+    rows: Rows,
+    power: Power,
+    jitter: float | Scalar,
+) -> Graph:
+    """Layers on rows, with a belief about the hidden values.
+
+    Args:
+        layers: the layers; all but the last with noise.
+        noise_variance: of the outputs.
+        family: the family of posteriors.
+        rows: the data.
+        power: the power of all rows.
+        jitter: share of the mean prior variance added to the diagonal of a covariance.
+    """
+    edges: tuple[Edge, ...] = ()
+    regressions: tuple[Regression, ...] = ()
+    for number, layer in enumerate(layers):
+        last = number + 1 == len(layers)
+        sight = LayerSight(number, last, layer.skip_connection)
+        noise = noise_variance if last else ProcessNoise(cast(Array, layer.noise_variance))
+        own, functions = regression(layer, sight, noise, jitter, len(edges))
+        edges, regressions = edges + own, (*regressions, functions)
+    inner = len(edges) - len(layers[-1].groups)
+    variables: list[AbstractVariable] = []
+    for i, edge in enumerate(edges):
+        direct = family.direct and i < inner
+        size = cast(InducingView, edge.view).inducing.size
+        variables.append(TiedInducing() if direct else WhitenedInducing(size))
+    start = _start(layers, edges, regressions, family, rows)
+    factor = LayeredFactor(edges, len(edges), regressions, family.dependence, rows, power, start)
+    return Graph((*variables, LayeredValues()), (factor,))
+
+
+def _start(
+    layers: tuple[Layer, ...],
+    edges: tuple[Edge, ...],
+    regressions: tuple[Regression, ...],
+    family: Family,
+    rows: Rows,
+) -> tuple[TiedSite | LayeredMoments | None, ...]:
+    """Beliefs that a search starts from.
+
+    Hidden means are the prior mean of their functions at those below; with a mean that is the same
+    everywhere, linear functions of them.
+    """
+    beliefs: list[TiedSite | None] = [None] * len(edges)
+    stored: list[LayerMoments] = []
+    values = rows.x
+    for number, (layer, functions) in enumerate(zip(layers[:-1], regressions[:-1], strict=True)):
+        views = [cast(InducingView, edges[i].view) for i in functions.places]
+        deviations = jnp.concatenate([_deviations(view) for view in views])
+        below, inputs = values, values
+        if layer.skip_connection:
+            inputs = jnp.concatenate([values, rows.x], axis=1)
+        values = functions.mean(inputs)
+        if layer.mean.constant:
+            values = values + deviations * spread_directions(inputs, layer.width, present(rows))
+        raw = jnp.log(SHARE * deviations) * jnp.ones_like(values)
+        slopes: tuple[Array, ...] = ()
+        if family.slopes == "layer" and number > 0:
+            slopes = (jnp.zeros((*below.shape, layer.width), values.dtype),)
+        if family.slopes == "functions":
+            sizes = [(view.inducing.size, len(values), view.mean.outputs) for view in views]
+            slopes = tuple(jnp.zeros(size, values.dtype) for size in sizes)
+        stored.append(LayerMoments(values, raw, slopes))
+        first = 0
+        for i, view in zip(functions.places, views, strict=True):
+            beliefs[i] = _direct_start(layer, view, first) if family.direct else None
+            first += view.mean.outputs
+    return (*beliefs, LayeredMoments(tuple(stored) if family.stored else ()))
+
+
+def _deviations(view: InducingView) -> Float[Array, " W"]:
+    """Prior standard deviations of some functions, by the diagonal of Kuu."""
+    deviation = jnp.sqrt(jnp.mean(jnp.sum(view.factor**2, axis=1)))
+    return jnp.full(view.mean.outputs, deviation)
+
+
+def _direct_start(layer: Layer, view: InducingView, first: int) -> TiedSite:
+    mean = layer.starting_mean(view, first)
+    eye = jnp.eye(view.inducing.size, dtype=mean.dtype)
+    return TiedSite(
+        mean, jnp.log(INDUCING_DEVIATION) * jnp.broadcast_to(eye, (len(mean), *eye.shape))
+    )
