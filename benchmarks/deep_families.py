@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import cavity
@@ -67,7 +68,7 @@ def step(family: str, seed: int) -> tuple[float, float, float]:
     begin = time.perf_counter()
     result = cavity.fit(model, X, y, power=0.0, method=method_of(family))
     seconds = time.perf_counter() - begin
-    density = result.posterior.predict(T).log_density(new)
+    density = result.posterior.predict(T).log_density(jnp.asarray(new))
     return result.log_evidence, float(np.mean(density)), seconds
 
 
