@@ -3,6 +3,7 @@
 from benchmarks.mutations.data_faults import DATA_FAULTS
 from benchmarks.mutations.deep_faults import DEEP_FAULTS
 from benchmarks.mutations.factor_faults import FACTOR_FAULTS
+from benchmarks.mutations.forecast_faults import FORECAST_FAULTS
 from benchmarks.mutations.graph_faults import GRAPH_FAULTS
 from benchmarks.mutations.latent_faults import LATENT_FAULTS
 from benchmarks.mutations.learning_faults import LEARNING_FAULTS
@@ -15,5 +16,6 @@ FAULTS = (
     *LEARNING_FAULTS,
     *DEEP_FAULTS,
     *LATENT_FAULTS,
+    *FORECAST_FAULTS,
     *DATA_FAULTS,
 )

@@ -1,0 +1,90 @@
+"""State-space models of the kink system: noises, the function, and densities of what follows.
+
+For each series of 200 rows and each power: the evidence and both noise variances; the error of the
+function over the inputs that the series visits; joint log densities of the next outputs up to 1,
+5, 10 and 20 steps and the share within 90 % intervals, by paths, by moments and linearised.
+
+python -m benchmarks.state_space.kink [--series 10] [--powers 0,0.2,0.5,0.8] [--observation 0.05]
+"""
+
+import argparse
+import time
+from itertools import product
+from typing import Any
+
+import jax
+import numpy as np
+
+import cavity
+from benchmarks.results import Table
+from benchmarks.state_space.systems import Series, kink, kink_series
+
+TABLE = Table("kink.csv", ("observation", "states", "power", "propagation", "seed"))
+POINTS, PATHS, HORIZONS = 30, 500, (1, 5, 10, 20)
+PROPAGATIONS = ("paths", "moments", "linearised")
+
+
+def learned(series: Series, power: float, states: str, iterations: int) -> Any:
+    """A fitted model: outputs observe the state, whose prior mean is that of no change."""
+    Z = np.linspace(series.y.min(), series.y.max(), POINTS)[:, None]
+    transition = cavity.Layer(
+        cavity.kernels.RBF(4.0, 2.0),
+        cavity.inducing.Points(Z),
+        mean=cavity.means.Identity(1),
+        noise_variance=0.5,
+    )
+    model = cavity.GPSSM(transition, cavity.likelihoods.Gaussian(0.5))
+    method = cavity.PowerEP(states=states)
+    options = {"power": power, "max_iterations": iterations}
+    return cavity.fit(model, None, series.y, method=method, **options)
+
+
+def function_error(posterior: Any, series: Series) -> float:
+    """Root mean squared error of the function at the states of the series."""
+    mean, _ = posterior.transition.moments(np.asarray(series.x)[:, None])
+    return float(np.sqrt(np.mean((np.asarray(mean)[:, 0] - kink(series.x)) ** 2)))
+
+
+def measure(seed: int, power: float, states: str, observation: float, iterations: int) -> None:
+    """One series at one power, if it is not in the table."""
+    keys = {"observation": observation, "states": states, "power": power, "seed": seed}
+    if TABLE.has(**keys, propagation=PROPAGATIONS[-1]):
+        return
+    series = kink_series(seed, observation_variance=observation)
+    began = time.perf_counter()
+    result = learned(series, power, states, iterations)
+    seconds = time.perf_counter() - began
+    noises = {
+        "process": float(np.ravel(result.model.transition.noise_variance)[0]),
+        "noise": float(np.ravel(result.model.likelihood.variance)[0]),
+    }
+    for propagation in PROPAGATIONS:
+        future = result.posterior.forecast(20, propagation=propagation, paths=PATHS)
+        joint, y = future.joint_log_density(series.y_after), series.y_after
+        ends = future.quantile([0.05, 0.95])
+        row = keys | {"propagation": propagation, "log_evidence": result.log_evidence, **noises}
+        row["function_error"] = function_error(result.posterior, series)
+        row |= {f"density_{k}": float(joint[k - 1]) for k in HORIZONS}
+        row["coverage_90"] = float(np.mean((y > ends[0]) & (y < ends[1])))
+        row |= {"converged": result.converged, "iterations": result.n_iterations}
+        TABLE.add(row | {"seconds": seconds})
+    print({name: row[name] for name in row if name != "propagation"}, flush=True)
+
+
+def main() -> None:
+    """Runs every power on every series."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--series", type=int, default=10)
+    parser.add_argument("--powers", default="0,0.2,0.5,0.8")
+    parser.add_argument("--states", default="chain,factorised")
+    parser.add_argument("--observation", type=float, default=0.05)
+    parser.add_argument("--iterations", type=int, default=1000)
+    options = parser.parse_args()
+    powers, states = map(float, options.powers.split(",")), options.states.split(",")
+    with jax.enable_x64(True):
+        for seed, power, kind in product(range(options.series), powers, states):
+            measure(seed, power, kind, options.observation, options.iterations)
+
+
+if __name__ == "__main__":
+    main()
