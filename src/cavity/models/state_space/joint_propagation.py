@@ -18,8 +18,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inducing.base import inducing_points
-from cavity.inference.graph.views import InducingView
 from cavity.inference.propagation import (
     AbstractPropagation,
     Linearised,
@@ -27,17 +25,9 @@ from cavity.inference.propagation import (
     Nodes,
     at_points,
 )
-from cavity.inference.variables.inducing import InducingBelief
-from cavity.kernels.expectations import (
-    GaussianInputs,
-    covariance_forms,
-    expected_cross,
-    expected_diag,
-    expected_slopes,
-)
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.process import TakesGaussianInputs
-from cavity.models.state_space.views import state_inputs
+from cavity.models.state_space.propagation import StateBelief, moments_under, state_inputs
 from cavity.numerics.qmc import normal_points
 from cavity.numerics.types import Array, Float
 
@@ -71,22 +61,6 @@ class Differences(NamedTuple):
     mean: Float[Array, "K N P"]
     cov: Float[Array, "K N P P"]
     log_weights: Float[Array, " K"]
-
-
-class JointMoments(NamedTuple):
-    """Moments of functions at Gaussian inputs.
-
-    Attributes:
-        mean: means.
-        within: variances at an input, averaged over inputs.
-        slopes: expected slopes of the functions' means.
-        bent: covariances of what is left of these means without their linear part.
-    """
-
-    mean: Float[Array, "N P"]
-    within: Float[Array, "N P"]
-    slopes: Float[Array, "N P D"]
-    bent: Float[Array, "N P P"]
 
 
 @functools.cache
@@ -141,8 +115,16 @@ def _at_nodes(
 def _by_moments(
     propagation: Moments, functions: LayerProcess, rows: StateRows, W: Float[Array, "N P D"]
 ) -> Differences:
-    moments = joint_moments(functions, rows)
-    return _one_gaussian(moments, rows, W)
+    inputs = state_inputs(functions, StateBelief(rows.mean, rows.cov), rows.x)
+    size = rows.mean.shape[1]
+    mean, cov = moments_under(functions, inputs)
+    process, prior = cast(TakesGaussianInputs, functions.process), functions.mean
+    slopes = jnp.swapaxes(process.slopes_under(inputs), 1, 2)[:, :, :size]
+    if not prior.mean.constant:
+        slopes = slopes + _row_slopes(prior, inputs.mean)[:, :, :size]
+    # what the mean has beside its linear part, and the functions' own variance
+    bent = cov - slopes @ rows.cov @ jnp.swapaxes(slopes, 1, 2)
+    return _one_gaussian(mean, slopes - W, bent, rows)
 
 
 @differences.register
@@ -154,70 +136,19 @@ def _by_tangents(
     def value(x: Float[Array, "N D"]) -> Float[Array, "N P"]:
         return functions.moments(functions.with_inputs(x, rows.x))[0]
 
-    slopes = _row_slopes(value, rows.mean)
-    bent = jnp.zeros((*mean.shape, mean.shape[1]), mean.dtype)
-    return _one_gaussian(JointMoments(mean, within, slopes, bent), rows, W)
+    own = within[..., None] * jnp.eye(within.shape[1])
+    return _one_gaussian(mean, _row_slopes(value, rows.mean) - W, own, rows)
 
 
-def _one_gaussian(moments: JointMoments, rows: StateRows, W: Float[Array, "N P D"]) -> Differences:
-    B = moments.slopes - W
-    within = moments.within[..., None] * jnp.eye(W.shape[1])
-    cov = moments.bent + within + B @ rows.cov @ jnp.swapaxes(B, 1, 2)
-    return Differences(moments.mean[None], cov[None], jnp.zeros(1, cov.dtype))
-
-
-def joint_moments(functions: LayerProcess, rows: StateRows) -> JointMoments:
-    """Moments of functions at Gaussian inputs, with means that are affine.
-
-    Functions with kernels or inducing variables of their own have covariances by the linear parts
-    of their means alone.
-    """
-    size = rows.mean.shape[1]
-    sees = functions.skip_connection
-    inputs = state_inputs(rows.mean, rows.cov, rows.x if sees else None)
-    process = cast(TakesGaussianInputs, functions.process)
-    groups = [_of_group(*pair, inputs, rows.cov) for pair in process.sparse_functions()]
-    mean, within, slopes = (
-        jnp.concatenate([group[i] for group in groups], axis=1) for i in range(3)
-    )
-    bent = _block_diagonal([group.bent for group in groups])
-    prior = functions.mean
-    mean = mean + prior(inputs.mean)
-    if not prior.mean.constant:
-        slopes = slopes + _row_slopes(prior, inputs.mean)[:, :, :size]
-    return JointMoments(mean, within, slopes, bent)
-
-
-def _of_group(
-    view: InducingView,
-    belief: InducingBelief,
-    inputs: GaussianInputs,
-    cov: Float[Array, "N D D"],
-) -> JointMoments:
-    """Moments of functions with one kernel, prior means left out."""
-    kernel, root, Z = view.kernel, view.root, inducing_points(view.inducing)
-    mean, size = belief.mean.reshape(-1, root.shape[0]), cov.shape[1]
-    weights = mean @ root
-    outputs = len(weights)
-    first, second = np.tril_indices(outputs)
-    products = weights[first][:, :, None] * weights[second][:, None, :]
-    own = belief.root @ root
-    spread = jnp.swapaxes(own, 1, 2) @ own
-    matrices = [(root.T @ root)[None], spread, 0.5 * (products + jnp.swapaxes(products, 1, 2))]
-    forms = covariance_forms(kernel, inputs, Z, jnp.concatenate(matrices))
-    half = root @ expected_cross(kernel, inputs, Z).T
-    explained = jnp.sum(half**2, axis=0) + forms[:, 0]
-    unexplained = jnp.maximum(expected_diag(kernel, inputs) - explained, 0.0)
-    groups = len(spread)
-    variance = jnp.sum((belief.root @ half) ** 2, axis=1).T + forms[:, 1 : 1 + groups]
-    within = unexplained[:, None] + jnp.maximum(variance, 0.0)
-    between = jnp.zeros((len(half.T), outputs, outputs), half.dtype)
-    between = between.at[:, first, second].set(forms[:, 1 + groups :])
-    between = between.at[:, second, first].set(forms[:, 1 + groups :])
-    slopes = jnp.einsum("nmd,pm->npd", expected_slopes(kernel, inputs, Z), weights)[:, :, :size]
-    bent = between - slopes @ cov @ jnp.swapaxes(slopes, 1, 2)
-    within = jnp.broadcast_to(within, (len(within), outputs))
-    return JointMoments((mean @ half).T, within, slopes, bent)
+def _one_gaussian(
+    mean: Float[Array, "N P"],
+    slopes: Float[Array, "N P D"],
+    cov: Float[Array, "N P P"],
+    rows: StateRows,
+) -> Differences:
+    """A difference with these slopes in the input, and a covariance beside theirs."""
+    cov = cov + slopes @ rows.cov @ jnp.swapaxes(slopes, 1, 2)
+    return Differences(mean[None], cov[None], jnp.zeros(1, cov.dtype))
 
 
 def _row_slopes(
@@ -230,10 +161,3 @@ def _row_slopes(
         return jax.jvp(function, (x,), (jnp.broadcast_to(direction, x.shape),))[1]
 
     return jnp.stack([along(column) for column in columns], axis=2)
-
-
-def _block_diagonal(blocks: list[Float[Array, "N p p"]]) -> Float[Array, "N P P"]:
-    """Matrices along a diagonal, for each row."""
-    if len(blocks) == 1:
-        return blocks[0]
-    return jax.vmap(jax.scipy.linalg.block_diag)(*blocks)
