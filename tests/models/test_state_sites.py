@@ -38,7 +38,11 @@ def assert_smoothed(graph, sites, expected, *, cross=True):
         np.testing.assert_allclose(states.cross[rows], expected.cross, atol=1e-9)
 
 
-@pytest.mark.parametrize("propagation", ["nodes", "moments", "linearised"])
+SLOW_NODES = pytest.param("nodes", marks=pytest.mark.slow)
+SLOW_TANGENTS = pytest.param("linearised", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("propagation", ["moments", SLOW_NODES, SLOW_TANGENTS])
 def test_one_sweep_at_power_zero_is_the_kalman_smoother(propagation):
     """With known linear transitions, controls, missing outputs and a row without any."""
     graph, start, expected = linear_case(2, propagation, 0.0)
@@ -77,9 +81,9 @@ def curved_case(power, propagation="nodes"):
     return model, y, c, layer, tied, graph
 
 
-@pytest.mark.parametrize(("propagation", "power"), [("nodes", HALF), ("moments", HALF)])
-def test_energies_are_stationary_in_the_sites(propagation, power):
-    *_, tied, graph = curved_case(power, propagation)
+@pytest.mark.parametrize("propagation", ["nodes", pytest.param("moments", marks=pytest.mark.slow)])
+def test_energies_are_stationary_in_the_sites(propagation):
+    *_, tied, graph = curved_case(HALF, propagation)
     start = toy.start_sites(graph, tied)
     sites, record = toy.swept(graph, start)
     assert record.converged

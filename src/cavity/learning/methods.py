@@ -265,10 +265,12 @@ class TiedPowerEP(AbstractMethod):
             functions. Other models have no use for it.
         input_sites: for latent inputs, whether each row has a site on its own, matched by sweeps
             (Power EP throughout); otherwise their posteriors are variational, which suits
-            minibatches.
+            minibatches. In state-space models rows have sites on pairs of states.
         hidden_sites: for deep models whose inner layers have noise, whether every hidden value of
             every row has a Gaussian site, which the optimiser moves; otherwise hidden values have
             the model's own conditional. For data in memory.
+        hidden: for sites on the states of a state-space model, "chain" or None for pairs of
+            neighbours, "factorised" for single states.
         batch: rows of a minibatch, drawn anew in every pass through the data, for Adam; None for
             all of them, and L-BFGS-B.
         max_sweeps: steps of Adam, which is how many it makes; with all rows, iterations at the
@@ -288,6 +290,7 @@ class TiedPowerEP(AbstractMethod):
     propagation: AbstractPropagation = dataclasses.field(default=Nodes(), kw_only=True)
     input_sites: bool = dataclasses.field(default=False, kw_only=True)
     hidden_sites: bool = dataclasses.field(default=False, kw_only=True)
+    hidden: str | None = dataclasses.field(default=None, kw_only=True)
     batch: int | None = dataclasses.field(default=None, kw_only=True)
     max_sweeps: int = dataclasses.field(default=2000, kw_only=True)
     learning_rate: float = dataclasses.field(default=0.02, kw_only=True)
@@ -299,6 +302,10 @@ class TiedPowerEP(AbstractMethod):
         check_settings(self)
         if self.natural is not None and self.batch is None:
             raise ValueError("natural gradients go with minibatches: give batch as well")
+        if self.hidden is not None and not self.input_sites:
+            raise ValueError(
+                "hidden says what states have sites on: give input_sites=True as well"
+            )
         if self.input_sites and self.batch is not None:
             raise ValueError("sites of latent inputs need all rows at a time: leave batch=None")
 
@@ -308,6 +315,7 @@ class TiedPowerEP(AbstractMethod):
             propagation=self.propagation,
             input_sites=self.input_sites,
             hidden_sites=self.hidden_sites,
+            hidden=self.hidden,
         )
 
     @property

@@ -58,6 +58,15 @@ class AbstractModel(eqx.Module):
         """
         return dict(rows or {})
 
+    def check_power(self, rows: Rows, power: Power, approximation: AbstractApproximation) -> None:
+        """Raises ValueError for data that the power leaves without proper cavities.
+
+        Args:
+            rows: padded data.
+            power: the power of all rows.
+            approximation: what stands in the place of the likelihood terms.
+        """
+
     @property
     @abc.abstractmethod
     def sparse(self) -> bool:

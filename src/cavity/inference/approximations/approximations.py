@@ -95,7 +95,8 @@ class TiedPowerMeans(AbstractApproximation):
 
     Attributes:
         propagation: how Gaussians go through the layers of a deep model.
-        input_sites: whether latent inputs have sites, which sweeps move.
+        input_sites: whether latent inputs, or states in time, have sites, which sweeps move.
+        hidden: how states in time depend on each other: "chain" or None, or "factorised".
         hidden_sites: whether the hidden values of rows have sites, which an optimiser moves.
     """
 
@@ -103,8 +104,8 @@ class TiedPowerMeans(AbstractApproximation):
     input_sites: bool = eqx.field(static=True, default=False)
     hidden_sites: bool = eqx.field(static=True, default=False)
     closed_form: bool = eqx.field(static=True, default=False)
+    hidden: str | None = eqx.field(static=True, default=None)
 
-    hidden: ClassVar[str | None] = None
     evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY
     convex: ClassVar[bool] = False
     tied: ClassVar[bool] = True

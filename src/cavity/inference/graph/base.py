@@ -158,9 +158,11 @@ class AbstractVariable(eqx.Module):
 
     Attributes:
         holds_values: whether the variable is a `FunctionValues`, the function at the data.
+        chained: whether what rows have sites on depends on the sites of their neighbours.
     """
 
     holds_values: ClassVar[bool] = False
+    chained: ClassVar[bool] = False
 
     @abc.abstractmethod
     def belief(self, messages: Any) -> AbstractBelief:

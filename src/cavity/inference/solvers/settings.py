@@ -194,8 +194,8 @@ class FixedPointSolver:
             count as a fixed point.
         enough: parallel sweeps end too where the squares of all changes, in deviations, add up to
             less than this.
-        rowwise: whether sites reach no other row than their own, so that each row has a step of
-            its own.
+        rowwise: whether rows with latent inputs, whose sites reach no other row than their own,
+            have a step each; states in time have one for all.
 
     Raises:
         ValueError: for an unknown rung.

@@ -53,6 +53,8 @@ def _rowwise_sweeps(
     problem: Problem, sites: Sites, tolerance: Scalar, max_sweeps: Array
 ) -> tuple[Sites, SweepRecord]:
     graph = frozen(problem.graph())
+    if any(variable.chained for variable in graph.variables):
+        return parallel(graph, sites, step=None, tolerance=tolerance, max_sweeps=max_sweeps)
     return rowwise(graph, sites, tolerance=tolerance, max_sweeps=max_sweeps)
 
 

@@ -13,7 +13,7 @@ References:
     do not give marginals.
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -56,6 +56,8 @@ class Chain(AbstractVariable):
     References:
         Bui (2017), S41 with erratum E18.
     """
+
+    chained: ClassVar[bool] = True
 
     initial_mean: Float[Array, " D"]
     initial_variance: Float[Array, " D"]

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -206,7 +206,10 @@ def as_training_data(
         raise ValueError(f"{type(model).__name__} needs inputs: give X, one row for each of y")
     if y is not None:
         rows = model.row_data(rows, len(np.asarray(y)))
-        return prepare(*in_memory(X, y), power=power, blocks=blocks, rows=rows, missing=missing)
+        layout: dict[str, Any] = {"power": power, "blocks": blocks, "missing": missing}
+        data = prepare(*in_memory(X, y), rows=rows, **layout)
+        model.check_power(data.rows, data.power, method.approximation)
+        return data
     batches = X if isinstance(X, BatchedData) else as_batches(X)
     if rows is not None:
         raise ValueError("side data of rows come with their batch: give (X, y, rows) as batches")

@@ -2,13 +2,15 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.inference.approximations.approximations import TiedPowerMeans
+from cavity.inference.approximations.local_terms import AbstractLocalTerm, PowerMeanTerm
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.uncertain import ExpectedDensity, Regression
 from cavity.inference.graph.rows import Rows
@@ -20,6 +22,9 @@ from cavity.means import AbstractMean
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.models.deep.regression import process_of, regression
 from cavity.models.latent.views import principal_components
+from cavity.models.state_space.site_graph import EmissionSites
+from cavity.models.state_space.site_terms import EmissionTerm
+from cavity.models.state_space.site_views import AffineStateView, OneStateView
 from cavity.models.state_space.start import affine_start, interpolated
 from cavity.models.state_space.views import AffineEmissions, Emissions
 from cavity.numerics.types import Array, Float, Scalar
@@ -47,8 +52,9 @@ class AbstractEmission(eqx.Module):
 
     To implement:
         `controlled`, `width(states)`, `check(states, controls)`, `closed_form(likelihood)`,
-        `parts(likelihood, first, jitter, outputs)`, `functions(regressions, beliefs)` and
-        `start(likelihood, rows, links, states)`.
+        `parts(likelihood, first, jitter, outputs)`, `site_parts(likelihood, outputs, states,
+        approximation, jitter)`, `functions(regressions, edges, beliefs)`, `functions_under(term,
+        beliefs)` and `start(likelihood, rows, links, states)`.
     """
 
     @property
@@ -80,6 +86,31 @@ class AbstractEmission(eqx.Module):
             jitter: share of the mean prior variance added to the diagonal of a covariance.
             outputs: their number.
         """
+
+    @abc.abstractmethod
+    def site_parts(
+        self,
+        likelihood: AbstractLikelihood,
+        outputs: int,
+        states: int,
+        approximation: TiedPowerMeans,
+        jitter: float | Scalar,
+    ) -> EmissionSites:
+        """The terms of the outputs where states have sites.
+
+        Args:
+            likelihood: the density of an output given its function.
+            outputs: their number.
+            states: coordinates of a state.
+            approximation: how Gaussians go through functions.
+            jitter: share of the mean prior variance added to the diagonal of a covariance.
+        """
+
+    @abc.abstractmethod
+    def functions_under(
+        self, term: AbstractLocalTerm, beliefs: Sequence[Any]
+    ) -> "LayerProcess | AbstractMean":
+        """The functions of a term of outputs under beliefs about its inducing variables."""
 
     @abc.abstractmethod
     def functions(
@@ -131,6 +162,20 @@ class AffineEmission(AbstractEmission):
         sight = AffineEmissions(OutputMean(self.mean, outputs))
         return EmissionParts(densities=(ExpectedDensity(likelihood, sight),))
 
+    def site_parts(
+        self,
+        likelihood: AbstractLikelihood,
+        outputs: int,
+        states: int,
+        approximation: TiedPowerMeans,
+        jitter: float | Scalar,
+    ) -> EmissionSites:
+        sight = AffineStateView(OutputMean(self.mean, outputs), states)
+        return EmissionSites((), sight, PowerMeanTerm(likelihood))
+
+    def functions_under(self, term: AbstractLocalTerm, beliefs: Sequence[Any]) -> AbstractMean:
+        return self.mean
+
     def functions(
         self, regressions: tuple[Regression, ...], edges: Sequence[Edge], beliefs: Sequence[Any]
     ) -> AbstractMean:
@@ -179,6 +224,21 @@ class GPEmission(AbstractEmission):
         sight = Emissions(self.controlled)
         edges, own = regression(self.layer, sight, noise.noise_variance, jitter, first)
         return EmissionParts(edges, (own,))
+
+    def site_parts(
+        self,
+        likelihood: AbstractLikelihood,
+        outputs: int,
+        states: int,
+        approximation: TiedPowerMeans,
+        jitter: float | Scalar,
+    ) -> EmissionSites:
+        views = self.layer.views(jitter)
+        term = EmissionTerm(self.layer, views, likelihood, approximation.propagation)
+        return EmissionSites(views, OneStateView(False, states), term)
+
+    def functions_under(self, term: AbstractLocalTerm, beliefs: Sequence[Any]) -> LayerProcess:
+        return self.layer.process(cast(EmissionTerm, term).views, beliefs)
 
     def functions(
         self, regressions: tuple[Regression, ...], edges: Sequence[Edge], beliefs: Sequence[Any]

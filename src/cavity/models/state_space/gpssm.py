@@ -4,33 +4,54 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.inference.approximations.approximations import AbstractApproximation
+from cavity.inference.approximations.approximations import (
+    AbstractApproximation,
+    TiedPowerMeans,
+)
 from cavity.inference.approximations.local_terms import EvaluationPoint
-from cavity.inference.energy import Beliefs, Graph
+from cavity.inference.energy import Beliefs, Graph, beliefs, empty_sites
 from cavity.inference.factors.base import Edge
+from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import ObservedRows, VariationalChain
 from cavity.inference.factors.uncertain import UncertainExactFactor
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView
-from cavity.inference.variables.chain import SERIES, ChainBelief, DirectChain, links_of
-from cavity.inference.variables.inducing import WhitenedInducing
+from cavity.inference.variables.chain import (
+    SERIES,
+    ChainBelief,
+    DirectChain,
+    Links,
+    links_of,
+)
+from cavity.inference.variables.chain_messages import Chain
+from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Identity
 from cavity.models.base import AbstractModel
-from cavity.models.deep.layer import Layer
+from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.models.deep.regression import ProcessNoise, process_of, regression
+from cavity.models.latent.views import standardised
 from cavity.models.state_space.emission import AbstractEmission, AffineEmission, GPEmission
 from cavity.models.state_space.posterior import StateSpacePosterior
+from cavity.models.state_space.site_graph import StartingPoint, site_graph
+from cavity.models.state_space.site_terms import TransitionTerm
+from cavity.models.state_space.site_views import Start
 from cavity.models.state_space.views import StatesView, Transitions
-from cavity.numerics.power_limits import Power
+from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import fixed
 from cavity.parameters.table import table
+
+# Functions of a likelihood that is not Gaussian start as if standardised outputs had noise of this
+# variance.
+START_NOISE = 0.1
 
 
 class GPSSM(AbstractModel):
@@ -45,7 +66,9 @@ class GPSSM(AbstractModel):
     `cavity.fit(model, X, Y)`.
 
     With `method=cavity.PowerEP()` inducing variables are in closed form, and an optimiser moves a
-    Gaussian chain for the states; at power 0 the evidence is a lower bound.
+    Gaussian chain for the states; at power 0 the evidence is a lower bound. With
+    `cavity.TiedPowerEP(input_sites=True)` rows have sites on pairs of states, matched by sweeps,
+    and emissions by layers take every likelihood.
 
     Args:
         transition: the functions f, of the states, and of the controls as columns after them with
@@ -165,19 +188,41 @@ class GPSSM(AbstractModel):
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
         at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
-        if approximation.tied or not (at_cavity and approximation.closed_form):
-            raise ValueError("a state-space model needs method=cavity.PowerEP()")
         hidden = approximation.hidden
         if hidden not in (None, "chain", "factorised"):
             raise ValueError(
                 f'states have posteriors hidden="chain" or "factorised", given {hidden!r}'
             )
+        if approximation.tied and cast(TiedPowerMeans, approximation).input_sites:
+            return
+        if approximation.tied or not (at_cavity and approximation.closed_form):
+            raise ValueError(
+                "a state-space model needs method=cavity.PowerEP(), or "
+                "cavity.TiedPowerEP(input_sites=True) for sites on states"
+            )
         if not self.emission.closed_form(self.likelihood):
             raise ValueError(
                 "an emission by Gaussian processes with the likelihood "
                 f"{type(self.likelihood).__name__} has no closed form: give Gaussian() noise, or "
-                "an affine emission such as cavity.means.Linear(weights)"
+                "an affine emission such as cavity.means.Linear(weights), or "
+                "method=cavity.TiedPowerEP(input_sites=True)"
             )
+
+    def check_power(self, rows: Rows, power: Power, approximation: AbstractApproximation) -> None:
+        if not (approximation.tied and is_exactly(power, 1.0)):
+            return
+        # a transition's whole site taken out leaves the last state of a series with its outputs
+        linked = np.asarray(links_of(rows).linked) > 0.0
+        last = np.flatnonzero(linked & ~np.append(linked[1:], False))
+        counts = np.sum(np.broadcast_to(rows.presence, rows.y.shape)[last] > 0.0, axis=1)
+        for row, count in zip(last, counts, strict=True):
+            if count < self.state_dims:
+                raise ValueError(
+                    f"at power 1 row {row}, the last of its series, needs an output for each of "
+                    f"{plural(self.state_dims, 'state')}, and has {count}: nothing else observes "
+                    "its state without the site of its transition; give a smaller power, such as "
+                    "0.9"
+                )
 
     def graph(
         self,
@@ -192,13 +237,22 @@ class GPSSM(AbstractModel):
     ) -> Graph:
         links = links_of(rows)
         rows = without_series(rows).numbered()
+        if approximation.tied:
+            tied = cast(TiedPowerMeans, approximation)
+            return self._site_graph(rows, links, power, tied, jitter)
+        coupled = approximation.hidden != "factorised"
+        return self._exact_graph(rows, links, power, jitter, coupled=coupled)
+
+    def _exact_graph(
+        self, rows: Rows, links: Links, power: Power, jitter: float | Scalar, *, coupled: bool
+    ) -> Graph:
+        """Inducing variables in closed form, and a variational chain."""
         transition, outputs = self.transition, rows.y.shape[-1]
         sight = Transitions(links, transition.skip_connection)
         noise = ProcessNoise(cast(Array, transition.noise_variance))
         edges, own = regression(transition, sight, noise, jitter, 0)
         parts = self.emission.parts(self.likelihood, len(edges), jitter, outputs)
         edges = edges + parts.edges
-        coupled = approximation.hidden != "factorised"
         start = self.emission.start(self.likelihood, rows, links, self.state_dims)
         states = Edge(len(edges), StatesView(*start, coupled, links), VariationalChain(links))
         functions = (own, *parts.regressions)
@@ -207,18 +261,68 @@ class GPSSM(AbstractModel):
         chain = DirectChain(self.initial_mean, self.initial_variance, links.first)
         return Graph((*(WhitenedInducing(size) for size in sizes), chain), (factor,))
 
+    def _site_graph(
+        self,
+        rows: Rows,
+        links: Links,
+        power: Power,
+        approximation: TiedPowerMeans,
+        jitter: float | Scalar,
+    ) -> Graph:
+        """Tied sites on inducing variables, and sites of rows on states."""
+        states, outputs = self.state_dims, rows.y.shape[-1]
+        emission = self.emission.site_parts(
+            self.likelihood, outputs, states, approximation, jitter
+        )
+        begin = self.emission.start(self.likelihood, rows, links, states)
+        start = StartingPoint(Start(*begin), self._starting_functions(rows, links, jitter))
+        chain = Chain(self.initial_mean, self.initial_variance, links.linked)
+        settings = {"power": power, "approximation": approximation, "jitter": jitter}
+        return site_graph(self.transition, emission, rows, links, chain, start, **settings)
+
+    def _starting_functions(
+        self, rows: Rows, links: Links, jitter: float | Scalar
+    ) -> list[Float[Array, "P M"]]:
+        """Means of inducing variables at which functions agree with the starting states."""
+        model = self
+        if not self.emission.closed_form(self.likelihood):
+            # outputs stand for values of the functions
+            model = eqx.tree_at(lambda m: m.likelihood, self, Gaussian(START_NOISE))
+            rows = dataclasses.replace(rows, y=standardised(rows), side={})
+        graph = model._exact_graph(rows, links, 0.0, jitter, coupled=False)
+        *functions, _ = beliefs(graph, empty_sites(graph))
+        means = [cast(InducingBelief, belief).mean for belief in functions]
+        return [jnp.nan_to_num(mean.reshape(-1, mean.shape[-1])) for mean in means]
+
     def posterior(
         self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool
     ) -> StateSpacePosterior:
-        factor, beliefs = cast(UncertainExactFactor, graph.only_factor()), list(q)
-        own, *more = factor.regressions
+        transition, emission = self._functions(graph, q)
         return StateSpacePosterior(
             model=self,
-            transition=process_of(self.transition, own, factor.edges, beliefs),
-            emission=self.emission.functions(tuple(more), factor.edges, beliefs),
-            chain=cast(ChainBelief, beliefs[-1]),
+            transition=transition,
+            emission=emission,
+            chain=cast(ChainBelief, q[-1]),
             rows=rows,
             single=single,
+        )
+
+    def _functions(
+        self, graph: Graph, q: Beliefs
+    ) -> tuple[LayerProcess, LayerProcess | AbstractMean]:
+        """Transition and emission under beliefs about their inducing variables."""
+        if len(graph.factors) == 1:
+            factor = cast(UncertainExactFactor, graph.only_factor())
+            own, *more = factor.regressions
+            return (
+                process_of(self.transition, own, factor.edges, q),
+                self.emission.functions(tuple(more), factor.edges, q),
+            )
+        steps, outputs = (cast(SiteFactor, factor).term for factor in graph.factors)
+        views, functions = cast(TransitionTerm, steps).views, cast(list[Any], list(q[:-1]))
+        return (
+            self.transition.process(views, functions[: len(views)]),
+            self.emission.functions_under(outputs, functions[len(views) :]),
         )
 
     def __str__(self) -> str:

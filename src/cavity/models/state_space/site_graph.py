@@ -1,0 +1,129 @@
+"""State-space models as graphs with sites: Power EP of states beside tied inducing variables.
+
+Rows have a site each on the pair of states of their transition (or one on either state, where
+states are factorised) and on the state that their outputs are of; inducing variables have one site
+for all rows, which an optimiser moves.
+
+References:
+    Bui (2017), S41; S42 for tied sites on inducing variables.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from cavity.inference.approximations.approximations import TiedPowerMeans
+from cavity.inference.approximations.local_terms import AbstractLocalTerm
+from cavity.inference.energy import Graph
+from cavity.inference.factors.base import Edge
+from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.slots import Private, Tied, observed_rows
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import InducingView
+from cavity.inference.variables.chain import Links
+from cavity.inference.variables.chain_messages import Chain
+from cavity.inference.variables.inducing import TiedInducing
+from cavity.models.deep.layer import Layer
+from cavity.models.deep.term import WholeView
+from cavity.models.state_space.site_terms import TransitionTerm
+from cavity.models.state_space.site_views import (
+    AbstractStateView,
+    OneStateView,
+    PairView,
+    Start,
+)
+from cavity.numerics.power_limits import Power
+from cavity.numerics.types import Array, Float, Scalar
+
+# Standard deviations of whitened inducing variables that a search starts from.
+DEVIATION = 0.1
+
+
+class EmissionSites(NamedTuple):
+    """The terms of outputs whose states have sites.
+
+    Attributes:
+        views: how rows see inducing variables; none for known functions.
+        states: how rows see their states.
+        term: what stands in the place of the likelihood.
+    """
+
+    views: tuple[InducingView, ...]
+    states: AbstractStateView
+    term: AbstractLocalTerm
+
+
+class StartingPoint(NamedTuple):
+    """Where a search starts.
+
+    Attributes:
+        states: the states.
+        functions: means of the inducing variables of the transition, then of the emission.
+    """
+
+    states: Start
+    functions: Sequence[Float[Array, "P M"]]
+
+
+def site_graph(
+    transition: Layer,
+    emission: EmissionSites,
+    rows: Rows,
+    links: Links,
+    chain: Chain,
+    start: StartingPoint,
+    *,
+    power: Power,
+    approximation: TiedPowerMeans,
+    jitter: float | Scalar,
+) -> Graph:
+    """A model laid out with sites on states.
+
+    Args:
+        transition: the functions of transitions, with their noise.
+        emission: the terms of outputs.
+        rows: the outputs and the controls.
+        links: how rows follow each other.
+        chain: the states.
+        start: where a search starts.
+        power: of all rows.
+        approximation: how Gaussians go through functions, and how states depend on each other.
+        jitter: share of the mean prior variance added to the diagonal of a covariance.
+    """
+    views, size = transition.views(jitter), transition.width
+    variables = len(views) + len(emission.views)
+    count = len(rows.y)
+    steps = dataclasses.replace(
+        rows, y=jnp.zeros((count, 1), rows.y.dtype), presence=links.linked[:, None], side={}
+    )
+    total = jnp.full(size, jnp.maximum(jnp.sum(links.linked), 1.0))
+    first, more = start.functions[: len(views)], start.functions[len(views) :]
+    sights: tuple[AbstractStateView, ...] = (PairView(start.states),)
+    if approximation.hidden == "factorised":
+        sights = OneStateView(True, size), OneStateView(False, size, start.states)
+    term = TransitionTerm(transition, views, approximation.propagation)
+    pairs = tuple(Edge(variables, sight, Private()) for sight in sights)
+    edges = _tied(views, total, first, 0) + pairs
+    transitions = SiteFactor(edges, steps, count, term, power)
+    edges = _tied(emission.views, observed_rows(rows).per_output, more, len(views))
+    edges = (*edges, Edge(variables, emission.states, Private()))
+    outputs = SiteFactor(edges, rows, count, emission.term, power)
+    return Graph((*[TiedInducing()] * variables, chain), (transitions, outputs))
+
+
+def _tied(
+    views: Sequence[InducingView],
+    total: Float[Array, " P"],
+    starts: Sequence[Float[Array, "P M"]],
+    first: int,
+) -> tuple[Edge, ...]:
+    """Edges to inducing variables with one site for all rows, from the index `first` on."""
+    edges, column = [], 0
+    for i, (view, mean) in enumerate(zip(views, starts, strict=True), first):
+        end = column + view.mean.outputs
+        slots = Tied(view.inducing.size, total[column:end], (mean, DEVIATION))
+        edges.append(Edge(i, WholeView(), slots))
+        column = end
+    return tuple(edges)
