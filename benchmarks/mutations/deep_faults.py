@@ -7,7 +7,22 @@ SITED = "models/test_hidden_sites.py::"
 ENERGY = (DEEP + "test_energy_is_that_of_a_dense_sum_over_nodes",)
 FAMILIES = "models/test_deep_families.py::"
 FAMILY = (FAMILIES + "test_bound_is_that_of_a_dense_sum_over_nodes",)
+LATENT = "models/test_latent_inputs.py::"
 DEEP_FAULTS = (
+    Fault(
+        "the term at a latent input counts as often as there are points",
+        "models/deep/term.py",
+        "return (jnp.exp(log_weights) @ terms)[:, None]",
+        "return jnp.sum(terms, axis=0)[:, None]",
+        (LATENT + "test_energy_is_that_of_sums_over_grids",),
+    ),
+    Fault(
+        "latent inputs of predictions are at their mean",
+        "models/deep/latent_inputs.py",
+        "return zero, zero + 1.0",
+        "return zero, zero",
+        (LATENT + "test_predictions_average_over_the_prior_of_latent_inputs",),
+    ),
     Fault(
         "the ratio of conditionals leaves out the variance of the function",
         "inference/hidden_sites.py",

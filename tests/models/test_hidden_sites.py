@@ -145,6 +145,22 @@ def test_the_error_of_a_small_power_is_linear_in_it():
     assert errors[0] / errors[1] == pytest.approx(10.0, rel=0.1)
 
 
+def test_functions_of_a_layer_may_have_noise_of_their_own():
+    X, Y, Z1, Z2, model = two_outputs_model()
+    points = inducing.Points(np.column_stack([Z2, Z2[::-1]]))
+
+    def wide(noise):
+        hidden = cavity.Layer(kernels.RBF(1.1, 0.6), inducing.Points(Z1), 2, noise_variance=noise)
+        last = cavity.Layer(kernels.RBF(0.9, 0.8), points, 2)
+        return cavity.DeepGP([hidden, last], model.likelihood)
+
+    data = prepare(X, Y, power=0.3, missing="skip")
+    method = sited(cavity.Nodes(5))
+    alike = energy_at(wide([0.15, 0.15]), data, method)[0]
+    assert_close(alike, energy_at(wide(0.15), data, method)[0])
+    assert energy_at(wide([0.15, 0.2]), data, method)[0] != pytest.approx(alike, rel=1e-4)
+
+
 def test_at_power_one_sites_change_nothing():
     """The ratio is then a change of measure, and its integral does not depend on sites."""
     X, Y, _, _, model = two_outputs_model()
@@ -249,7 +265,7 @@ def test_what_can_have_no_sites_is_named():
     with pytest.raises(ValueError, match=r"layer 2 of 3 has no noise variance.*leave hidden"):
         cavity.infer(without, X, y, method=sited())
     batches = cavity.Batches(lambda: iter([(X, y)]))
-    with pytest.raises(ValueError, match="so that the rows must be in memory"):
+    with pytest.raises(ValueError, match="hidden values of every row have numbers of their own"):
         cavity.infer(model, batches, method=sited(batch=4))
     with pytest.raises(ValueError, match="whose inner layers have a noise_variance"):
         fit_deep((), hidden_start(X, [1]), X, y, method=sited())

@@ -31,7 +31,7 @@ from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.propagation import AbstractPropagation, LayerFunctions, Spread, at_points
 from cavity.inference.variables.hidden_values import SitedConditional
 from cavity.numerics.power_limits import Power, log1p_ratio
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Float
 
 
 class SitedValue(NamedTuple):
@@ -107,27 +107,29 @@ class ConditionalView(AbstractView[SitedConditional]):
 def propagate_sited(
     propagation: AbstractPropagation,
     layers: Sequence[LayerFunctions],
-    noises: Sequence[Scalar],
+    noises: Sequence[Float[Array, "..."]],
     sites: Moments,
     rows: Rows,
     power: Power,
+    first: Float[Array, "N Q"] | None = None,
 ) -> tuple[Spread, Float[Array, " K"], Float[Array, "J N"]]:
     r"""The outputs of the last layer where hidden values have sites.
 
     Args:
         propagation: how Gaussians go through layers.
         layers: the functions of every layer, without noise.
-        noises: noise variances of all layers but the last.
+        noises: noise variances of all layers but the last, each one or one per function.
         sites: scaled shifts and log widths of the rows' sites, (N, H) each, layer after layer.
         rows: the data.
         power: of the rows.
+        first: what the first layer takes beside the inputs; None for nothing.
 
     Returns:
         Outputs, log weights, and the sum of $\log W$ over the hidden values on the way to each.
     """
     x = rows.x
     z, log_weights = propagation.points(sites[0].shape[1], x.shape[0], rows.index, x.dtype)
-    values = at_points(layers[0], x[None], x)
+    values = at_points(layers[0], (x if first is None else first)[None], x)
     log_ratio, start = jnp.zeros((1, x.shape[0]), x.dtype), 0
     for below, layer, noise in zip(layers, layers[1:], noises, strict=False):
         columns = slice(start, start + below.width)

@@ -347,6 +347,7 @@ def propagate(
     layers: Sequence[LayerFunctions],
     x: Float[Array, "N C"],
     index: Int[Array, " N"] | None = None,
+    first: Float[Array, "N Q"] | None = None,
 ) -> tuple[Spread, Float[Array, " K"]]:
     """The outputs of the last layer at known inputs of the first, and log weights.
 
@@ -355,10 +356,11 @@ def propagate(
         layers: the functions of every layer.
         x: inputs.
         index: the positions of the rows in the table; None for the first ones.
+        first: what the first layer takes beside x; None for nothing.
     """
     widths = [layer.width for layer in layers[:-1]]
     z, log_weights = propagation.points(sum(widths), x.shape[0], index, x.dtype)
-    values = at_points(layers[0], x[None], x)
+    values = at_points(layers[0], (x if first is None else first)[None], x)
     start = 0
     for layer, width in zip(layers[1:], widths, strict=True):
         values = propagation.through(layer, values, x, z[..., start : start + width])

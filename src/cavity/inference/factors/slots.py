@@ -276,6 +276,11 @@ def is_optimised(x: object) -> bool:
     return isinstance(x, TiedSite | InputMoments | ChainMoments | LayeredMoments | HiddenSites)
 
 
+def is_optimised_per_row(x: object) -> bool:
+    """Whether an optimiser moves a store of numbers of every row."""
+    return is_optimised(x) and not isinstance(x, TiedSite)
+
+
 class ObservedRows(NamedTuple):
     """How many rows of all the data are observed, at least one.
 

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.inference.approximations.approximations import TiedPowerMeans
 from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.learning.data.arrays import (
@@ -232,8 +231,7 @@ def as_training_data(
     exact = (
         approximation.closed_form and capability(model.likelihood, GaussianInLatent) is not None
     )
-    sited = approximation.tied and cast(TiedPowerMeans, approximation).hidden_sites
-    if not exact and (sited or not approximation.tied):
+    if not (exact or approximation.tied):
         raise ValueError(
             f"{type(method).__name__}() keeps a site for every row of the likelihood "
             f"{type(model.likelihood).__name__}, so that the rows must be in memory: give X and "

@@ -17,6 +17,7 @@ from cavity.learning.methods import PowerEP
 from cavity.learning.objectives.coordinates import Coordinates
 from cavity.learning.objectives.learning_energy import (
     LearningEnergy,
+    has_numbers_of_rows,
     join_optimised,
     natural_update,
     natural_update_of_batch,
@@ -105,6 +106,11 @@ class Objective:
         self.has_optimised, self.carries = has_sites(tied), has_sites(private)
         if self.has_optimised and data.first_block.rows.power is not None:
             raise ValueError("tied sites have one power for all rows, given one per row")
+        if data.in_memory is None and has_numbers_of_rows(tied):
+            raise ValueError(
+                "latent inputs or hidden values of every row have numbers of their own that are "
+                "learned, so that the rows must be in memory: give X and y"
+            )
         tied = tied if sites is None else _of_the_form(split_optimised(sites)[0], tied)
         if sites is not None and self.has_optimised and self.carries:
             self.empty = join_optimised(tied, split_optimised(sites)[1])

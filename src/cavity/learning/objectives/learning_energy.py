@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Graph, Sites, energy
-from cavity.inference.factors.slots import ObservedRows, is_optimised
+from cavity.inference.factors.slots import ObservedRows, is_optimised, is_optimised_per_row
 from cavity.inference.factors.tied import natural_step
 from cavity.inference.implicit_gradient import implicit_gradient, stationary
 from cavity.inference.problem import has_sites
@@ -133,6 +133,11 @@ value_and_grad_of_batch, natural_update_of_batch = (
     compiled(value_and_grad),
     compiled(natural_update),
 )
+
+
+def has_numbers_of_rows(sites: Sites) -> bool:
+    """Whether an optimiser moves numbers of every row."""
+    return any(map(is_optimised_per_row, jax.tree.leaves(sites, is_leaf=is_optimised)))
 
 
 def split_optimised(sites: Sites) -> tuple[Sites, Sites]:

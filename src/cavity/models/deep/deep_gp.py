@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import cast
 
+import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 
 from cavity.inference.approximations.approximations import (
     AbstractApproximation,
@@ -13,13 +15,20 @@ from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
-from cavity.inference.factors.slots import Conditional, ObservedRows, Tied, observed_rows
+from cavity.inference.factors.slots import (
+    Conditional,
+    ObservedRows,
+    Tied,
+    Variational,
+    observed_rows,
+)
 from cavity.inference.graph.base import AbstractVariable
 from cavity.inference.graph.rows import Rows
 from cavity.inference.hidden_sites import ConditionalView
 from cavity.inference.propagation import AbstractPropagation, Nodes
 from cavity.inference.variables.hidden_values import HiddenValues
 from cavity.inference.variables.inducing import InducingBelief, TiedInducing
+from cavity.inference.variables.inputs import DirectInputs
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
@@ -28,6 +37,7 @@ from cavity.models.deep.layer import Layer
 from cavity.models.deep.posterior import DeepPosterior
 from cavity.models.deep.regression import process_of
 from cavity.models.deep.term import DeepTerm, WholeView
+from cavity.models.latent.views import FreeInputs
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Scalar
@@ -48,14 +58,21 @@ class DeepGP(AbstractModel):
     hidden values of every row instead, of which an optimiser finds the best. One layer is the
     sparse GP.
 
+    With latent inputs, $\mathbf h_0 = (\mathbf x, \mathbf w)$ where $\mathbf w \sim \mathcal N(0,
+    \mathbf I)$ for every row, so that the density of y at one x may have any shape, also with one
+    layer. Their posteriors are Gaussians that the optimiser moves, at power 0 whatever the power
+    of the rows; predictions average over their prior. They need `Nodes` and data in memory.
+
     Args:
         layers: the layers, from the inputs to the outputs. The last has as many functions as there
             are outputs; for a likelihood of several latent functions, one for each of them.
         likelihood: density of an output given the last layer.
+        latent_inputs: the number of latent inputs, which the first layer takes as the columns
+            after those of X: its inducing points have columns for them too.
 
     Raises:
         TypeError: for parts that are not layers or a likelihood.
-        ValueError: for no layers, and noise in the last one.
+        ValueError: for no layers, noise in the last one, and fewer latent inputs than none.
 
     References:
         Bui (2017), S53, S56, S57, S59, S60, S62 and S63; Salimbeni and Deisenroth (2017);
@@ -64,8 +81,11 @@ class DeepGP(AbstractModel):
 
     layers: tuple[Layer, ...]
     likelihood: AbstractLikelihood
+    latent_inputs: int = eqx.field(static=True, default=0)
 
-    def __init__(self, layers: Sequence[Layer], likelihood: AbstractLikelihood):
+    def __init__(
+        self, layers: Sequence[Layer], likelihood: AbstractLikelihood, latent_inputs: int = 0
+    ):
         if isinstance(layers, Layer) or not all(isinstance(layer, Layer) for layer in layers):
             raise TypeError("layers of a DeepGP are a sequence of cavity.Layer objects")
         if not isinstance(likelihood, AbstractLikelihood):
@@ -85,8 +105,12 @@ class DeepGP(AbstractModel):
                 "the last layer has a noise variance, but its noise is the likelihood's: leave "
                 "noise_variance=None"
             )
+        count = latent_inputs
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 0:
+            raise ValueError(f"latent_inputs is a number of inputs, given {latent_inputs!r}")
         self.layers = tuple(layers)
         self.likelihood = likelihood
+        self.latent_inputs = int(latent_inputs)
 
     @property
     def sparse(self) -> bool:
@@ -98,7 +122,8 @@ class DeepGP(AbstractModel):
                 "a deep GP has one power for all rows and no blocks: give power as one number, "
                 "and leave blocks=None"
             )
-        inputs = columns = rows.x.shape[-1]
+        inputs = rows.x.shape[-1]
+        columns = inputs + self.latent_inputs
         for i, layer in enumerate(self.layers):
             name = layer_name(i, len(self.layers))
             layer.check(name, columns + (inputs if layer.skip_connection else 0))
@@ -120,7 +145,11 @@ class DeepGP(AbstractModel):
             )
         if not approximation.tied:
             self._check_family(approximation)
-        elif cast(TiedPowerMeans, approximation).hidden_sites:
+            return
+        tied = cast(TiedPowerMeans, approximation)
+        if self.latent_inputs:
+            _check_latent(tied, natural=natural)
+        if tied.hidden_sites:
             self._check_noise("can have no sites", "leave hidden_sites=False")
 
     def _check_noise(self, consequence: str, remedy: str) -> None:
@@ -141,6 +170,11 @@ class DeepGP(AbstractModel):
                 "a deep GP has one site for all rows on the inducing variables of each function: "
                 "give method=cavity.TiedPowerEP(); or, with Gaussian noise, posteriors of its "
                 "own hidden values, such as method=cavity.PowerEP(hidden='factorised')"
+            )
+        if self.latent_inputs:
+            raise ValueError(
+                "a deep GP with latent inputs needs method=cavity.TiedPowerEP(): families of "
+                "posteriors of hidden values are for known inputs"
             )
         exact = capability(self.likelihood, GaussianInLatent) is not None
         if not (exact and approximation.closed_form):
@@ -184,11 +218,14 @@ class DeepGP(AbstractModel):
         variables: list[AbstractVariable] = [TiedInducing() for _ in edges]
         tied = cast(TiedPowerMeans, approximation)
         hidden = sum(layer.width for layer in self.layers[:-1])
-        sited = tied.hidden_sites and hidden > 0
+        latent, sited = self.latent_inputs > 0, tied.hidden_sites and hidden > 0
+        if latent:
+            edges.append(Edge(len(edges), FreeInputs(self.latent_inputs), Variational()))
+            variables.append(DirectInputs())
         if sited:
             edges.append(Edge(len(edges), ConditionalView(), Conditional(hidden)))
             variables.append(HiddenValues())
-        term = DeepTerm(self.layers, views, self.likelihood, tied.propagation, sited)
+        term = DeepTerm(self.layers, views, self.likelihood, tied.propagation, latent, sited)
         factor = SiteFactor(tuple(edges), rows, chunk, term, power, scale=scale)
         return Graph(tuple(variables), (factor,))
 
@@ -211,11 +248,28 @@ class DeepGP(AbstractModel):
             n_inputs=rows.x.shape[-1],
             outputs=outputs if latents == 1 else latents,
             single=single,
+            latent_inputs=self.latent_inputs,
             side=tuple(sorted(rows.side)),
         )
 
     def __str__(self) -> str:
         return table(self)
+
+
+def _check_latent(approximation: TiedPowerMeans, *, natural: bool) -> None:
+    """Raises ValueError for settings that latent inputs of a deep model are not for."""
+    if natural:
+        raise ValueError(
+            "natural-gradient steps would leave latent inputs where they are: leave natural=None"
+        )
+    if approximation.input_sites:
+        raise ValueError(
+            "latent inputs of a deep GP have variational posteriors: leave input_sites=False"
+        )
+    if approximation.propagation.for_predictions().repeats == 1:
+        raise ValueError(
+            "terms are averaged over points of latent inputs: give propagation=cavity.Nodes(count)"
+        )
 
 
 def layer_name(i: int, count: int) -> str:

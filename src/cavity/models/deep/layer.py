@@ -174,12 +174,14 @@ class LayerProcess(eqx.Module):
         mean: the prior mean.
         noise_variance: variance that is added to every output.
         skip_connection: whether inputs of the model follow the outputs of the layer below.
+        latent_inputs: whether latent inputs follow those of the model.
     """
 
     process: AbstractProcess
     mean: OutputMean
     noise_variance: Float[Array, "..."] | None
     skip_connection: bool = eqx.field(static=True)
+    latent_inputs: bool = eqx.field(static=True, default=False)
 
     @property
     def width(self) -> int:
@@ -188,6 +190,8 @@ class LayerProcess(eqx.Module):
 
     def with_inputs(self, values: Float[Array, "n D"], x: Float[Array, "n C"]) -> Array:
         """What the layer takes: the values of the layer below, and the inputs if it sees them."""
+        if self.latent_inputs:
+            return jnp.concatenate([x, values], axis=1)
         return jnp.concatenate([values, x], axis=1) if self.skip_connection else values
 
     def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n W"], Float[Array, "n W"]]:
@@ -196,6 +200,10 @@ class LayerProcess(eqx.Module):
         if self.noise_variance is not None:
             var = var + self.noise_variance
         return mean + self.mean(X), var
+
+    def beside_latent(self) -> "LayerProcess":
+        """The layer where it takes latent inputs too."""
+        return dataclasses.replace(self, latent_inputs=True)
 
     def without_noise(self) -> "LayerProcess":
         """The functions themselves."""

@@ -14,6 +14,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.likelihoods.predictive.mixture import draws_predictive
 from cavity.models.base import AbstractModel
+from cavity.models.deep.latent_inputs import PriorInputs
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.posterior import AbstractPosterior, Marginals, of_draws, root_of
 from cavity.numerics.chunking import cached_size, map_over_rows
@@ -34,6 +35,7 @@ class DeepPosterior(AbstractPosterior):
     Attributes:
         layers: the functions of every layer.
         propagation: how Gaussians go through them.
+        latent_inputs: inputs of the first layer that are drawn from their prior.
         function: the one latent function that this is the posterior of; None for all of them.
     """
 
@@ -43,8 +45,16 @@ class DeepPosterior(AbstractPosterior):
     n_inputs: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)
     single: bool = eqx.field(static=True)
+    latent_inputs: int = eqx.field(static=True, default=0)
     side: tuple[str, ...] = eqx.field(static=True, default=())
     function: int | None = eqx.field(static=True, default=None)
+
+    @property
+    def all_layers(self) -> "tuple[PriorInputs | LayerProcess, ...]":
+        """The layers, and latent inputs as a layer below them where there are any."""
+        if not self.latent_inputs:
+            return self.layers
+        return (PriorInputs(self.latent_inputs), *self.layers)
 
     @property
     def size(self) -> int:
@@ -55,12 +65,12 @@ class DeepPosterior(AbstractPosterior):
         self, X: Float[Array, "n D"]
     ) -> tuple[Float[Array, "n S P"], Float[Array, "n S P"]]:
         """Means and variances of f at every point of the hidden values."""
-        values = outputs_of(self.propagation, self.layers, X)
+        values = outputs_of(self.propagation, self.all_layers, X)
         mean, var = jnp.moveaxis(values.mean, 0, 1), jnp.moveaxis(values.var, 0, 1)
         return self._chosen(mean), self._chosen(var)
 
     def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Float[Array, "n P"]]:
-        mean, var = mixed(outputs_of(self.propagation, self.layers, X))
+        mean, var = mixed(outputs_of(self.propagation, self.all_layers, X))
         return self._chosen(mean), self._chosen(var)
 
     def covariance(self, X: Float[Array, "n D"]) -> Float[Array, "P n n"]:
@@ -112,9 +122,9 @@ class DeepPosterior(AbstractPosterior):
 
     def _hidden(self, X: Float[Array, "n D"], key: PRNGKeyArray) -> Float[Array, "n W"]:
         """The inputs of the last layer under one draw of all functions below it."""
-        values = X
-        keys = jax.random.split(key, max(len(self.layers) - 1, 1))
-        for layer, own in zip(self.layers[:-1], keys, strict=False):
+        values, (*below, _) = X, self.all_layers
+        keys = jax.random.split(key, max(len(below), 1))
+        for layer, own in zip(below, keys, strict=False):
             values = _drawn(layer, layer.with_inputs(values, X), own)
         return self.layers[-1].with_inputs(values, X)
 
@@ -130,7 +140,9 @@ class DeepPosterior(AbstractPosterior):
         return mixture(self.model.likelihood, mean, var, side)
 
 
-def _drawn(layer: LayerProcess, inputs: Array, key: PRNGKeyArray) -> Float[Array, "n W"]:
+def _drawn(
+    layer: PriorInputs | LayerProcess, inputs: Array, key: PRNGKeyArray
+) -> Float[Array, "n W"]:
     """One draw of a layer's outputs, coherent between rows."""
     mean, _ = layer.moments(inputs)
     noise = jax.random.normal(key, mean.T.shape, mean.dtype)
@@ -152,7 +164,9 @@ def _draws_about_mean(
 
 
 def outputs_of(
-    propagation: AbstractPropagation, layers: tuple[LayerProcess, ...], X: Float[Array, "n D"]
+    propagation: AbstractPropagation,
+    layers: tuple[PriorInputs | LayerProcess, ...],
+    X: Float[Array, "n D"],
 ) -> Spread:
     """The outputs of the last of some layers at the points of predictions, of equal weight."""
     return propagate(propagation.for_predictions(), layers, X)[0]

@@ -41,11 +41,13 @@ class LayerSummary(NamedTuple):
 def summarise(posterior: DeepPosterior, X: Array) -> list[LayerSummary]:
     """What every layer does to the rows of X, (n, D) with at least two different rows.
 
-    Inputs of a layer are the mean outputs of the one below.
+    Inputs of a layer are the mean outputs of the one below; latent inputs are zero, their mean.
     """
     inputs, summaries = jnp.asarray(X), []
+    if posterior.latent_inputs:
+        inputs = jnp.zeros((len(X), posterior.latent_inputs), inputs.dtype)
     for i, layer in enumerate(posterior.layers):
-        seen = inputs if i == 0 else layer.with_inputs(inputs, X)
+        seen = layer.with_inputs(inputs, X)
         mean, var, prior = map(np.asarray, _outputs(posterior, X, i, seen))
         total, varies = mean.var(axis=0), _varies(mean)
         with_one = np.column_stack([np.asarray(seen), np.ones(len(seen))])
@@ -90,9 +92,10 @@ def _outputs(
     posterior: DeepPosterior, X: Array, last: int, inputs: Array
 ) -> tuple[Array, Array, Array]:
     """Means and variances of a layer's outputs, and its prior means at given inputs."""
-    layers = posterior.layers[: last + 1]
+    above = len(posterior.layers) - last - 1
+    layers = posterior.all_layers[: len(posterior.all_layers) - above]
     mean, var = mixed(outputs_of(posterior.propagation, layers, X))
-    return mean, var, layers[-1].mean(inputs)
+    return mean, var, posterior.layers[last].mean(inputs)
 
 
 def _divergence(belief: InducingBelief) -> Scalar:

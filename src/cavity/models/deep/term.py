@@ -5,7 +5,8 @@ factor of the inducing variables of every layer:
 
 $$\log M_a = \tfrac1a \log \mathbb E_{\text{cavities}}\Big[\prod_p p(y_p \mid f_p)^a\Big]$$
 
-where f is the output of the last layer after propagation through those below.
+where f is the output of the last layer after propagation through those below. Latent inputs have a
+variational posterior, over which $\log M_a$ is averaged.
 
 References:
     Bui (2017), S59, S60, S62.
@@ -14,6 +15,7 @@ References:
 from typing import ClassVar, cast
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -33,9 +35,10 @@ from cavity.inference.propagation import AbstractPropagation, Spread, propagate
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import Layer, LayerProcess
+from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Tilted, log_power_mean
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Float
 
 
 class WholeView(AbstractView[TiedCavity]):
@@ -64,6 +67,8 @@ class DeepTerm(AbstractLocalTerm):
         views: how rows see the inducing variables of each layer.
         likelihood: the density of outputs.
         propagation: how Gaussians go through layers.
+        latent_inputs: whether rows see their latent inputs after the inducing variables, over
+            whose posterior the logarithm of the power mean is averaged.
         hidden_sites: whether the last of what rows see is their sites on hidden values.
     """
 
@@ -71,6 +76,7 @@ class DeepTerm(AbstractLocalTerm):
     views: tuple[tuple[InducingView, ...], ...]
     likelihood: AbstractLikelihood
     propagation: AbstractPropagation
+    latent_inputs: bool = eqx.field(static=True, default=False)
     hidden_sites: bool = eqx.field(static=True, default=False)
 
     joint: ClassVar[bool] = True
@@ -79,16 +85,19 @@ class DeepTerm(AbstractLocalTerm):
         return True
 
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
-        count = len(latents) - self.hidden_sites
+        count = sum(map(len, self.views))
         layers = self.processes([latent_belief(latent) for latent in latents[:count]])
-        if self.hidden_sites:
-            values, log_weights, log_ratio = self._sited(layers, latents[-1], rows, power)
-            terms = terms_at(self.likelihood, values, rows, power) + log_ratio
-        else:
-            values, log_weights = propagate(self.propagation, layers, rows.x, rows.index)
-            terms = terms_at(self.likelihood, values, rows, power)
-        weights = jnp.broadcast_to(log_weights[:, None], terms.shape)
-        return log_power_mean(terms, weights, power)[:, None]
+        sites = (latents[-1].mean, latents[-1].var) if self.hidden_sites else None
+        if not self.latent_inputs:
+            return self._at_inputs(layers, rows, power, sites, None)[:, None]
+        mean, var, _ = latents[count]
+        z, log_weights = self.propagation.points(mean.shape[1], len(mean), rows.index, mean.dtype)
+        first = (mean + safe_sqrt(var) * z).reshape(-1, mean.shape[1])
+        rows, sites = jax.tree.map(
+            lambda a: jnp.tile(a, (len(z),) + (1,) * (a.ndim - 1)), (rows, sites)
+        )
+        terms = self._at_inputs(layers, rows, power, sites, first).reshape(len(z), -1)
+        return (jnp.exp(log_weights) @ terms)[:, None]
 
     def derivatives(
         self, latents: tuple[Latent, ...], rows: Rows, power: Power
@@ -98,22 +107,37 @@ class DeepTerm(AbstractLocalTerm):
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
         return self.log_mean(latents, rows, 1.0)
 
-    def _sited(
-        self, layers: tuple[LayerProcess, ...], sites: Latent, rows: Rows, power: Power
-    ) -> tuple[Spread, Float[Array, " K"], Float[Array, "J N"]]:
-        """Outputs where hidden values have sites, log weights, and log ratios of conditionals."""
-        functions = [layer.without_noise() for layer in layers]
-        noises = [cast(Scalar, layer.noise_variance) for layer in layers[:-1]]
-        numbers = sites.mean, sites.var
-        return propagate_sited(self.propagation, functions, noises, numbers, rows, power)
+    def _at_inputs(
+        self,
+        layers: tuple[LayerProcess, ...],
+        rows: Rows,
+        power: Power,
+        sites: Moments | None,
+        first: Float[Array, "N Q"] | None,
+    ) -> Float[Array, " N"]:
+        """The log power means of rows whose inputs are known, all of them."""
+        if sites is None:
+            how = self.propagation, layers
+            values, log_weights = propagate(*how, rows.x, rows.index, first)
+            terms = terms_at(self.likelihood, values, rows, power)
+        else:
+            functions = [layer.without_noise() for layer in layers]
+            noises = [cast(Array, layer.noise_variance) for layer in layers[:-1]]
+            values, log_weights, log_ratio = propagate_sited(
+                self.propagation, functions, noises, sites, rows, power, first
+            )
+            terms = terms_at(self.likelihood, values, rows, power) + log_ratio
+        weights = jnp.broadcast_to(log_weights[:, None], terms.shape)
+        return log_power_mean(terms, weights, power)
 
     def processes(self, beliefs: list[InducingBelief]) -> tuple[LayerProcess, ...]:
         """The functions of every layer under beliefs about all inducing variables."""
         ends = np.cumsum([len(views) for views in self.views])
         triples = zip(self.layers, self.views, ends, strict=True)
-        return tuple(
+        first, *above = (
             layer.process(views, beliefs[end - len(views) : end]) for layer, views, end in triples
         )
+        return (first.beside_latent() if self.latent_inputs else first, *above)
 
 
 def terms_at(

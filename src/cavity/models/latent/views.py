@@ -38,8 +38,9 @@ class FreeInputs(AbstractSiteView[InputBelief, Inputs]):
     points: bool = eqx.field(static=True, default=False)
 
     def start(self, rows: Rows) -> InputMoments:
-        """Principal components of the outputs, as a search starts from them."""
-        mean = principal_components(rows, self.columns)
+        """Principal components of the outputs, and zeros for further coordinates."""
+        mean = principal_components(rows, min(self.columns, rows.y.shape[1]))
+        mean = jnp.pad(mean, ((0, 0), (0, self.columns - mean.shape[1])))
         raw = None if self.points else jnp.full(mean.shape, jnp.log(DEVIATION), mean.dtype)
         return InputMoments(mean, raw)
 
