@@ -34,7 +34,7 @@ def learned(series: Series, power: float, states: str, iterations: int) -> Any:
         noise_variance=0.5,
     )
     model = cavity.GPSSM(transition, cavity.likelihoods.Gaussian(0.5))
-    method = cavity.PowerEP(states=states)
+    method = cavity.PowerEP(hidden=states)
     options = {"power": power, "max_iterations": iterations}
     return cavity.fit(model, None, series.y, method=method, **options)
 
