@@ -7,7 +7,6 @@ import pytest
 
 import cavity
 from cavity import inducing, kernels, likelihoods, means
-from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.chain import ChainBelief
 from cavity.models.state_space.posterior import StateSpacePosterior
 from tests.models.test_state_forecasts import WEIGHTS, linear_process, start
@@ -26,8 +25,6 @@ def posterior_of(labels, columns=3, controls=1):
     for belief, row in zip(zip(*start(2), strict=True), lasts(labels), strict=False):
         mean[row], cov[row] = belief
     chain = ChainBelief(*map(jnp.asarray, (mean, cov, 0.0 * cov)), jnp.zeros(()))
-    y = jnp.zeros((count, columns))
-    side = {"series": jnp.asarray(np.append(labels, -1.0))}
     points = inducing.Points(np.eye(2 + controls))
     transition = cavity.Layer(
         kernels.RBF(), points, 2, noise_variance=0.1, skip_connection=controls > 0
@@ -37,7 +34,9 @@ def posterior_of(labels, columns=3, controls=1):
         transition=linear_process(),
         emission=means.Linear(WEIGHTS[:, :columns], OFFSET[:columns]),
         chain=chain,
-        rows=Rows(jnp.zeros((count, controls)), y, jnp.ones_like(y), side),
+        series=jnp.asarray(np.append(labels, -1.0)),
+        n_inputs=controls,
+        outputs=columns,
         single=columns == 1,
     )
 
@@ -79,6 +78,15 @@ def test_one_series_of_one_output_has_vectors():
     assert_close(posterior.forecast(6, X, paths=64).mean, future.mean)
     other = posterior.forecast(6, X[:, 0], paths=64, key=jax.random.key(1))
     assert np.abs(other.mean - future.mean).max() > 1e-3
+
+
+def test_files_hold_posteriors(tmp_path):
+    posterior, X = posterior_of(LABELS), np.ones((2, 6, 1))
+    cavity.save(tmp_path / "states.cavity", posterior, {})
+    again, _ = cavity.load(tmp_path / "states.cavity")
+    expected = posterior.forecast(6, X, propagation="linearised")
+    assert_close(again.forecast(6, X, propagation="linearised").mean, expected.mean)
+    assert_close(again.states.mean, posterior.states.mean)
 
 
 def test_controls_that_do_not_fit_are_named():

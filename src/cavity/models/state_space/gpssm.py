@@ -303,7 +303,9 @@ class GPSSM(AbstractModel):
             transition=transition,
             emission=emission,
             chain=cast(ChainBelief, q[-1]),
-            rows=rows,
+            series=rows.side[SERIES],
+            n_inputs=rows.x.shape[-1],
+            outputs=rows.y.shape[-1],
             single=single,
         )
 

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.chain import ChainBelief
 from cavity.means import AbstractMean
 from cavity.models.base import AbstractModel
@@ -17,7 +16,7 @@ from cavity.models.deep.layer import LayerProcess
 from cavity.models.state_space.forecast import Forecast, forecast
 from cavity.models.state_space.propagation import StateBelief
 from cavity.numerics.text import plural
-from cavity.numerics.types import Float, PRNGKeyArray
+from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.numerics.validation import as_floats, check_finite
 
 
@@ -49,7 +48,9 @@ class StateSpacePosterior(eqx.Module):
         transition: the functions that give the next state, with process noise.
         emission: the functions that give outputs: affine, or with Gaussian process posteriors.
         chain: the states, with padding.
-        rows: the data, with padding.
+        series: labels of the series of every row, below zero for padding.
+        n_inputs: columns of controls.
+        outputs: columns of y.
         single: whether y was given as a vector.
     """
 
@@ -57,13 +58,15 @@ class StateSpacePosterior(eqx.Module):
     transition: LayerProcess
     emission: LayerProcess | AbstractMean
     chain: ChainBelief
-    rows: Rows
+    series: Float[Array, " T"]
+    n_inputs: int = eqx.field(static=True)
+    outputs: int = eqx.field(static=True)
     single: bool = eqx.field(static=True)
 
     @property
     def states(self) -> States:
         """The posterior of the states of the training rows."""
-        count = int(jnp.sum(self.rows.side["series"] >= 0.0))
+        count = int(np.sum(np.asarray(self.series) >= 0.0))
         chain = self.chain
         return States(*(np.asarray(a)[:count] for a in (chain.mean, chain.cov, chain.cross)))
 
@@ -109,7 +112,7 @@ class StateSpacePosterior(eqx.Module):
             self.model.likelihood,
             start,
             jnp.asarray(self._future_controls(steps, X, series), start.mean.dtype),
-            self.rows.y.shape[-1],
+            self.outputs,
             propagation,
             paths=paths,
             draws=draws,
@@ -119,7 +122,7 @@ class StateSpacePosterior(eqx.Module):
 
     def _last_states(self) -> StateBelief:
         """Beliefs about the last state of every series."""
-        labels = np.asarray(self.rows.side["series"])
+        labels = np.asarray(self.series)
         following = np.append(labels[1:], -1.0)
         last = np.flatnonzero((labels >= 0.0) & (labels != following))
         mean, cov = (jnp.asarray(np.asarray(a)[last]) for a in (self.chain.mean, self.chain.cov))
@@ -129,7 +132,7 @@ class StateSpacePosterior(eqx.Module):
         self, steps: int | None, X: ArrayLike | None, series: int
     ) -> Float[np.ndarray, "series steps C"]:
         """Controls of future rows, checked."""
-        columns = self.rows.x.shape[-1] if self.model.takes_inputs else 0
+        columns = self.n_inputs if self.model.takes_inputs else 0
         if X is None and columns:
             raise ValueError(
                 f"the model takes {plural(columns, 'control')}, so a forecast needs them for its "
