@@ -6,6 +6,7 @@ DEEP, START = "models/test_deep_gp.py::", "learning/test_deep.py::"
 SITED = "models/test_hidden_sites.py::"
 ENERGY = (DEEP + "test_energy_is_that_of_a_dense_sum_over_nodes",)
 FAMILIES = "models/test_deep_families.py::"
+COUPLED = ("models/test_coupled_layers.py::test_coupled_layers_are_a_sum_over_nodes_given_inputs",)
 FAMILY = (FAMILIES + "test_bound_is_that_of_a_dense_sum_over_nodes",)
 LATENT = "models/test_latent_inputs.py::"
 DEEP_FAULTS = (
@@ -190,5 +191,33 @@ DEEP_FAULTS = (
         '"conditional_local": Family(OnFunctions(), "functions")',
         '"conditional_local": Family(OnFunctions(), "functions", direct=True)',
         (FAMILIES + "test_bounds_of_the_toy",),
+    ),
+    Fault(
+        "coupled layers have half of the first term of their covariance",
+        "inference/factors/coupled_layers.py",
+        "total = total + 2.0 * first(x)",
+        "total = total + first(x)",
+        COUPLED,
+    ),
+    Fault(
+        "coupled layers leave out second slopes",
+        "inference/factors/coupled_layers.py",
+        "total = total + _slope(once, e)(x)",
+        "total = total + 0.0 * _slope(once, e)(x)",
+        COUPLED,
+    ),
+    Fault(
+        "coupled layers forget how prior means covary with kernels",
+        "inference/factors/coupled_layers.py",
+        'return value - jnp.einsum("nkd,ndp,npk->np"',
+        'return value - 0.0 * jnp.einsum("nkd,ndp,npk->np"',
+        COUPLED,
+    ),
+    Fault(
+        "values of a coupled layer are independent",
+        "inference/factors/coupled_layers.py",
+        'jnp.einsum("and,ane->nde", half, half)',
+        'jnp.einsum("and,and,de->nde", half, half, jnp.eye(own.shape[1]))',
+        COUPLED,
     ),
 )

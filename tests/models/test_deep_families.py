@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,107 +11,35 @@ from scipy.special import logsumexp
 
 import cavity
 from cavity import inducing, kernels, likelihoods, means
-from cavity.inference.energy import beliefs, energy
 from cavity.inference.factors.tied import TiedSite
 from cavity.inference.variables.layered import LayeredMoments
-from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import as_dtype
+from tests.models.deep_toy import (
+    EVIDENCE,
+    FAMILIES,
+    GOLDEN,
+    TIED_TO_MODEL,
+    compiled_beliefs,
+    compiled_energy,
+    compiled_slopes,
+    direct_of,
+    hidden_of,
+    model_of,
+    problem_of,
+    random_sites,
+    tied,
+    toy,
+    wide,
+)
 from tests.oracle import deep
 from tests.tolerances import assert_close
-
-FAMILIES = ["factorised", "chain", "conditional", "conditional_local", "nested"]
-# Best bounds of the toy of Chamberlin's thesis, over many starts, by a prototype.
-GOLDEN = {"factorised": -13.349, "conditional_local": -12.431, "conditional": -12.275}
-TIED_TO_MODEL, EVIDENCE = -14.692, -7.70
-
-
-@eqx.filter_jit
-def compiled_energy(problem, sites):
-    return energy(problem.graph(), sites)
-
-
-def slopes_of(problem, sites):
-    """The energy and its slopes in the numbers of the sites."""
-    return compiled_slopes(problem, sites)
-
-
-@eqx.filter_jit
-def compiled_slopes(problem, sites):
-    return jax.value_and_grad(lambda s: energy(problem.graph(), s))(sites)
-
-
-compiled_beliefs = eqx.filter_jit(lambda problem, sites: beliefs(problem.graph(), sites))
-
-
-def problem_of(model, X, Y, family, power=0.0, **options):
-    data = prepare(X, Y, power=power, **options)
-    approximation = cavity.PowerEP(hidden=family).approximation
-    return data.problem(as_dtype(model, data), approximation, deep.JITTER)
-
-
-def random_sites(problem, seed=0):
-    """Beliefs away from where a search starts."""
-    random = np.random.default_rng(seed)
-    return jax.tree.map(
-        lambda leaf: leaf + 0.3 * random.standard_normal(leaf.shape), problem.empty_sites()
-    )
-
-
-def hidden_of(sites, count, family):
-    """Means, variances and slopes of the rows, as the oracle takes them."""
-    ((*_, store),) = sites
-    out = []
-    for layer in store.layers:
-        slopes = [np.asarray(each) for each in layer.slopes]
-        slopes = slopes[0] if slopes else None
-        if slopes is not None and family != "chain":
-            slopes = np.moveaxis(slopes, 1, 0)
-        mean, var = np.asarray(layer.mean), np.asarray(layer.var)
-        out.append([None if a is None else a[:count] for a in (mean, var, slopes)])
-    return out
-
-
-def direct_of(sites):
-    """Means and covariances of inducing variables with beliefs that are given."""
-    ((*functions, _),) = sites
-    given = [site for site in functions if site is not None]
-    return [(np.asarray(s.mean), np.asarray(s.root @ jnp.swapaxes(s.root, 1, 2))) for s in given]
-
 
 # ---- the toy of the thesis: a step, two layers
 
 
-def toy():
-    x = np.linspace(-1.0, 1.0, 7)[:, None]
-    y = np.sign(x + 1e-3) + 0.05 * np.random.default_rng(2).normal(size=7)[:, None]
-    specs = [
-        {"Z": np.linspace(-1.0, 1.0, 4)[:, None], "variance": 1.1, "lengthscale": 0.6}
-        | {"noise": 0.15, "width": 1},
-        {"Z": np.linspace(-1.5, 1.5, 4)[:, None], "variance": 0.9, "lengthscale": 0.8}
-        | {"noise": 0.1},
-    ]
-    return x, y, specs, model_of(specs)
-
-
-def model_of(specs):
-    """The model that the oracle's layers describe."""
-    layers = []
-    for i, spec in enumerate(specs):
-        last = i + 1 == len(specs)
-        layers.append(
-            cavity.Layer(
-                kernels.RBF(spec["variance"], spec["lengthscale"]),
-                inducing.Points(spec["Z"]),
-                width=spec.get("width", 1),
-                mean=means.Linear(spec["weights"]) if "weights" in spec else None,
-                noise_variance=None if last else spec["noise"],
-                skip_connection=spec.get("skips", False),
-            )
-        )
-    return cavity.DeepGP(layers, likelihoods.Gaussian(specs[-1]["noise"]))
-
-
-@pytest.mark.parametrize("family", GOLDEN)
+@pytest.mark.parametrize(
+    "family",
+    ["factorised", "conditional", pytest.param("conditional_local", marks=pytest.mark.slow)],
+)
 def test_bounds_of_the_toy(family):
     """Chamberlin 0.3, from the default start at fixed parameters; identities 13 and 16."""
     x, y, _, model = toy()
@@ -142,7 +69,7 @@ def test_hidden_values_that_follow_the_model_lose_most():
         log_deviation = layer.log_deviation.at[:7, 0].set(deviation)
         hidden = dataclasses.replace(layer, log_deviation=log_deviation)
         sites = ((moved, None, LayeredMoments((hidden,))),)
-        value, ((by_site, _, by_store),) = slopes_of(problem, sites)
+        value, ((by_site, _, by_store),) = compiled_slopes(problem, sites)
         gradient = [by_site.mean[0], by_site.raw[0][raw], by_store.layers[0].log_deviation[:7, 0]]
         return float(value), np.concatenate([np.asarray(g) for g in gradient])
 
@@ -165,7 +92,7 @@ def test_a_chain_gains_with_two_hidden_layers():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "coupled"])
 def test_parameters_are_learned(family):
     """A step that a sparse GP cannot follow."""
     random = np.random.default_rng(0)
@@ -203,25 +130,13 @@ def test_bounds_are_below_the_evidence():
 # ---- three layers, against sums over nodes
 
 
-def wide():
-    """Two functions in every layer, one linear mean, one skip connection, outputs missing."""
-    random = np.random.default_rng(3)
-    X, Y = random.standard_normal((6, 1)), random.standard_normal((6, 2))
-    Y[2], Y[4, 0] = np.nan, np.nan
-    shape = {"variance": 1.2, "lengthscale": 0.9, "width": 2}
-    specs = [
-        shape | {"Z": random.standard_normal((3, 1)), "noise": 0.2},
-        shape | {"Z": random.standard_normal((4, 2)), "noise": 0.3}
-        | {"weights": random.standard_normal((2, 2))},
-        shape | {"Z": random.standard_normal((3, 3)), "noise": 0.1, "skips": True},
-    ]  # fmt: skip
-    return X, Y, specs, model_of(specs)
+SLOW = [("factorised", 0.0), ("chain", 1.0), ("conditional_local", 0.4)]
 
 
 @pytest.mark.parametrize(
     ("family", "power"),
-    [("factorised", 0.0), ("factorised", 0.4), ("chain", 0.0), ("chain", 1.0)]
-    + [("conditional", 0.0), ("conditional_local", 0.4), ("nested", 0.0)],
+    [("factorised", 0.4), ("chain", 0.0), ("conditional", 0.0), ("nested", 0.0)]
+    + [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW],
 )
 def test_bound_is_that_of_a_dense_sum_over_nodes(family, power):
     """Chamberlin S10, S19 and S22, Bui S56, S57 and S63."""
@@ -289,6 +204,7 @@ def test_one_layer_is_the_sparse_gp(rng, power):
     assert_close(-float(compiled_energy(problem, problem.empty_sites())), expected, "factorised")
 
 
+@pytest.mark.slow
 def test_values_that_depend_on_nothing_are_independent():
     """Identities chamberlin 15 and 19, with slopes of zero; the free belief at its optimum."""
     X, Y, _, model = wide()
@@ -308,14 +224,6 @@ def test_values_that_depend_on_nothing_are_independent():
         assert_close(float(value), expected, "factorised")
 
 
-def tied(mean, cov):
-    """A belief as the numbers that an optimiser moves."""
-    L = np.linalg.cholesky(np.asarray(cov))
-    logs = np.log(np.diagonal(L, axis1=1, axis2=2))
-    raw = np.tril(L, -1) + logs[:, :, None] * np.eye(L.shape[1])
-    return TiedSite(jnp.asarray(mean), jnp.asarray(raw))
-
-
 def test_the_belief_of_a_layer_alone_is_no_optimum():
     """Identity chamberlin 16: the free bound at the belief of the layer alone has a slope."""
     x, y, _, model = toy()
@@ -324,11 +232,12 @@ def test_the_belief_of_a_layer_alone_is_no_optimum():
     ((*_, store),) = sites
     q = compiled_beliefs(local, sites)
     free = ((tied(*q[0].dense()), None, store),)
-    value, ((slope, _, _),) = slopes_of(problem_of(model, x, y, "conditional"), free)
+    value, ((slope, _, _),) = compiled_slopes(problem_of(model, x, y, "conditional"), free)
     assert_close(float(value), float(compiled_energy(local, sites)), "factorised")
     assert np.abs(slope.mean).max() > 1e-2
 
 
+@pytest.mark.slow
 def test_order_of_rows_does_not_matter():
     """Identity chamberlin 23."""
     X, Y, _, model = wide()

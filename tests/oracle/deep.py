@@ -127,6 +127,62 @@ def layered_bound(layers, X, Y, hidden, family, power=0.0, direct=(), count=16):
     return total, functions
 
 
+def coupled_bound(layers, X, Y, hidden, stacked, power, count=16):
+    """The bound with one joint Gaussian for the inducing variables of all layers.
+
+    Given the inputs of a function at a node its inducing variables are Gaussian.
+
+    Args:
+        layers: the layers.
+        X: inputs.
+        Y: outputs, NaN where missing.
+        hidden: for each inner layer means, variances and slopes.
+        stacked: mean and covariance of the inducing variables, one function after another.
+        power: of all rows.
+        count: nodes for each hidden value.
+    """
+    m, S = stacked
+    total, first = -divergence(m, S), 0
+    used = np.flatnonzero(~np.isnan(Y).all(1))
+    # of every row: means and covariances of values, and these with all inducing variables
+    below = [(np.zeros(0), np.zeros((0, 0)), np.zeros((len(m), 0)))] * len(used)
+    for i, layer in enumerate(layers):
+        last = i + 1 == len(layers)
+        width, size = Y.shape[1] if last else layer["width"], len(layer["Z"])
+        parts = [slice(first + p * size, first + (p + 1) * size) for p in range(width)]
+        first, above = first + width * size, []
+        for n, (mean, cov, cross) in zip(used, below, strict=True):
+            H, w = (np.zeros((1, 0)), np.ones(1)) if i == 0 else nodes_of(mean, cov, count)
+            gain = cross @ np.linalg.inv(cov) if i else cross
+            seen = np.repeat(X[n][None], len(H), axis=0)
+            inputs = seen if i == 0 else np.column_stack([H, seen]) if layer.get("skips") else H
+            A, prior = loadings(inputs, layer), prior_mean(inputs, layer, width)
+            M, s, T = (Y[n], np.zeros(width), np.zeros((size, width))) if last else (
+                each[n] for each in hidden[i]
+            )  # fmt: skip
+            given, spread = m + (H - mean) @ gain.T, S - gain @ cross.T
+            d = w @ (layer["variance"] - np.sum(A * A, axis=1))
+            for p in np.flatnonzero(~np.isnan(M)):
+                part, B = parts[p], T[:, p] - A
+                square = (M[p] - prior[:, p] + np.sum(B * given[:, part], axis=1)) ** 2
+                square = square + np.sum(B * (B @ spread[part, part]), axis=1) + s[p]
+                total += site_value(layer, d, w @ square, power)
+            loads = np.zeros((len(m), width))
+            for p, part in enumerate(parts):
+                loads[part, p] = T[:, p]
+            above.append((M + loads.T @ m, loads.T @ S @ loads + np.diag(s), S @ loads))
+            total += 0.0 if last else 0.5 * np.sum(np.log(2.0 * np.pi * np.e * s))
+        below = above
+    return total
+
+
+def site_value(layer, d, square, power):
+    """The averaged log site of one value, of which the mean square of the residual is known."""
+    noise = layer["noise"]
+    lost = d / noise if power == 0.0 else np.log1p(power * d / noise) / power
+    return -0.5 * (np.log(2.0 * np.pi * noise) + lost + square / (noise + power * d))
+
+
 def marginal_of(mean, var, T, chain, cov, beliefs):
     """Mean and covariance of the values of one row."""
     pairs = list(zip(T.T, beliefs, strict=True))

@@ -92,7 +92,7 @@ def check_bound(name: str, likelihood: AbstractLikelihood) -> None:
 
 
 # Posteriors of hidden values, of all models that have any.
-HIDDEN = ("factorised", "chain", "conditional", "conditional_local", "nested")
+HIDDEN = ("factorised", "chain", "conditional", "conditional_local", "coupled", "nested")
 _WHOLE = ("max_sweeps", "batch", "interleaved", "seed")
 _NUMBERS = ("step", "tolerance", "learning_rate", "natural")
 

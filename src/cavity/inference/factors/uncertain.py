@@ -147,18 +147,60 @@ class Regression(eqx.Module):
             loadings: of outputs that depend on the whitened inducing variables of their
                 functions, their slopes, for each group of these; none for others.
         """
+        groups = self.groups(edges, belief, rows, loadings)
+        return tuple((group.edge.variable, group.messages(power)) for group in groups)
+
+    def groups(
+        self,
+        edges: tuple[Edge, ...],
+        belief: Any,
+        rows: Rows,
+        loadings: Sequence[Float[Array, "M N W"]] = (),
+    ) -> "list[Group]":
+        """The functions that share inducing variables; arguments are those of `messages`."""
         seen = self.sight(belief, rows).without(self.mean)
         noise = jnp.atleast_2d(self.noise_variance(**rows.columns))
-        sent, first = [], 0
+        groups, first = [], 0
         for i, edge in enumerate(edges[place] for place in self.places):
-            view = cast(InducingView, edge.view)
-            count = view.mean.outputs
-            part = seen.columns(first, count)
+            count = cast(InducingView, edge.view).mean.outputs
             variance = noise if noise.shape[1] == 1 else noise[:, first : first + count]
-            first += count
             slopes = loadings[i] if loadings else None
-            sent.append((edge.variable, averaged_messages(view, part, variance, power, slopes)))
-        return tuple(sent)
+            groups.append(Group(edge, first, seen.columns(first, count), variance, slopes))
+            first += count
+        return groups
+
+
+class Group(NamedTuple):
+    """Functions of a regression that share inducing variables, and their rows.
+
+    Attributes:
+        edge: to the inducing variables.
+        first: the index of the first function.
+        seen: inputs and outputs, the prior mean taken out.
+        noise_variance: broadcasts against (rows, outputs).
+        loadings: of outputs on the whitened inducing variables; None for none.
+    """
+
+    edge: Edge
+    first: int
+    seen: GaussianRows
+    noise_variance: Float[Array, "_ _"]
+    loadings: Float[Array, "M N W"] | None
+
+    @property
+    def view(self) -> InducingView:
+        """How rows see the inducing variables."""
+        return cast(InducingView, self.edge.view)
+
+    def messages(self, power: Power) -> Messages:
+        """The messages of the rows."""
+        arguments = self.view, self.seen, self.noise_variance, power, self.loadings
+        return averaged_messages(*arguments)
+
+    def precision(self, power: Power) -> Float[Array, "N _"]:
+        """The precisions of the rows' sites."""
+        arguments = self.view, self.seen, self.noise_variance, power, self.loadings
+        return _averaged_sites(*arguments)[2]
 
 
 class ExpectedDensity(eqx.Module):
@@ -252,18 +294,9 @@ def averaged_messages(
         loadings: T; None for zero. The rest e is then what `seen` says of the outputs.
     """
     kernel, root, inputs = view.kernel, view.root, seen.inputs
-    Z = inducing_points(view.inducing)
-    A = root @ expected_cross(kernel, inputs, Z).T  # M N
-    prior, variational = expected_diag(kernel, inputs), is_exactly(power, 0.0)
-    residual = prior
-    if not variational:
-        explained = covariance_forms(kernel, inputs, Z, (root.T @ root)[None])[:, 0]
-        residual = jnp.maximum(prior - jnp.sum(A**2, axis=0) - explained, 0.0)
-    if loadings is not None:
-        noise_variance = jnp.broadcast_to(noise_variance, seen.mean.shape)
-    rows = Rows(inputs.mean, seen.mean, seen.presence)
-    projection = Projection(A, residual, jnp.zeros_like(seen.mean))
-    shift, precision, log_scale = exact_sites(rows, projection, lambda: noise_variance, power)
+    Z, variational = inducing_points(view.inducing), is_exactly(power, 0.0)
+    sites = _averaged_sites(view, seen, noise_variance, power, loadings)
+    A, shift, precision, log_scale = sites
     # products of whitened loadings keep digits that whitening their sum would lose
     squares = jax.lax.map(lambda column: gram_weighted(A, column), precision.T)
     within = root @ covariance_sum(kernel, inputs, Z, precision) @ root.T
@@ -284,3 +317,25 @@ def averaged_messages(
         h = h - jnp.einsum("mnp,np->mp", loadings, shift)
     h = h.T.reshape(P.shape[0], replicas, -1)
     return Messages(h, P, total)
+
+
+def _averaged_sites(
+    view: InducingView,
+    seen: GaussianRows,
+    noise_variance: Float[Array, "_ _"],
+    power: Power,
+    loadings: Float[Array, "M N P"] | None,
+) -> tuple[Float[Array, "M N"], Float[Array, "N P"], Float[Array, "N _"], Float[Array, " N"]]:
+    """Mean loadings of rows, and shift, precision and log scale of their sites at these."""
+    kernel, root, inputs = view.kernel, view.root, seen.inputs
+    Z = inducing_points(view.inducing)
+    A = root @ expected_cross(kernel, inputs, Z).T
+    residual = expected_diag(kernel, inputs)
+    if not is_exactly(power, 0.0):
+        explained = covariance_forms(kernel, inputs, Z, (root.T @ root)[None])[:, 0]
+        residual = jnp.maximum(residual - jnp.sum(A**2, axis=0) - explained, 0.0)
+    if loadings is not None:
+        noise_variance = jnp.broadcast_to(noise_variance, seen.mean.shape)
+    rows = Rows(inputs.mean, seen.mean, seen.presence)
+    projection = Projection(A, residual, jnp.zeros_like(seen.mean))
+    return A, *exact_sites(rows, projection, lambda: noise_variance, power)

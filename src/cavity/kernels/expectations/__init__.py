@@ -3,6 +3,7 @@
 from cavity.kernels.expectations.inputs import GaussianInputs
 from cavity.kernels.expectations.moments import (
     covariance_forms,
+    covariance_products,
     covariance_sum,
     expected_cross,
     expected_diag,
@@ -16,6 +17,7 @@ __all__ = [
     "GaussianInputs",
     "Terms",
     "covariance_forms",
+    "covariance_products",
     "covariance_sum",
     "expansion",
     "expected_cross",

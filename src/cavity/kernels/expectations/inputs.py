@@ -50,7 +50,7 @@ class GaussianInputs(eqx.Module):
 
 
 def map_inputs(
-    function: Callable[[GaussianInputs], Result], inputs: GaussianInputs, numbers: int
+    function: Callable[..., Result], inputs: GaussianInputs, numbers: int, *more: Array
 ) -> Result:
     """`function` of chunks of rows, its results joined; the backward pass computes them anew.
 
@@ -58,9 +58,11 @@ def map_inputs(
         function: of some rows, to arrays whose leading axis is theirs.
         inputs: the rows.
         numbers: that the function holds for each row.
+        more: arrays with a row for each input, further arguments of the function.
     """
     n, (chunk, missing) = len(inputs.mean), _chunk(len(inputs.mean), numbers)
-    out = map_over_rows(jax.checkpoint(function), _padded(inputs, missing), chunk)
+    rows = _padded((inputs, *more), missing)
+    out = map_over_rows(jax.checkpoint(lambda rows: function(*rows)), rows, chunk)
     return jax.tree.map(lambda x: x[:n], out)
 
 

@@ -61,6 +61,30 @@ def covariance_forms(
     return map_inputs(chunk, inputs, of.numbers(Z))
 
 
+def covariance_products(
+    kernel: AbstractKernel,
+    inputs: GaussianInputs,
+    Z: Float[Array, "M D"],
+    left: Float[Array, "N P M"],
+    right: Float[Array, "N P M"],
+) -> Float[Array, "N P"]:
+    r"""Products $\mathbf a_{np}^\top \mathrm{Cov}\, k(\mathbf x_n, \mathbf Z)\, \mathbf b_{np}$.
+
+    Args:
+        kernel: the covariance function.
+        inputs: N Gaussian inputs.
+        Z: M inducing points.
+        left: vectors a.
+        right: vectors b.
+    """
+    of = _rule(kernel, inputs, Z)
+
+    def chunk(rows: GaussianInputs, left: Array, right: Array) -> Float[Array, "n P"]:
+        return jnp.einsum("npk,nkm,npm->np", left, _symmetric(of.covariance(rows, Z)), right)
+
+    return map_inputs(chunk, inputs, of.numbers(Z), left, right)
+
+
 def covariance_sum(
     kernel: AbstractKernel,
     inputs: GaussianInputs,

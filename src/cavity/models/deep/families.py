@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
+import jax
 import jax.numpy as jnp
 
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
+from cavity.inference.factors.coupled_layers import CoupledLayersFactor
 from cavity.inference.factors.layered import (
     AbstractDependence,
     Independent,
@@ -22,10 +24,15 @@ from cavity.inference.factors.uncertain import Regression
 from cavity.inference.graph.base import AbstractVariable
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView
-from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
+from cavity.inference.variables.inducing import (
+    InducingBelief,
+    TiedInducing,
+    WhitenedInducing,
+)
 from cavity.inference.variables.layered import LayeredMoments, LayeredValues, LayerMoments
 from cavity.models.deep.layer import Layer, spread_directions
 from cavity.models.deep.regression import ProcessNoise, regression
+from cavity.numerics.linalg import cholesky
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
 
@@ -42,12 +49,15 @@ class Family(NamedTuple):
         slopes: whether numbers are stored for that: for the "layer" below, or for the "functions".
         direct: whether inducing variables of hidden layers have beliefs that are given directly.
         stored: whether hidden values have numbers of their own at all.
+        stacked: whether the inducing variables of all layers have one joint belief, given
+            directly.
     """
 
     dependence: AbstractDependence
     slopes: str | None = None
     direct: bool = False
     stored: bool = True
+    stacked: bool = False
 
 
 FAMILIES = {
@@ -55,6 +65,7 @@ FAMILIES = {
     "chain": Family(OnLayerBelow(), "layer"),
     "conditional": Family(OnFunctions(), "functions", direct=True),
     "conditional_local": Family(OnFunctions(), "functions"),
+    "coupled": Family(OnFunctions(), "functions", direct=True, stacked=True),
     "nested": Family(Nested(), direct=True, stored=False),
 }
 
@@ -92,8 +103,35 @@ def layered_graph(
         size = cast(InducingView, edge.view).inducing.size
         variables.append(TiedInducing() if direct else WhitenedInducing(size))
     start = _start(layers, edges, regressions, family, rows)
-    factor = LayeredFactor(edges, len(edges), regressions, family.dependence, rows, power, start)
-    return Graph((*variables, LayeredValues()), (factor,))
+    hidden = len(edges)
+    factor = LayeredFactor(edges, hidden, regressions, family.dependence, rows, power, start)
+    if not family.stacked:
+        return Graph((*variables, LayeredValues()), (factor,))
+    *_, store = start
+    stacked = _stacked_start(factor, variables)
+    coupled = CoupledLayersFactor(
+        edges, hidden, regressions, rows, power, (stacked, cast(LayeredMoments, store))
+    )
+    given = (TiedInducing() for _ in edges)
+    return Graph((*given, LayeredValues()), (coupled,))
+
+
+def _stacked_start(factor: LayeredFactor, variables: list[AbstractVariable]) -> TiedSite:
+    """One belief of all inducing variables, in which those of different functions are independent.
+
+    It is that of the layers alone: of inner ones as they start, of the last one at its optimum.
+    """
+    sent, roots, means = factor.messages(variables, factor.start), [], []
+    for i, messages in sent[:-1]:
+        belief = cast(InducingBelief, variables[i].belief(messages))
+        mean, cov = belief.dense()
+        means.append(mean.reshape(-1))
+        roots += list(jax.vmap(cholesky)(cov))
+    root = jax.scipy.linalg.block_diag(*roots)
+    # a covariance that cannot be factorised yet starts from zero, with more jitter to come
+    logs = jnp.diag(jnp.log(jnp.diagonal(root)))
+    raw = jnp.nan_to_num(jnp.tril(root, -1) + logs)
+    return TiedSite(jnp.nan_to_num(jnp.concatenate(means))[None], raw[None])
 
 
 def _start(
