@@ -26,7 +26,7 @@ CONVERGENCE = (
     ),
     Fault(
         "sweeps with a line search have converged at a residual of 0.01",
-        "inference/solvers/parallel.py",
+        "inference/solvers/descent.py",
         "converged = (end.residual < tolerance) & (end.skipped == 0)\n    return end.sites",
         "converged = (end.residual < 1e-2) & (end.skipped == 0)\n    return end.sites",
         ("inference/test_convergence.py::test_converged_is_at_a_fixed_point_and_nothing_less_is",),
@@ -50,7 +50,7 @@ CONVERGENCE = (
     Fault(
         "sweeps that fail give their last sites",
         "inference/solvers/parallel.py",
-        "_choose(converged, end.sites, end.best)",
+        "choose(converged, end.sites, end.best)",
         "end.sites",
         (
             "inference/test_convergence.py::test_sweeps_that_fail_give_the_nearest_sites_that_they_met",
@@ -58,7 +58,7 @@ CONVERGENCE = (
     ),
     Fault(
         "a line search goes on where a value is not a number",
-        "inference/solvers/parallel.py",
+        "inference/solvers/descent.py",
         "~(value_of(graph, at(length)) <= ceiling)",
         "(value_of(graph, at(length)) > ceiling)",
         (

@@ -11,9 +11,9 @@ from cavity.inference.energy import Graph, beliefs, empty_sites, energy, margina
 from cavity.inference.graph.base import Marginal
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.site_update import update_sites
+from cavity.inference.solvers.descent import descend
 from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.inference.solvers.newton import Solution, evaluate
-from cavity.inference.solvers.parallel import descend
 from cavity.inference.solvers.settings import FixedPointSolver
 from cavity.inference.solvers.steps import at_fixed_point, residual_of, run_sweeps
 from cavity.learning.data.arrays import prepare

@@ -39,6 +39,7 @@ ARGUMENTS = {
 LEAVES = {
     "cavity.inference.factors.slots": {
         "ChainMoments",
+        "ChainSites",
         "HiddenSites",
         "InputMoments",
         "LayeredMoments",

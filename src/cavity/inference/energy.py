@@ -74,6 +74,12 @@ def empty_sites(graph: Graph) -> Sites:
     return tuple(factor.empty_sites() for factor in graph.factors)
 
 
+def adopted(graph: Graph, sites: Sites) -> Sites:
+    """Sites that another approximation left, in the form that the factors of a graph store."""
+    pairs = zip(graph.factors, sites, strict=True)
+    return tuple(factor.adopted(store) for factor, store in pairs)
+
+
 def beliefs(graph: Graph, sites: Sites) -> Beliefs:
     """The posterior of every variable: its prior times all its messages."""
     return beliefs_under(graph, collect_messages(graph, sites))

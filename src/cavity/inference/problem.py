@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.approximations.approximations import AbstractApproximation
-from cavity.inference.energy import Graph, Sites, empty_sites
-from cavity.inference.factors.slots import is_optimised
+from cavity.inference.energy import Graph, Sites, adopted, empty_sites
+from cavity.inference.factors.slots import is_started
 from cavity.inference.graph.rows import Rows
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import Power, is_exactly
@@ -130,9 +130,21 @@ class Problem(eqx.Module):
         Those that an optimiser moves are where a search starts.
         """
         shapes = eqx.filter_eval_shape(lambda: empty_sites(self.graph()))
-        if any(map(is_optimised, jax.tree.leaves(shapes, is_leaf=is_optimised))):
+        if any(map(is_started, jax.tree.leaves(shapes, is_leaf=is_started))):
             return _starting_sites(self)
         return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+
+    def adopted(self, sites: Sites) -> Sites:
+        """Sites that another approximation left, in the form that this one stores."""
+        return _adopted(self, sites)
+
+    def by_descent(self) -> bool:
+        """Whether private sites are found by descent on the energy, which they minimise."""
+
+        def any_factor() -> bool:
+            return any(factor.minimised for factor in self.graph().factors)
+
+        return eqx.filter_eval_shape(any_factor)
 
     def stationary(self) -> bool:
         """Whether the energy is stationary in private sites at a fixed point."""
@@ -146,6 +158,11 @@ class Problem(eqx.Module):
 @compiled
 def _starting_sites(problem: Problem) -> Sites:
     return empty_sites(problem.graph())
+
+
+@compiled
+def _adopted(problem: Problem, sites: Sites) -> Sites:
+    return adopted(problem.graph(), sites)
 
 
 def has_sites(sites: Sites) -> bool:

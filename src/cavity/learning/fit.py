@@ -148,7 +148,7 @@ def _first_stage(
     schedule: Sequence[AbstractModel],
 ) -> tuple[AbstractModel, ...]:
     """A stage in which latent inputs alone move, where they are to be found from afar."""
-    afar = model.latent_rows and sites is None and not schedule
+    afar = model.latent_rows and not model.ordered and sites is None and not schedule
     afar = afar and method.training.steps is None and not method.solver.rowwise
     return inputs_first(model) if afar else ()
 

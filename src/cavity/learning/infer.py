@@ -224,7 +224,9 @@ def infer_from(
             where they were not.
     """
     block, whole = data.first_block, data.in_memory
-    empty = block.problem(model, method.approximation, jitter).empty_sites()
+    problem = block.problem(model, method.approximation, jitter)
+    empty = problem.empty_sites()
+    start = None if start is None else problem.adopted(start)
     with one_blas_thread():
         if has_sites(split_optimised(empty)[0]):
             result = _by_minimum(model, data, method, jitter, start, learned)

@@ -8,6 +8,7 @@ approximation is all of a method that decides what is compiled.
 """
 
 import abc
+import dataclasses
 from typing import ClassVar
 
 import equinox as eqx
@@ -59,6 +60,11 @@ class AbstractApproximation(eqx.Module):
             exact: whether rows see their latent value without residual.
         """
 
+    @property
+    def while_learning(self) -> "AbstractApproximation":
+        """The approximation while parameters are learned."""
+        return self
+
     @abc.abstractmethod
     def couples(self, likelihood: AbstractLikelihood) -> bool:
         """Whether the posterior keeps several latent functions of a row dependent."""
@@ -70,11 +76,14 @@ class PowerMeans(AbstractApproximation):
     Attributes:
         coupled: for likelihoods of classes that allow it, whether the functions of classes
             stay dependent.
+        hidden: the posterior of hidden values and states: "chain" or None, or "factorised".
+        moved: whether an optimiser moves the states, together with parameters.
     """
 
     closed_form: bool = eqx.field(static=True, default=True)
     coupled: bool = eqx.field(static=True, default=True)
     hidden: str | None = eqx.field(static=True, default=None)
+    moved: bool = eqx.field(static=True, default=False)
 
     evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY
     convex: ClassVar[bool] = False
@@ -85,6 +94,10 @@ class PowerMeans(AbstractApproximation):
         if self.couples(likelihood) and classes is not None:
             return MultinomialProbitTerm(classes)
         return PowerMeanTerm(likelihood)
+
+    @property
+    def while_learning(self) -> "PowerMeans":
+        return dataclasses.replace(self, moved=True)
 
     def couples(self, likelihood: AbstractLikelihood) -> bool:
         return self.coupled and likelihood.couples

@@ -101,9 +101,20 @@ class AbstractFactor(eqx.Module):
     def stationary(self) -> bool:
         """Whether the energy is stationary in sites and marginals at a fixed point."""
 
+    @property
+    def minimised(self) -> bool:
+        """Whether the energy has its minimum in the private sites, not a saddle."""
+        return False
+
     @abc.abstractmethod
     def empty_sites(self) -> Stores:
         """Sites of precision zero, one store per edge; none where sites need no storage."""
+
+    def adopted(self, sites: Stores) -> Stores:
+        """Stores that another approximation left, in the form that the edges' slots have."""
+        if len(sites) != len(self.edges):
+            return sites
+        return tuple(e.slots.adopted(s) for e, s in zip(self.edges, sites, strict=True))
 
     @abc.abstractmethod
     def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:

@@ -10,7 +10,7 @@ counted.
 """
 
 import abc
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from cavity.inference.graph.base import (
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.variables.chain import ChainBelief, ChainMoments, Links
+from cavity.inference.variables.chain_sites import ChainSites, moments_of, sites_of
 from cavity.inference.variables.hidden_values import HiddenSites, SitedConditional
 from cavity.inference.variables.inducing import DirectMessages
 from cavity.inference.variables.inputs import InputBelief, InputMoments, divergence, no_beliefs
@@ -58,6 +59,10 @@ class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
     @abc.abstractmethod
     def empty(self, view: AbstractView, rows: Rows) -> Store:
         """The store that a search starts from: sites of precision zero, where rows own them."""
+
+    def adopted(self, store: Any) -> Any:
+        """A store that another factor of the same variables left, in the form of these slots."""
+        return store
 
     @abc.abstractmethod
     def per_row(self, store: Store) -> RowSite:
@@ -208,6 +213,9 @@ class VariationalChain(AbstractSlots[ChainMoments, None, ChainBelief]):
     def empty(self, view: AbstractView, rows: Rows) -> ChainMoments:
         return cast(StartsBeliefs[ChainMoments], view).start(rows)
 
+    def adopted(self, store: Any) -> Any:
+        return moments_of(store, self.links) if isinstance(store, ChainSites) else store
+
     def per_row(self, store: ChainMoments) -> None:
         return None
 
@@ -263,6 +271,45 @@ class Conditional(AbstractSlots[HiddenSites, None, SitedConditional]):
         return jnp.zeros((), moments[0].dtype)
 
 
+class NaturalChain(AbstractSlots[ChainSites, ChainSites, ChainBelief]):
+    """One belief for the states of all rows, at power 0, which natural-gradient steps move.
+
+    Attributes:
+        links: how rows follow each other.
+    """
+
+    private: ClassVar[bool] = True
+    links: Links
+
+    def empty(self, view: AbstractView, rows: Rows) -> ChainSites:
+        return sites_of(cast(StartsBeliefs[ChainMoments], view).start(rows), self.links)
+
+    def adopted(self, store: Any) -> Any:
+        return sites_of(store, self.links) if isinstance(store, ChainMoments) else store
+
+    def per_row(self, store: ChainSites) -> ChainSites:
+        return store
+
+    def message(self, store: ChainSites) -> ChainBelief:
+        return store.belief(self.links)
+
+    def source(self, store: ChainSites, belief: AbstractBelief, power: Power) -> ChainBelief:
+        return cast(ChainBelief, belief)
+
+    def log_scale(self, source: ChainBelief) -> float:
+        return 0.0
+
+    def cavity(
+        self, site: ChainSites, moments: Moments, power: Power
+    ) -> tuple[Array, Array, Array]:
+        return *moments, jnp.ones((), bool)
+
+    def log_normaliser_ratio(
+        self, site: ChainSites | None, moments: Moments, power: Power
+    ) -> Array:
+        return jnp.zeros((), moments[0].dtype)
+
+
 class StartsBeliefs(Protocol[Started]):
     """A view that says where the search for the beliefs of rows starts."""
 
@@ -279,6 +326,11 @@ def is_optimised(x: object) -> bool:
 def is_optimised_per_row(x: object) -> bool:
     """Whether an optimiser moves a store of numbers of every row."""
     return is_optimised(x) and not isinstance(x, TiedSite)
+
+
+def is_started(x: object) -> bool:
+    """Whether a search for a store of sites starts from what its slots say, not from zero."""
+    return isinstance(x, ChainSites) or is_optimised(x)
 
 
 class ObservedRows(NamedTuple):

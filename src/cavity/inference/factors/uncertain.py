@@ -37,9 +37,12 @@ from cavity.inference.factors.base import (
     Stores,
 )
 from cavity.inference.factors.gaussian_sites import exact_sites
+from cavity.inference.factors.slots import NaturalChain
 from cavity.inference.graph.base import AbstractVariable, Messages, Projection
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView, OutputMean
+from cavity.inference.variables.chain import ChainBelief
+from cavity.inference.variables.inducing import InducingBelief
 from cavity.kernels.expectations import (
     GaussianInputs,
     covariance_forms,
@@ -237,7 +240,7 @@ class UncertainExactFactor(AbstractFactor):
     regressions: tuple[Regression, ...]
     rows: Rows
     power: Power
-    densities: tuple[ExpectedDensity, ...] = ()
+    densities: tuple[Callable[[Any, Rows], Scalar], ...] = ()
 
     @property
     def stationary(self) -> bool:
@@ -269,9 +272,39 @@ class UncertainExactFactor(AbstractFactor):
         total = jnp.sum(view.presence(self.rows) * ratio)
         return total + sum(density(belief, self.rows) for density in self.densities)
 
+    @property
+    def minimised(self) -> bool:
+        return self.edges[-1].slots.private
+
     def update(self, q: Beliefs, sites: Stores, step: Power) -> SiteUpdate:
-        zero = jnp.zeros(())
-        return SiteUpdate(sites, zero, zero, sites)
+        zero, edge = jnp.zeros(()), self.edges[-1]
+        if not edge.slots.private:
+            return SiteUpdate(sites, zero, zero, sites)
+        belief, links = cast(ChainBelief, q[edge.variable]), cast(NaturalChain, edge.slots).links
+        *functions, store = sites
+        slopes = jax.grad(lambda moved: self._expected(moved, q))(belief)
+        matched = store.matched(belief, slopes, links)
+        units = store.fisher_scale(belief)
+        moves = jax.tree.map(lambda old, new: step * (new - old), store, matched)
+        sizes = jax.tree.map(lambda move, unit: jnp.max(jnp.abs(move * unit)), moves, units)
+        residual = jnp.max(jnp.stack(jax.tree.leaves(sizes))) / step
+        new = jax.tree.map(jnp.add, store, moves)
+        return SiteUpdate((*functions, new), residual, zero, (*functions, units))
+
+    def _expected(self, belief: ChainBelief, q: Beliefs) -> Scalar:
+        """Expected terms at a belief about the rows, with the functions' beliefs held.
+
+        Its slopes are those of the energy less the entropy: the functions' beliefs are the best.
+        """
+        total = jnp.zeros((), self.rows.y.dtype)
+        for density in self.densities:
+            total = total + density(belief, self.rows)
+        for regression in self.regressions:
+            for variable, sent in regression.messages(self.edges, belief, self.rows, self.power):
+                slopes = cast(InducingBelief, q[variable]).slopes()
+                products = jax.tree.map(lambda a, b: jnp.sum(a * b), slopes, sent)
+                total = total + sum(jax.tree.leaves(products))
+        return total
 
 
 def averaged_messages(

@@ -88,6 +88,8 @@ def find_fixed_point(
     """
     zero = problem.empty_sites() if zero is None else zero
     first = zero if sites is None else sites
+    if problem.by_descent():
+        return _descended(problem, solver, first, zero)
     to_mode = problem.approximation.evaluation_point is EvaluationPoint.MODE
     # Newton's steps to a mode are whole
     warm = problem.coupled and first is not zero and not to_mode
@@ -121,6 +123,19 @@ def find_fixed_point(
     if quick:
         return swept, report
     return _climb(problem, solver, zero, swept, report)
+
+
+def _descended(
+    problem: Problem, solver: FixedPointSolver, first: Sites, zero: Sites
+) -> tuple[Sites, ConvergenceReport]:
+    """Sites that minimise the energy, by natural-gradient steps."""
+    swept, record = run_sweeps(problem, solver, first)
+    sweeps = int(record.sweeps)
+    if not is_defined(problem, swept) and first is not zero:
+        swept, record = run_sweeps(problem, solver, zero)
+        sweeps += int(record.sweeps)
+    residual, converged = float(record.residual), bool(record.converged)
+    return swept, ConvergenceReport(sweeps, residual, 0, "natural-gradient steps", converged)
 
 
 def _climb(

@@ -1,17 +1,16 @@
 """Parallel sweeps: all sites move at once, from the same beliefs, until nothing changes."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.energy import Graph, Sites, beliefs, energy
+from cavity.inference.energy import Graph, Sites, beliefs
 from cavity.inference.solvers.anderson import AndersonHistory, empty_history
 from cavity.inference.solvers.settings import SweepSettings
 from cavity.numerics.power_limits import Power
-from cavity.numerics.types import Array, Bool, Float, Int, Scalar
+from cavity.numerics.types import Array, Bool, Float, Int
 
 
 class SweepRecord(eqx.Module):
@@ -107,8 +106,8 @@ def parallel(
         settings: when sweeps end, and their extrapolation.
     """
     adapt = step is None
-    longest = jnp.asarray(longest, _dtype(sites))
-    first = longest if step is None else jnp.asarray(step, _dtype(sites))
+    longest = jnp.asarray(longest, dtype_of(sites))
+    first = longest if step is None else jnp.asarray(step, dtype_of(sites))
 
     def settled(state: _SweepState) -> Array:
         small = (state.change < enough) & (state.residual < settings.nearby)
@@ -125,7 +124,7 @@ def parallel(
     end = jax.lax.while_loop(unfinished, once, _first_state(sites, first, settings))
     converged = settled(end)
     # sites that met the tolerance before their last step, or those that came nearest
-    nearest = _choose(converged, end.sites, end.best)
+    nearest = choose(converged, end.sites, end.best)
     return nearest, SweepRecord(end.sweeps, end.residual, end.skipped, converged)
 
 
@@ -194,8 +193,8 @@ def _next_state(
     adapted = jnp.where(closer, longer, shorter) if adapt else state.step
     length = jnp.where(finite, adapted, 0.5 * state.step)
     # from sites without a proper belief: back, and less far
-    start = _choose(finite, state.sites, state.start)
-    image = _choose(finite, result.sites, state.image)
+    start = choose(finite, state.sites, state.start)
+    image = choose(finite, result.sites, state.image)
     history = state.history
     if adapt:
         limit = settings.largest_rise * jnp.minimum(state.residual, 1.0)
@@ -211,18 +210,18 @@ def _next_state(
         image=image,
         step=length,
         residual=jnp.where(finite, residual, jnp.inf),
-        change=_squared_change(state.sites, result),
+        change=squared_change(state.sites, result),
         skipped=jnp.where(finite, skipped, jnp.inf),
         sweeps=state.sweeps + 1,
         progress_residual=jnp.where(progress, residual, state.progress_residual),
         progress_at=jnp.where(progress, state.sweeps, state.progress_at),
-        best=_choose(better, state.sites, state.best),
+        best=choose(better, state.sites, state.best),
         best_residual=jnp.where(better, residual, state.best_residual),
         history=history,
     )
 
 
-def _squared_change(sites: Sites, result: SweepResult) -> Array:
+def squared_change(sites: Sites, result: SweepResult) -> Array:
     """The sum of the squares of the changes of all numbers of the sites, in deviations."""
 
     def squared(old: Array, new: Array, unit: Array) -> Array:
@@ -233,67 +232,11 @@ def _squared_change(sites: Sites, result: SweepResult) -> Array:
     return sum(jax.tree.leaves(total), jnp.zeros(()))
 
 
-def descend(
-    graph: Graph,
-    sites: Sites,
-    *,
-    tolerance: float | Array,
-    max_sweeps: int | Array,
-    value_of: Callable[[Graph, Sites], Scalar] = energy,
-    settings: SweepSettings = SweepSettings(),
-) -> tuple[Sites, SweepRecord]:
-    """Parallel sweeps with a line search: each is shortened until a value falls.
-
-    At power 0, where the energy is a bound, a sweep is a natural-gradient step; of methods that
-    see the mean alone it is one of Newton's method for `negative_log_joint`. A short enough one
-    cannot go uphill.
-    """
-
-    def unfinished(state: _DescentState) -> Array:
-        converged = (state.residual < tolerance) & (state.skipped == 0)
-        return (state.sweeps < max_sweeps) & ~converged & ~state.stuck
-
-    def once(state: _DescentState) -> _DescentState:
-        image, residual, skipped = sweep(graph, state.sites, 1.0)
-
-        def at(length: Array) -> Sites:
-            return jax.tree.map(lambda old, to: old + length * (to - old), state.sites, image)
-
-        def uphill(length: Array) -> Array:
-            # a comparison with NaN is false
-            ceiling = state.value + 1e-13 * jnp.abs(state.value)
-            return ~(value_of(graph, at(length)) <= ceiling) & (length > settings.shortest_descent)
-
-        one = jnp.ones((), _dtype(sites))
-        length = jax.lax.while_loop(uphill, lambda length: 0.5 * length, one)
-        new = at(length)
-        stuck = length <= settings.shortest_descent
-        sites_now = _choose(stuck, state.sites, new)
-        count = state.sweeps + 1
-        return _DescentState(sites_now, value_of(graph, new), residual, skipped, count, stuck)
-
-    dtype = _dtype(sites)
-    infinite, false = jnp.full((), jnp.inf, dtype), jnp.zeros((), bool)
-    first = value_of(graph, sites)
-    first = jnp.where(jnp.isfinite(first), first, jnp.inf)
-    start = _DescentState(sites, first, infinite, jnp.zeros((), dtype), jnp.zeros((), int), false)
-    end = jax.lax.while_loop(unfinished, once, start)
-    converged = (end.residual < tolerance) & (end.skipped == 0)
-    return end.sites, SweepRecord(end.sweeps, end.residual, end.skipped, converged)
-
-
-class _DescentState(NamedTuple):
-    sites: Sites
-    value: Array
-    residual: Array
-    skipped: Array
-    sweeps: Array
-    stuck: Array
-
-
-def _dtype(sites: Sites) -> jnp.dtype:
+def dtype_of(sites: Sites) -> jnp.dtype:
+    """The dtype of the numbers of sites."""
     return jax.tree.leaves(sites)[0].dtype
 
 
-def _choose(first: Array, a: Sites, b: Sites) -> Sites:
+def choose(first: Array, a: Sites, b: Sites) -> Sites:
+    """The first sites or the second, as one truth value says."""
     return jax.tree.map(lambda x, y: jnp.where(first, x, y), a, b)

@@ -7,8 +7,9 @@ import numpy as np
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Sites, energy, negative_log_joint
 from cavity.inference.problem import Problem
+from cavity.inference.solvers.descent import accelerated, descend
 from cavity.inference.solvers.newton import Solution, solve
-from cavity.inference.solvers.parallel import SweepRecord, descend, parallel, sweep
+from cavity.inference.solvers.parallel import SweepRecord, parallel, sweep
 from cavity.inference.solvers.rowwise import rowwise
 from cavity.inference.solvers.sequential import in_batches
 from cavity.inference.solvers.settings import FixedPointSolver, NewtonSettings, SweepSettings
@@ -43,6 +44,8 @@ def run_sweeps(
         jnp.asarray(solver.enough),
     )
     static = {"batch": solver.batch, "downhill": downhill, "settings": solver.sweeps}
+    if problem.by_descent():
+        return _accelerated_descent(problem, sites, *limits[:2], limits[-1], solver.sweeps)
     if solver.rowwise:
         return _rowwise_sweeps(problem, sites, *limits[:2])
     return _sweeps(problem, sites, *limits, **static, accepted=solver.accepted)
@@ -56,6 +59,20 @@ def _rowwise_sweeps(
     if any(variable.chained for variable in graph.variables):
         return parallel(graph, sites, step=None, tolerance=tolerance, max_sweeps=max_sweeps)
     return rowwise(graph, sites, tolerance=tolerance, max_sweeps=max_sweeps)
+
+
+@compiled
+def _accelerated_descent(
+    problem: Problem,
+    sites: Sites,
+    tolerance: Scalar,
+    max_sweeps: Array,
+    enough: Scalar,
+    settings: SweepSettings,
+) -> tuple[Sites, SweepRecord]:
+    graph = frozen(problem.graph())
+    limits = {"tolerance": tolerance, "max_sweeps": max_sweeps, "enough": enough}
+    return accelerated(graph, sites, **limits, settings=settings)
 
 
 @compiled

@@ -43,7 +43,7 @@ class ChainBelief(AbstractBelief):
         cov: their covariances.
         cross: covariances of the state of the row before (rows of the matrix) with that of the
             row; zero where the row starts a series.
-        log_normaliser: the entropy of the chain and the expected log density of first states.
+        log_normaliser: the entropy of the chain, where the belief is given directly.
     """
 
     mean: Float[Array, "T D"]
@@ -122,25 +122,11 @@ def _correlation(W: Float[Array, "T D D"]) -> tuple[Float[Array, "T D D"], Float
 
 
 class DirectChain(AbstractVariable):
-    r"""States whose belief is given directly.
+    """States whose belief is given directly.
 
-    First states of series are $\mathcal N(\mathbf m_0, \operatorname{diag} \mathbf v_0)$; what
-    follows them is up to the factor of the transitions.
-
-    Attributes:
-        initial_mean: $\mathbf m_0$.
-        initial_variance: $\mathbf v_0$.
-        first: 1 where a row starts a series.
+    The factor that gives it adds what the states are a priori together with its own terms; the
+    log normaliser is the entropy.
     """
 
-    initial_mean: Float[Array, " D"]
-    initial_variance: Float[Array, " D"]
-    first: Float[Array, " T"]
-
     def belief(self, messages: ChainBelief) -> ChainBelief:
-        away = messages.mean - self.initial_mean
-        var = jnp.diagonal(messages.cov, axis1=-2, axis2=-1)
-        prior = self.initial_variance
-        density = -0.5 * jnp.sum(LOG_2PI + jnp.log(prior) + (away**2 + var) / prior, axis=-1)
-        value = messages.log_normaliser + jnp.sum(self.first * density)
-        return ChainBelief(messages.mean, messages.cov, messages.cross, value)
+        return messages

@@ -51,6 +51,11 @@ class InducingBelief(AbstractProjectedBelief):
         cov = jnp.repeat(self.response().covariance, replicas, axis=0)
         return self.mean.reshape(groups * replicas, size), cov
 
+    def slopes(self) -> Messages:
+        """Derivatives of the log normaliser in the messages: the moments."""
+        one = jnp.ones((), self.mean.dtype)
+        return _slopes(self.mean, self.response().covariance, one)
+
     def response(self) -> "InducingResponse":
         return InducingResponse(jnp.swapaxes(self.root, -1, -2) @ self.root)
 
@@ -152,6 +157,14 @@ def condition_standard_normal(
     covariance, replicas = jax.vmap(gram_lower)(root), h.shape[1]
     # ½ hᵀB⁻¹h - ½ log|B|: its derivatives are moments
     value = 0.5 * (jnp.sum(half**2) - replicas * jnp.sum(log_determinant(L)))
-    square = replicas * covariance + jnp.swapaxes(mean, -1, -2) @ mean
-    slopes = Messages(mean, -0.5 * square, jnp.ones_like(log_scale))
+    slopes = _slopes(mean, covariance, jnp.ones_like(log_scale))
     return mean, root, covariance, with_slopes(value + log_scale, slopes, messages)
+
+
+def _slopes(
+    mean: Float[Array, "G R M"], covariance: Float[Array, "G M M"], one: Scalar
+) -> Messages:
+    """Derivatives of the log normaliser in the messages: moments, summed over replicas."""
+    replicas = mean.shape[1]
+    square = replicas * covariance + jnp.swapaxes(mean, -1, -2) @ mean
+    return Messages(mean, -0.5 * square, one)

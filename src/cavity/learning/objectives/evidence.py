@@ -100,6 +100,8 @@ class Objective:
         self.start, self.data, self.jitter = start, data, jitter
         self.method = PowerEP() if method is None else method
         self.approximation = self.method.approximation
+        if start.ordered:
+            self.approximation = self.approximation.while_learning
         problem = data.first_block.problem(start, self.approximation, jitter)
         self.empty = problem.empty_sites()
         tied, private = split_optimised(self.empty)
@@ -111,6 +113,8 @@ class Objective:
                 "latent inputs or hidden values of every row have numbers of their own that are "
                 "learned, so that the rows must be in memory: give X and y"
             )
+        if sites is not None:
+            sites = problem.adopted(sites)
         tied = tied if sites is None else _of_the_form(split_optimised(sites)[0], tied)
         if sites is not None and self.has_optimised and self.carries:
             self.empty = join_optimised(tied, split_optimised(sites)[1])

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.energy import Sites
+from cavity.inference.solvers.fixed_point import find_fixed_point
+from cavity.inference.solvers.steps import is_defined
 from cavity.learning.data.scales import coordinates_of, model_at
 from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.learning.data.validation import OutsideDomain, check_domains, verbs
@@ -21,6 +23,8 @@ from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, Sta
 from cavity.models.base import AbstractModel
 from cavity.parameters import Positive, free_parts
 
+# Natural-gradient steps of states before learning.
+FIRST_SWEEPS = 30
 # The tolerance is meant for up to this many outputs.
 TOLERANT = 500
 # Where inducing inputs are learned from more outputs than that, the tolerance is this many times
@@ -74,6 +78,8 @@ class Run:
         for restart in range(n_restarts + 1):
             self.sites = self.first_sites if restart == 0 else None
             start = model if restart == 0 else _perturbed(model, stages[-1], random)
+            if self.sites is None and start.ordered and self.max_iterations > 0:
+                self.sites = _starting_states(start, self.data, self.method, jitter)
             try:
                 end = self.staged(start, stages, jitter)
             except StartFailed:
@@ -202,6 +208,18 @@ class Run:
                 "the objective is finite where learning starts, but its gradient is not; start "
                 "from other parameter values, and check the gradient of kernels of your own"
             ) from None
+
+
+def _starting_states(
+    model: AbstractModel, data: AbstractTrainingData, method: AbstractMethod, jitter: float
+) -> Sites | None:
+    """States near the best at the parameters that learning starts from; None where undefined."""
+    if method.approximation.tied:
+        return None
+    problem = data.first_block.problem(model, method.approximation, jitter)
+    solver = dataclasses.replace(method.solver, tolerance=1e-2, max_sweeps=FIRST_SWEEPS)
+    sites, _ = find_fixed_point(problem, solver)
+    return sites if is_defined(problem, sites) else None
 
 
 def _interrupted(minimum: Minimum) -> Minimum:

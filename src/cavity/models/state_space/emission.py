@@ -51,16 +51,22 @@ class AbstractEmission(eqx.Module):
     """Functions of a state, one for each output.
 
     To implement:
-        `controlled`, `width(states)`, `check(states, controls)`, `closed_form(likelihood)`,
-        `parts(likelihood, first, jitter, outputs)`, `site_parts(likelihood, outputs, states,
-        approximation, jitter)`, `functions(regressions, edges, beliefs)`, `functions_under(term,
-        beliefs)` and `start(likelihood, rows, links, states)`.
+        `controlled`, `n_groups`, `width(states)`, `check(states, controls)`,
+        `closed_form(likelihood)`, `parts(likelihood, first, jitter, outputs)`,
+        `site_parts(likelihood, outputs, states, approximation, jitter)`,
+        `functions(regressions, edges, beliefs)`, `functions_under(term, beliefs)` and
+        `start(likelihood, rows, links, states)`.
     """
 
     @property
     @abc.abstractmethod
     def controlled(self) -> bool:
         """Whether the functions take controls."""
+
+    @property
+    @abc.abstractmethod
+    def n_groups(self) -> int:
+        """Groups of functions that share inducing variables."""
 
     @abc.abstractmethod
     def width(self, states: int) -> int:
@@ -138,6 +144,10 @@ class AffineEmission(AbstractEmission):
     def controlled(self) -> bool:
         return False
 
+    @property
+    def n_groups(self) -> int:
+        return 0
+
     def width(self, states: int) -> int:
         shape = np.shape(self.mean(jnp.zeros((1, states))))
         return shape[1] if len(shape) > 1 else 1
@@ -206,6 +216,10 @@ class GPEmission(AbstractEmission):
     @property
     def controlled(self) -> bool:
         return self.layer.skip_connection
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.layer.groups)
 
     def width(self, states: int) -> int:
         return self.layer.width

@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.approximations import (
     AbstractApproximation,
+    PowerMeans,
     TiedPowerMeans,
 )
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Beliefs, Graph, beliefs, empty_sites
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
-from cavity.inference.factors.slots import ObservedRows, VariationalChain
+from cavity.inference.factors.slots import NaturalChain, ObservedRows, VariationalChain
 from cavity.inference.factors.uncertain import UncertainExactFactor
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView
@@ -42,7 +43,7 @@ from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.models.state_space.site_graph import StartingPoint, site_graph
 from cavity.models.state_space.site_terms import TransitionTerm
 from cavity.models.state_space.site_views import Start
-from cavity.models.state_space.views import StatesView, Transitions
+from cavity.models.state_space.views import InitialStates, StatesView, Transitions
 from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
@@ -240,11 +241,19 @@ class GPSSM(AbstractModel):
         if approximation.tied:
             tied = cast(TiedPowerMeans, approximation)
             return self._site_graph(rows, links, power, tied, jitter)
-        coupled = approximation.hidden != "factorised"
-        return self._exact_graph(rows, links, power, jitter, coupled=coupled)
+        exact = cast(PowerMeans, approximation)
+        form = {"coupled": exact.hidden != "factorised", "moved": exact.moved}
+        return self._exact_graph(rows, links, power, jitter, **form)
 
     def _exact_graph(
-        self, rows: Rows, links: Links, power: Power, jitter: float | Scalar, *, coupled: bool
+        self,
+        rows: Rows,
+        links: Links,
+        power: Power,
+        jitter: float | Scalar,
+        *,
+        coupled: bool,
+        moved: bool,
     ) -> Graph:
         """Inducing variables in closed form, and a variational chain."""
         transition, outputs = self.transition, rows.y.shape[-1]
@@ -254,12 +263,14 @@ class GPSSM(AbstractModel):
         parts = self.emission.parts(self.likelihood, len(edges), jitter, outputs)
         edges = edges + parts.edges
         start = self.emission.start(self.likelihood, rows, links, self.state_dims)
-        states = Edge(len(edges), StatesView(*start, coupled, links), VariationalChain(links))
+        slots = VariationalChain(links) if moved else NaturalChain(links)
+        states = Edge(len(edges), StatesView(*start, coupled, links), slots)
         functions = (own, *parts.regressions)
-        factor = UncertainExactFactor((*edges, states), functions, rows, power, parts.densities)
+        initial = InitialStates(self.initial_mean, self.initial_variance, links)
+        densities = (initial, *parts.densities)
+        factor = UncertainExactFactor((*edges, states), functions, rows, power, densities)
         sizes = [cast(InducingView, edge.view).inducing.size for edge in edges]
-        chain = DirectChain(self.initial_mean, self.initial_variance, links.first)
-        return Graph((*(WhitenedInducing(size) for size in sizes), chain), (factor,))
+        return Graph((*(WhitenedInducing(size) for size in sizes), DirectChain()), (factor,))
 
     def _site_graph(
         self,
@@ -289,7 +300,7 @@ class GPSSM(AbstractModel):
             # outputs stand for values of the functions
             model = eqx.tree_at(lambda m: m.likelihood, self, Gaussian(START_NOISE))
             rows = dataclasses.replace(rows, y=standardised(rows), side={})
-        graph = model._exact_graph(rows, links, 0.0, jitter, coupled=False)
+        graph = model._exact_graph(rows, links, 0.0, jitter, coupled=False, moved=True)
         *functions, _ = beliefs(graph, empty_sites(graph))
         means = [cast(InducingBelief, belief).mean for belief in functions]
         return [jnp.nan_to_num(mean.reshape(-1, mean.shape[-1])) for mean in means]

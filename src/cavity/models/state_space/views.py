@@ -11,7 +11,8 @@ from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.graph.views import OutputMean
 from cavity.inference.variables.chain import ChainBelief, ChainMoments, Links
 from cavity.kernels.expectations import GaussianInputs
-from cavity.numerics.types import Array, Float
+from cavity.numerics.special import LOG_2PI
+from cavity.numerics.types import Array, Float, Scalar
 
 
 class StatesView(AbstractView[ChainBelief]):
@@ -97,6 +98,28 @@ class AffineEmissions(AbstractSight):
         slopes = jax.vmap(jax.jacfwd(lambda x: self.mean(x[None])[0]))(inputs.mean)
         var = jnp.einsum("npd,nde,npe->np", slopes, belief.cov, slopes)
         return GaussianRows(inputs, self.mean(inputs.mean), rows.site_presence, var)
+
+
+class InitialStates(eqx.Module):
+    r"""Expected log densities of the first states of series.
+
+    They are $\mathcal N(\mathbf m_0, \operatorname{diag} \mathbf v_0)$ a priori.
+
+    Attributes:
+        mean: $\mathbf m_0$.
+        variance: $\mathbf v_0$.
+        links: how rows follow each other.
+    """
+
+    mean: Float[Array, " D"]
+    variance: Float[Array, " D"]
+    links: Links
+
+    def __call__(self, belief: ChainBelief, rows: Rows) -> Scalar:
+        var = jnp.diagonal(belief.cov, axis1=-2, axis2=-1)
+        quadratic = ((belief.mean - self.mean) ** 2 + var) / self.variance
+        density = -0.5 * jnp.sum(LOG_2PI + jnp.log(self.variance) + quadratic, axis=-1)
+        return jnp.sum(self.links.first * density)
 
 
 def shifted(values: Float[Array, "T *shape"]) -> Float[Array, "T *shape"]:

@@ -1,0 +1,196 @@
+"""Starting values of state-space models: states that tell the future from the past."""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inducing.base import Points
+from cavity.inference.energy import Sites
+from cavity.inference.variables.chain import ChainMoments
+from cavity.kernels.base import AbstractKernel
+from cavity.learning.data.scales import Scales, in_data_units
+from cavity.learning.initialisation.inducing_points import select_inducing
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.means import Identity, Linear
+from cavity.models.deep.layer import Layer
+from cavity.models.state_space.gpssm import GPSSM
+from cavity.numerics.chunking import padded_size
+
+# Rows of the past and of the future that states are found from, per state.
+LAGS = 3
+# Ridge of regressions, as a share of the mean square of their columns.
+RIDGE = 1e-4
+# The least share of its variance that is called noise, of a state and of an output.
+LEAST_NOISE = 1e-3
+# Deviations of states that a search starts from, in deviations of the process noise.
+DEVIATION = 0.5
+
+
+class LinearStart(NamedTuple):
+    """A linear state-space model by regression.
+
+    Attributes:
+        states: of every row (T, D), each of unit variance.
+        transition: weights of the next state, of the states and controls (D + C, D), and its bias.
+        process_noise: variances of what these leave.
+        emission: weights of the outputs (D, P), and their bias.
+        noise: variances of what these leave.
+    """
+
+    states: np.ndarray
+    transition: tuple[np.ndarray, np.ndarray]
+    process_noise: np.ndarray
+    emission: tuple[np.ndarray, np.ndarray]
+    noise: np.ndarray
+
+
+def filled_in_time(Y: np.ndarray, series: np.ndarray) -> np.ndarray:
+    """Outputs, linear in time between observed ones of their series; zero where there are none."""
+    filled = np.array(Y, float)
+    for label in np.unique(series):
+        rows = np.flatnonzero(series == label)
+        for column in range(Y.shape[1]):
+            seen = rows[~np.isnan(Y[rows, column])]
+            values = np.interp(rows, seen, Y[seen, column]) if len(seen) else 0.0
+            filled[rows, column] = values
+    return filled
+
+
+def subspace_states(Y: np.ndarray, X: np.ndarray, series: np.ndarray, dims: int) -> np.ndarray:
+    """States of every row (T, D): leading components of the future as the past predicts it.
+
+    The future is the outputs of some rows from the row on. It is regressed on the outputs and
+    controls up to the row and on the controls that come; what the former say of it spans the
+    states, as in subspace identification.
+
+    Args:
+        Y: outputs (T, P), none missing.
+        X: controls (T, C).
+        series: labels of series.
+        dims: states.
+
+    References:
+        Van Overschee and De Moor (1996).
+    """
+    lags = max(1, LAGS * -(-dims // Y.shape[1]))
+    past = [_moved(a, series, -k) for k in range(lags) for a in (Y, X)]
+    future = np.concatenate([_moved(Y, series, k) for k in range(lags)], axis=1)
+    coming = [_moved(X, series, k) for k in range(1, lags)]
+    before = np.concatenate(past, axis=1)
+    after = np.concatenate([*coming, np.ones((len(Y), 1))], axis=1)
+    weights = ridge(np.concatenate([before, after], axis=1), future)
+    predicted = before @ weights[: before.shape[1]]
+    predicted = predicted - predicted.mean(axis=0)
+    _, sizes, directions = np.linalg.svd(predicted, full_matrices=False)
+    states = predicted @ directions[:dims].T
+    if states.shape[1] < dims:
+        states = np.pad(states, [(0, 0), (0, dims - states.shape[1])])
+    spread = states.std(axis=0)
+    usable = spread > 1e-8 * max(float(sizes[0]), np.finfo(float).tiny)
+    random = np.random.default_rng(0).standard_normal(states.shape)
+    return np.where(usable, states / np.where(usable, spread, 1.0), 0.1 * random)
+
+
+def linear_start(
+    Y: np.ndarray, X: np.ndarray, series: np.ndarray, states: np.ndarray
+) -> LinearStart:
+    """The linear state-space model that goes with some states.
+
+    Args:
+        Y: outputs (T, P), none missing.
+        X: controls (T, C).
+        series: labels of series.
+        states: of every row (T, D).
+    """
+    linked = np.flatnonzero(series[1:] == series[:-1]) + 1
+    ones = np.ones((len(Y), 1))
+    inputs = np.concatenate([states[linked - 1], X[linked], ones[linked]], axis=1)
+    moves = ridge(inputs, states[linked])
+    left = states[linked] - inputs @ moves
+    process = np.mean(left**2, axis=0) if len(linked) else np.ones(states.shape[1])
+    outputs = np.concatenate([states, ones], axis=1)
+    weights = ridge(outputs, Y)
+    noise = np.mean((Y - outputs @ weights) ** 2, axis=0)
+    scale = Y.var(axis=0) + np.finfo(float).tiny
+    return LinearStart(
+        states,
+        (moves[:-1], moves[-1]),
+        np.maximum(process, LEAST_NOISE),
+        (weights[:-1], weights[-1]),
+        np.maximum(noise, LEAST_NOISE * scale),
+    )
+
+
+def state_space_starts(
+    start: LinearStart,
+    X: np.ndarray,
+    series: np.ndarray,
+    kernel: AbstractKernel,
+    likelihood: AbstractLikelihood,
+    *,
+    points: int,
+    identity: bool,
+    seed: int = 0,
+    shares: tuple[float, ...] = (0.3, 0.03),
+) -> list[GPSSM]:
+    """Models to start from, about a linear one, the likeliest first.
+
+    Args:
+        start: the linear model.
+        X: controls (T, C).
+        series: labels of series.
+        kernel: covariance function, for states and controls of unit variance.
+        likelihood: density of an output.
+        points: inducing points at the most.
+        identity: whether outputs observe the states themselves.
+        seed: of the clusters that place inducing points.
+        shares: variances of the functions beside the linear ones that are tried.
+    """
+    linked = np.flatnonzero(series[1:] == series[:-1]) + 1
+    inputs = np.concatenate([start.states[linked - 1], X[linked]], axis=1)
+    if not len(linked):
+        inputs = np.concatenate([start.states, X], axis=1)
+    Z = Points(select_inducing(kernel, inputs, points, choice="kmeans", seed=seed))
+    emission = Identity(start.states.shape[1]) if identity else Linear(*start.emission)
+    zero, one = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1])
+    unit, models = Scales(zero, one, zero, 1.0), []
+    for share in shares:
+        transition = Layer(
+            in_data_units(kernel, dataclasses.replace(unit, y_spread=share**0.5)),
+            Z,
+            start.states.shape[1],
+            Linear(*start.transition),
+            noise_variance=start.process_noise,
+            skip_connection=X.shape[1] > 0,
+        )
+        models.append(GPSSM(transition, likelihood, emission))
+    return models
+
+
+def starting_sites(model: GPSSM, start: LinearStart, *, coupled: bool) -> Sites:
+    """The chain that a search starts from."""
+    count, dims = start.states.shape
+    more = padded_size(count) - count
+    deviation = DEVIATION * np.sqrt(np.minimum(start.process_noise, 1.0))
+    raw = np.broadcast_to(np.diag(np.log(deviation)), (count + more, dims, dims))
+    mean = jnp.asarray(np.pad(start.states, [(0, more), (0, 0)]))
+    chain = ChainMoments(mean, jnp.asarray(raw), jnp.zeros(raw.shape) if coupled else None)
+    functions = len(model.transition.groups) + model.emission.n_groups
+    return ((*(None for _ in range(functions)), chain),)
+
+
+def ridge(inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+    """Weights of a regression with a small penalty."""
+    size = RIDGE * np.mean(inputs**2) * len(inputs) + np.finfo(float).tiny
+    gram = inputs.T @ inputs + size * np.eye(inputs.shape[1])
+    return np.linalg.solve(gram, inputs.T @ outputs)
+
+
+def _moved(values: np.ndarray, series: np.ndarray, by: int) -> np.ndarray:
+    """The values of the row so many rows on; the nearest of the series where it ends before."""
+    places = np.arange(len(values)) + by
+    first = np.searchsorted(series, series, side="left")
+    last = np.searchsorted(series, series, side="right") - 1
+    return values[np.clip(places, first, last)]

@@ -1,0 +1,106 @@
+"""Learning state-space models: from a linear one, the best of a few short runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cavity.kernels.base import AbstractKernel
+from cavity.kernels.stationary import RBF
+from cavity.learning.initialisation.state_space import (
+    filled_in_time,
+    linear_start,
+    starting_sites,
+    state_space_starts,
+    subspace_states,
+)
+from cavity.learning.methods import PowerEP
+from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.optimisers.trials import fit_best
+from cavity.learning.result import FitResult
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.gaussian import Gaussian
+
+
+def fit_state_space(
+    Y: np.ndarray,
+    X: np.ndarray | None = None,
+    *,
+    states: int,
+    series: np.ndarray | None = None,
+    kernel: AbstractKernel | None = None,
+    likelihood: AbstractLikelihood | None = None,
+    points: int = 30,
+    emission: str = "linear",
+    power: float = 0.0,
+    method: PowerEP = PowerEP(),
+    jitter: float = 1e-8,
+    seed: int = 0,
+    max_iterations: int = 1000,
+    callback: Callable[[Progress], None] | None = None,
+    checkpoint: Store | None = None,
+) -> FitResult:
+    """Learns a Gaussian-process state-space model of standardised outputs.
+
+    States start from what the past tells of the future, and functions about those of a linear
+    state-space model, which are their prior mean and are learned too. Runs of a few iterations
+    from several variances of the functions are compared, and the best goes on.
+
+    Args:
+        Y: outputs (T, P), NaN where missing; rows are times, one series after another.
+        X: controls (T, C) of unit variance, or None.
+        states: hidden states.
+        series: labels of series, one per row; None for one series.
+        kernel: covariance function, for states and controls of unit variance; None for an RBF.
+        likelihood: density of an output; None for Gaussian noise, one variance per output.
+        points: inducing points at the most.
+        emission: "linear", or "identity" where outputs observe the states themselves.
+        power: of all rows.
+        method: how the model is learned.
+        jitter: as in `fit`.
+        seed: of inducing points.
+        max_iterations: iterations at the most.
+        callback: called after every iteration.
+        checkpoint: as in `fit`.
+
+    Raises:
+        ValueError: as `fit`, and for an identity with other than one state per output.
+        NumericalError: as `fit`.
+    """
+    identity = emission == "identity"
+    if emission not in ("linear", "identity"):
+        raise ValueError(f'emission must be "linear" or "identity", given {emission!r}')
+    if identity and states != Y.shape[1]:
+        raise ValueError(
+            f"where outputs observe the states, there is one state per output: {Y.shape[1]}, "
+            f"given {states}"
+        )
+    controls = np.zeros((len(Y), 0)) if X is None else np.asarray(X, float)
+    labels = np.zeros(len(Y)) if series is None else np.asarray(series)
+    ordered = np.cumsum(np.concatenate([[False], labels[1:] != labels[:-1]]))
+    filled = filled_in_time(Y, ordered)
+    found = filled if identity else subspace_states(filled, controls, ordered, states)
+    start = linear_start(filled, controls, ordered, found)
+    columns = states + controls.shape[1]
+    if kernel is None:
+        kernel = RBF(lengthscale=np.full(columns, columns**0.5))
+    if likelihood is None:
+        likelihood = Gaussian(start.noise)
+    layout: dict[str, Any] = {"points": points, "identity": identity, "seed": seed}
+    models = state_space_starts(start, controls, ordered, kernel, likelihood, **layout)
+    sites = starting_sites(models[0], start, coupled=method.hidden != "factorised")
+    options: dict[str, Any] = {"rows": {"series": labels}, "missing": "skip"}
+    return fit_best(
+        models,
+        X,
+        Y,
+        method=method,
+        power=power,
+        jitter=jitter,
+        sites=sites,
+        max_iterations=max_iterations,
+        callback=callback,
+        checkpoint=checkpoint,
+        **options,
+    )
