@@ -15,7 +15,7 @@ from cavity.kernels.expectations import GaussianInputs
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import some_rows
 from cavity.models.deep.summary import summarise, summary_table
-from tests.models.deep_toy import (
+from tests.models.tied_deep_toy import (
     energy_at,
     step_model,
     two_layer_energy,

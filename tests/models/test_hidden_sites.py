@@ -19,7 +19,7 @@ from cavity.learning.data.training_data import some_rows
 from cavity.learning.deep import fit_deep
 from cavity.learning.infer import as_dtype
 from cavity.learning.initialisation.deep import hidden_start
-from tests.models.deep_toy import (
+from tests.models.tied_deep_toy import (
     cavity_of,
     compiled_energy,
     conditional,

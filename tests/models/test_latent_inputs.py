@@ -14,7 +14,7 @@ from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import some_rows
 from cavity.learning.infer import as_dtype
 from cavity.models.deep.summary import summarise
-from tests.models.deep_toy import (
+from tests.models.tied_deep_toy import (
     cavity_of,
     compiled_energy,
     energy_at,
