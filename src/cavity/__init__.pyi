@@ -10,6 +10,7 @@ from .estimators.classifier import GPClassifier as GPClassifier
 from .estimators.deep import DeepGPClassifier as DeepGPClassifier
 from .estimators.deep import DeepGPRegressor as DeepGPRegressor
 from .estimators.embedding import GPEmbedding as GPEmbedding
+from .estimators.forecaster import GPForecaster as GPForecaster
 from .estimators.regressor import GPRegressor as GPRegressor
 from .inference.propagation import Linearised as Linearised
 from .inference.propagation import Moments as Moments

@@ -45,6 +45,10 @@ Std = Annotated[
 Colour = Annotated[
     str | None, option("COLUMN", "Of an embedding: the column that colours the map.")
 ]
+Steps = Annotated[int, option("N", "Rows after the last one of the fit.", min=1)]
+Controls = Annotated[
+    str | None, option("TABLE", "Controls of these rows, where the model has some.")
+]
 BlankMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave the outputs of incomplete rows blank.")
 ]
@@ -76,7 +80,8 @@ def root(
 def fit(*, json: bool, **options: Any) -> None:
     """Fit a model to TABLE and write it; every column with no other role is an input.
 
-    With --model latent there is no target, and every column is embedded.
+    With --model latent there is no target, and every column is embedded. With --model state-space
+    rows are times in their order, and columns without a role are left out.
     """
 
     def work(session: Session) -> Outcome:
@@ -85,6 +90,10 @@ def fit(*, json: bool, **options: Any) -> None:
             from cavity.cli.latent import fit_embedding
 
             return fit_embedding(session, request)
+        if request.model == "state-space":
+            from cavity.cli.forecast import fit_series
+
+            return fit_series(session, request)
         from cavity.cli.fit import fit_table
 
         return fit_table(session, request)
@@ -167,6 +176,20 @@ def impute(
 ) -> None:
     """Fill in the missing cells of TABLE by an embedding."""
     _use("impute", locals(), "embed")
+
+
+@app.command()
+def forecast(
+    model: Model,
+    *,
+    steps: Steps,
+    out: TableOut,
+    controls: Controls = None,
+    quantiles: Quantiles = None,
+    json: Json = False,
+) -> None:
+    """Forecast the rows that follow the last one of a time series."""
+    _use("forecast", locals(), "forecast")
 
 
 @app.command()

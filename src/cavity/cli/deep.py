@@ -12,7 +12,7 @@ from cavity.estimators.layers import layers_of
 from cavity.estimators.registry import REGRESSION, one_of
 from cavity.models.base import AbstractModel
 
-GP, DEEP, LATENT = MODELS = ("gp", "deep", "latent")
+GP, DEEP, LATENT, STATE_SPACE = MODELS = ("gp", "deep", "latent", "state-space")
 
 
 def check_model(request: Request) -> None:
@@ -25,6 +25,9 @@ def check_model(request: Request) -> None:
         for name in ("layers", "width", "steps"):
             if getattr(request, name) is not None:
                 raise usage(f"--{name}", "it is for deep models: add --model deep")
+    for name, value in {"state": request.states, "control": request.controls}.items():
+        if value and request.model != STATE_SPACE:
+            raise usage(f"--{name}", "it is for time series: add --model state-space")
     if request.model != LATENT:
         for name, value in {"components": request.components, "column": request.columns}.items():
             if value:

@@ -45,6 +45,8 @@ UNUSED = {
     "batch_rows": ("--batch-rows", "an embedding needs all rows in memory: leave it out"),
     "restarts": ("--restarts", "an embedding tries several starts anyway: leave it out"),
     "draws": ("--draws", "draws are made with --method mcmc only"),
+    "states": ("--state", "it is for time series: add --model state-space"),
+    "controls": ("--control", "it is for time series: add --model state-space"),
 }
 
 

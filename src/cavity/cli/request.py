@@ -36,8 +36,9 @@ class Request:
     model: Annotated[
         str,
         option(
-            "gp|deep|latent",
-            "A Gaussian process, several layers of them, or an embedding of all columns.",
+            "gp|deep|latent|state-space",
+            "A Gaussian process, several layers of them, an embedding of all columns, or a time "
+            "series with hidden states.",
         ),
     ] = "gp"
     components: Annotated[
@@ -46,6 +47,13 @@ class Request:
     columns: Annotated[
         list[str] | None,
         option("COLUMN", "Column to embed; repeatable; without it all are.", "--column"),
+    ] = None
+    states: Annotated[
+        int | None, option("N", "Hidden states of a time series: 2.", "--state", min=1)
+    ] = None
+    controls: Annotated[
+        list[str] | None,
+        option("COLUMN", "Of a time series: column known ahead; repeatable.", "--control"),
     ] = None
     task: Annotated[
         str | None,
@@ -79,8 +87,8 @@ class Request:
         float | None,
         option(
             "NUMBER",
-            "From 0, variational, to 1, EP: 0.5, of an embedding 0; no matter in a full GP with "
-            "Gaussian noise.",
+            "From 0, variational, to 1, EP: 0.5, of embeddings and time series 0; no matter in a "
+            "full GP with Gaussian noise.",
         ),
     ] = None
     inducing: Annotated[
@@ -88,7 +96,7 @@ class Request:
         option(
             "N|auto|full",
             "Inducing points; auto: a full GP up to 1,000 rows, 200 points beyond; 100 in each "
-            "layer of a deep model, 50 in an embedding.",
+            "layer of a deep model, 50 in an embedding, 30 of a time series.",
         ),
     ] = "auto"
     mean: Annotated[str, option("NAME", "Prior mean: constant, zero or linear.")] = "constant"
@@ -138,4 +146,4 @@ class Request:
         """The power that was asked for, or that of the kind of model."""
         if self.power is not None:
             return self.power
-        return 0.0 if self.model == "latent" else 0.5
+        return 0.0 if self.model in ("latent", "state-space") else 0.5

@@ -9,6 +9,7 @@ from cavity.likelihoods.support import Support
 from cavity.numerics.text import aligned, plural
 from cavity.report.parameters import class_of
 from cavity.tables.embedding import TableEmbedding
+from cavity.tables.forecasting import TableForecaster
 from cavity.tables.table_model import TableModel
 
 MOST_LINES = 30  # of one parameter with a value per input
@@ -103,6 +104,37 @@ def describe_embedding(fitted: TableEmbedding) -> str:
             f"parameters{of}, in the order of the dimensions:",
             aligned(values, indent="  "),
         ]
+    )
+
+
+def describe_forecaster(fitted: TableForecaster) -> str:
+    """What was fitted to what, how that ended, and what was learned."""
+    record = fitted.record
+    noise = "gaussian noise" if record["likelihood"] == "gaussian" else record["likelihood"]
+    converged = "converged" if record["converged"] else "NOT CONVERGED"
+    values = record["parameters"]
+    single = {name: np.ravel(values[name]) for name in values if np.size(values[name]) <= 6}
+    shown = [(name, " ".join(f"{v:.4g}" for v in array)) for name, array in single.items()]
+    rows = [
+        ("task", f"forecast of {', '.join(record['targets'])}"),
+        ("controls", ", ".join(record["controls"]) or "none"),
+        (
+            "data",
+            f"{plural(record['n_rows'], 'row')}, {plural(record['missing'], 'cell')} missing",
+        ),
+        (
+            "model",
+            f"{plural(record['states'], 'state')}, {record['kernel']}, {noise}, "
+            f"{plural(record['n_inducing'], 'inducing point')}, power {record['power']:g}",
+        ),
+        ("log evidence", f"{record['log_evidence']:.4f} nats"),
+        (
+            "learning",
+            f"{converged} in {plural(record['iterations'], 'iteration')}: {record['message']}",
+        ),
+    ]
+    return "\n\n".join(
+        [aligned(rows), "parameters, of standardised columns:", aligned(shown, indent="  ")]
     )
 
 

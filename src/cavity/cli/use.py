@@ -7,7 +7,7 @@ import numpy as np
 
 from cavity.cli.session import Outcome, Session, refuse_overwriting, usage
 from cavity.cli.table_parts import Parts, report_warnings
-from cavity.cli.text import describe_embedding, describe_fit, describe_metrics
+from cavity.cli.text import describe_embedding, describe_fit, describe_forecaster, describe_metrics
 from cavity.estimators.decisions import align_costs
 from cavity.estimators.predictions import bayes_decision
 from cavity.numerics.text import plural
@@ -17,6 +17,7 @@ from cavity.tables.batched import rows_at_a_time
 from cavity.tables.class_labels import class_values
 from cavity.tables.embedding import TableEmbedding, load_fitted
 from cavity.tables.files import ENDINGS, check_output, predictions_file, read_table
+from cavity.tables.forecasting import TableForecaster
 from cavity.tables.schema import Encoded, encode
 from cavity.tables.table_model import TableModel, check_targets
 
@@ -186,6 +187,11 @@ def report(
         raise DataError(trouble, kind="io")
     fitted = load_fitted(model)
     data = read_table(table)
+    if isinstance(fitted, TableForecaster):
+        raise DataError(
+            f"{model} holds a model of a time series, of which there is no report yet; use "
+            "'cavity forecast' or 'cavity show'"
+        )
     if isinstance(fitted, TableEmbedding):
         if drop_missing:
             raise usage("--drop-missing", "an embedding has a use for rows with missing cells")
@@ -208,4 +214,6 @@ def show(session: Session, model: str) -> Outcome:
     record: dict[str, Any] = fitted.record | {"model": model}
     if isinstance(fitted, TableEmbedding):
         return Outcome(record, describe_embedding(fitted))
+    if isinstance(fitted, TableForecaster):
+        return Outcome(record, describe_forecaster(fitted))
     return Outcome(record, describe_fit(fitted))

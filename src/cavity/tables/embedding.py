@@ -17,8 +17,9 @@ from cavity.persistence.errors import DataError, StorageError
 from cavity.tables import cells
 from cavity.tables.column_types import evidence
 from cavity.tables.dates import Dates
+from cavity.tables.forecasting import TableForecaster
 from cavity.tables.schema import Column, Schema, need_column, refuse_infinite
-from cavity.tables.table_model import EMBEDDING, TableModel, parameters
+from cavity.tables.table_model import EMBEDDING, FORECASTER, TableModel, parameters
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -88,13 +89,15 @@ class TableEmbedding:
         return fitted
 
 
-def load_fitted(path: str | Path) -> TableModel | TableEmbedding:
+def load_fitted(path: str | Path) -> TableModel | TableEmbedding | TableForecaster:
     """The model in a file that `cavity fit` wrote, of any kind.
 
     Raises:
         StorageError: if it cannot be read, is damaged, or holds something else.
     """
     posterior, about = storage.load(path)
+    if about.get("record", {}).get("task") == FORECASTER:
+        return TableForecaster.described(path, posterior, about)
     if about.get("record", {}).get("task") != EMBEDDING:
         return TableModel.described(path, posterior, about)
     try:

@@ -34,6 +34,8 @@ from cavity.tables.schema import Encoded, Schema
 PART = 4_000
 # The task of model files that hold an embedding.
 EMBEDDING = "embedding"
+# The task of those that hold a model of a time series.
+FORECASTER = "forecast"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -202,6 +204,11 @@ class TableModel:
             raise StorageError(
                 f"{path} holds an embedding, which has no target to predict; use 'cavity embed', "
                 "'cavity impute', 'cavity show' or 'cavity report'"
+            )
+        if about.get("record", {}).get("task") == FORECASTER:
+            raise StorageError(
+                f"{path} holds a model of a time series, which goes on from its last row; use "
+                "'cavity forecast' or 'cavity show'"
             )
         return cls.described(path, posterior, about)
 

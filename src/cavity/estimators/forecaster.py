@@ -1,0 +1,372 @@
+"""Forecasts of time series with hidden states, with sktime's names."""
+
+import dataclasses
+import warnings
+from numbers import Real
+from typing import Any, cast
+
+import jax
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from cavity.estimators.base import to_numpy
+from cavity.estimators.latent_map import Standardised, standardised
+from cavity.estimators.latent_settings import check_values, latent_kernel, latent_likelihood
+from cavity.estimators.registry import one_of, whole
+from cavity.estimators.time_map import TimeMap
+from cavity.estimators.time_tables import (
+    TimeData,
+    check_controls,
+    check_times,
+    horizons,
+    time_data,
+    time_rows,
+)
+from cavity.learning.infer import one_blas_thread
+from cavity.learning.result import FitResult
+from cavity.learning.state_space import fit_state_space
+from cavity.learning.state_space_update import follow_states
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.models.state_space.forecast import PROPAGATIONS
+from cavity.models.state_space.posterior import StateSpacePosterior
+from cavity.numerics.linalg import MOST_JITTER
+
+# Levels of quantiles that are asked for by default.
+LEVELS = (0.05, 0.95)
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class GPForecaster(BaseEstimator):
+    r"""Forecasts by a state-space model whose states move by Gaussian processes.
+
+    The series observes hidden states, and each next state is a smooth function of the last one
+    and of known controls, plus noise: a linear state-space model bent where the data ask for it.
+    Forecasts are mixtures over paths of functions drawn from their posterior, so that they know
+    how well the dynamics are known. Values that are NaN are missing: states go on without them.
+
+    Methods have the names and the order of arguments of sktime, which is not needed; horizons
+    `fh` are steps after the last row. All work is done in float64 and JAX's own settings are left
+    as they are.
+
+    Args:
+        n_states: hidden states.
+        kernel: of the functions beside the linear ones: text such as "rbf" or "rbf + linear", or
+            a kernel object, for states and controls of unit variance.
+        likelihood: how outputs scatter about functions of the states: "gaussian", "student_t" or
+            "laplace"; of truth values "bernoulli" or "logit", of counts "poisson" or
+            "negative_binomial", above zero "gamma" or "exponential", between 0 and 1 "beta"; or a
+            likelihood object of one latent function.
+        n_inducing: inducing points of the functions.
+        emission: "linear" functions of the states, or "identity" where outputs observe the states
+            themselves, one for each.
+        power: in [0, 1]. At 0 the evidence is a lower bound.
+        propagation: how forecasts go on: "paths", or one Gaussian per step by "moments" or
+            "linearised".
+        n_paths: paths of a forecast.
+        max_iterations: iterations at the most; 0 keeps starting values.
+        jitter: share of the mean prior variance added to the inducing covariance.
+        random_state: seed or generator for everything random.
+
+    Attributes:
+        states_: posterior means of the states of all rows, (T, n_states).
+        states_std_: their standard deviations.
+        log_evidence_: approximate log marginal likelihood, nats, in the units of the data.
+        model_: the fitted `cavity.GPSSM`, of standardised columns.
+        posterior_: its posterior, with arrays of numpy.
+        y_mean_: what was subtracted from every output, (P,).
+        y_scale_: what every output was divided by, (P,); 0 for a constant one.
+        X_mean_: what was subtracted from every control, (C,).
+        X_scale_: what every control was divided by, (C,).
+        n_rows_: rows so far.
+        converged_: whether learning converged.
+        message_: why learning ended.
+        n_iter_: iterations.
+        interrupted_: whether fit was interrupted from the keyboard.
+
+    References:
+        Bui (2017), S31 to S44; Frigola et al. (2014).
+    """
+
+    n_states: object = 2
+    kernel: object = "rbf"
+    likelihood: object = "gaussian"
+    n_inducing: object = 30
+    emission: object = "linear"
+    power: object = 0.0
+    propagation: object = "paths"
+    n_paths: object = 500
+    max_iterations: object = 1000
+    jitter: object = 1e-8
+    random_state: object = None
+
+    def fit(self, y, X=None, fh=None, callback=None, checkpoint=None):
+        """Learns the dynamics and the states of a series.
+
+        Args:
+            y: the series, (T,) or (T, P), NaN where missing; arrays or data frames of numbers.
+                Times of pandas must be sorted and without gaps.
+            X: controls of the same rows, (T, C) or (T,), or None.
+            fh: horizons that `predict` uses where it is given none.
+            callback: called with a `Progress` after every iteration.
+            checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
+                from what it did before; `random_state` must be a number.
+
+        Returns:
+            The forecaster itself. Interrupting from the keyboard keeps the best found so far.
+
+        Raises:
+            ValueError: for unusable data or settings.
+        """
+        if checkpoint is not None and self.random_state is None:
+            raise ValueError(
+                "a checkpoint is for a fit that can be repeated: give the forecaster a whole "
+                "number as random_state, such as random_state=0"
+            )
+        self._check()
+        self._fh = None if fh is None else horizons(fh)
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        data = time_data(y, X)
+        if len(data.y) < 2:
+            raise ValueError("a series of one row has no dynamics: give at least two rows")
+        self._learn(data, callback, checkpoint)
+        return self
+
+    def predict(self, fh=None, X=None):
+        """Means of future outputs.
+
+        Args:
+            fh: horizons, steps after the last row: a number, or several in any order.
+            X: controls of all rows up to the last horizon, where the fit had some.
+
+        Returns:
+            (len(fh),), or (len(fh), P) where the fit was of a matrix.
+
+        Raises:
+            ValueError: for unusable horizons or controls.
+        """
+        steps, controls = self._steps(fh, X)
+        return self._shaped(self.time_map.moments(int(steps.max()), controls).mean[steps - 1])
+
+    def predict_var(self, fh=None, X=None):
+        """Variances of future outputs, noise included; arguments and shape as `predict`."""
+        steps, controls = self._steps(fh, X)
+        return self._shaped(self.time_map.moments(int(steps.max()), controls).std[steps - 1] ** 2)
+
+    def predict_quantiles(self, fh=None, X=None, alpha=None):
+        """Quantiles of future outputs.
+
+        Args:
+            fh: as in `predict`.
+            X: as in `predict`.
+            alpha: probabilities, in (0, 1); one or several, by default 0.05 and 0.95.
+
+        Returns:
+            (len(fh), len(alpha)); of a matrix of outputs (len(fh), P, len(alpha)).
+
+        Raises:
+            ValueError: for unusable horizons, controls or probabilities.
+        """
+        levels = np.atleast_1d(np.asarray(LEVELS if alpha is None else alpha, float))
+        if levels.ndim != 1 or not np.all((levels > 0.0) & (levels < 1.0)):
+            raise ValueError(f"quantiles are asked for by probabilities in (0, 1), given {alpha}")
+        steps, controls = self._steps(fh, X)
+        return self._shaped(self.time_map.quantiles(int(steps.max()), controls, levels)[steps - 1])
+
+    def predict_interval(self, fh=None, X=None, coverage=0.9):
+        """Lower and upper ends of central intervals of future outputs.
+
+        Args:
+            fh: as in `predict`.
+            X: as in `predict`.
+            coverage: the probability of an interval, in (0, 1), or several of them.
+
+        Returns:
+            (len(fh), 2), of several coverages (len(fh), len(coverage), 2); of a matrix of outputs
+            with an axis of length P after the first.
+
+        Raises:
+            ValueError: for unusable horizons, controls or probabilities.
+        """
+        shares = np.asarray(coverage, float)
+        if shares.ndim > 1 or not np.all((shares > 0.0) & (shares < 1.0)):
+            raise ValueError(f"coverages are probabilities in (0, 1), given {coverage}")
+        ends = np.stack([0.5 - 0.5 * shares, 0.5 + 0.5 * shares], axis=-1)
+        values = self.predict_quantiles(fh, X, ends.ravel())
+        return values.reshape(*values.shape[:-1], *ends.shape)
+
+    def log_predictive_density(self, y, X=None):
+        """Log densities of the rows that follow, each by itself, in nats; NaN where y is.
+
+        Args:
+            y: the rows after the last one, (n,) or (n, P).
+            X: their controls, where the fit had some.
+
+        Returns:
+            In the shape of y. Constant outputs have density zero nats.
+
+        Raises:
+            ValueError: for unusable rows or controls.
+        """
+        data = self._new_rows(y, X)
+        controls = None if X is None else data.X
+        return self._shaped(self.time_map.log_density(data.y, controls))
+
+    def update(self, y, X=None, update_params=True):
+        """Adds rows that follow the last one.
+
+        Args:
+            y: the new rows.
+            X: their controls, where the fit had some.
+            update_params: whether everything is learned again from all rows; otherwise parameters
+                stay, and states and functions follow from all rows.
+
+        Returns:
+            The forecaster itself.
+
+        Raises:
+            ValueError: for unusable rows or controls.
+        """
+        data, before = self._new_rows(y, X), self._data
+        if before.index is not None and data.index is not None:
+            index = before.index.append(data.index)
+            check_times("y with the new rows", index)
+        else:
+            index = None
+        outputs = np.concatenate([before.y, data.y])
+        controls = np.concatenate([before.X, data.X])
+        whole_series = TimeData(outputs, controls, before.single, index)
+        self._check()
+        if update_params:
+            self._learn(whole_series, None, None)
+        else:
+            self._follow(whole_series)
+        return self
+
+    # ------------------------------------------------------------------------- inside
+
+    def _check(self) -> AbstractLikelihood:
+        """Refuses impossible settings, before any work; gives the likelihood."""
+        for name in ("n_states", "n_inducing", "n_paths"):
+            whole(name, getattr(self, name), 1)
+        whole("max_iterations", self.max_iterations, 0)
+        for name, most in {"power": 1.0, "jitter": MOST_JITTER}.items():
+            value = getattr(self, name)
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not number or not 0.0 <= float(value) <= most:
+                raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
+        one_of("emission", self.emission, ("linear", "identity"))
+        one_of("propagation", self.propagation, PROPAGATIONS)
+        latent_kernel(self.kernel, whole("n_states", self.n_states, 1))
+        return latent_likelihood(self.likelihood)
+
+    def _learn(self, data: TimeData, callback: Any, checkpoint: Any) -> None:
+        """Learns from all rows and keeps the result."""
+        likelihood = self._check()
+        names = [f"output {j}" for j in range(data.y.shape[1])]
+        empty = np.isnan(data.y).all(axis=0)
+        if np.any(empty):
+            raise ValueError(f"{names[int(np.argmax(empty))]} has no value in any row")
+        check_values(data.y, likelihood, names)
+        outputs = standardised(data.y, likelihood.support, each=True)
+        if not np.any(outputs.varying):
+            raise ValueError("y is constant, so there are no dynamics to learn from it")
+        spread = data.X.std(axis=0)
+        controls = Standardised(data.X.mean(axis=0), np.where(spread > 0.0, spread, 1.0))
+        scaled = outputs.forward(data.y), controls.forward(data.X)
+        states = whole("n_states", self.n_states, 1)
+        columns = data.X.shape[1]
+        with jax.enable_x64(True), one_blas_thread():
+            result = fit_state_space(
+                scaled[0],
+                scaled[1] if columns else None,
+                states=states,
+                kernel=latent_kernel(self.kernel, states + columns),
+                # Gaussian noise starts from what the linear model leaves, one for each output
+                likelihood=None if self.likelihood == "gaussian" else likelihood,
+                points=whole("n_inducing", self.n_inducing, 1),
+                emission=str(self.emission),
+                power=float(cast(float, self.power)),
+                jitter=float(cast(float, self.jitter)),
+                seed=self._seed,
+                max_iterations=whole("max_iterations", self.max_iterations, 0),
+                callback=callback,
+                checkpoint=checkpoint,
+            )
+        self.y_mean_, self.y_scale_ = outputs.mean, outputs.scale
+        self.X_mean_, self.X_scale_ = controls.mean, controls.scale
+        self._keep(result, data)
+
+    def _follow(self, data: TimeData) -> None:
+        """The posterior of all rows at the parameters that were learned."""
+        scaled = self._columns.forward(data.y), self._controls.forward(data.X)
+        with jax.enable_x64(True), one_blas_thread():
+            result = follow_states(
+                self.posterior_,
+                scaled[0],
+                scaled[1] if data.X.shape[1] else None,
+                power=float(cast(float, self.power)),
+                jitter=float(cast(float, self.jitter)),
+            )
+        self._keep(result, data)
+
+    def _keep(self, result: FitResult, data: TimeData) -> None:
+        self._data, self.n_rows_ = data, len(data.y)
+        self.posterior_ = cast(StateSpacePosterior, to_numpy(result.posterior))
+        self.model_ = self.posterior_.model
+        with jax.enable_x64(True):
+            states = self.posterior_.states
+        self.states_, self.states_std_ = np.asarray(states.mean), np.sqrt(np.asarray(states.var))
+        varying = self.y_scale_ > 0.0
+        observed = np.sum(~np.isnan(data.y[:, varying]), axis=0)
+        self.log_evidence_ = result.log_evidence - float(observed @ np.log(self.y_scale_[varying]))
+        self.converged_, self.message_ = result.converged, result.message
+        self.n_iter_, self.interrupted_ = result.n_iterations, result.interrupted
+        if not (self.converged_ or self.interrupted_):
+            warnings.warn(f"not converged: {self.message_}", ConvergenceWarning, stacklevel=4)
+
+    @property
+    def _columns(self) -> Standardised:
+        return Standardised(self.y_mean_, self.y_scale_)
+
+    @property
+    def _controls(self) -> Standardised:
+        return Standardised(self.X_mean_, self.X_scale_)
+
+    def _new_rows(self, y: Any, X: Any) -> TimeData:
+        """Rows after those of the fit, checked against them."""
+        check_is_fitted(self, "posterior_")
+        columns = len(self.y_scale_)
+        data = time_data(y, X, controls=len(self.X_scale_))
+        if data.y.shape[1] != columns:
+            raise ValueError(f"y has {data.y.shape[1]} columns, the fit had {columns}")
+        names = [f"output {j}" for j in range(columns)]
+        check_values(data.y, latent_likelihood(self.likelihood), names)
+        return data
+
+    @property
+    def time_map(self) -> TimeMap:
+        """From future controls to future outputs; what the methods are made of."""
+        return TimeMap(
+            self.posterior_,
+            self._columns,
+            self._controls,
+            propagation=str(self.propagation),
+            paths=whole("n_paths", self.n_paths, 1),
+            seed=self._seed,
+        )
+
+    def _steps(self, fh: Any, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """Horizons, and the controls up to the last of them."""
+        check_is_fitted(self, "posterior_")
+        steps = self._fh if fh is None else horizons(fh)
+        if steps is None:
+            raise ValueError("give horizons fh, here or in fit")
+        controls = None if X is None else time_rows("X", X)
+        check_controls(controls, len(self.X_scale_), int(steps.max()))
+        return steps, controls
+
+    def _shaped(self, values: np.ndarray) -> np.ndarray:
+        return values[:, 0] if self._data.single else values

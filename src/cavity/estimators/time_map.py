@@ -1,0 +1,84 @@
+"""From future controls to future outputs, in the units of the data, by a state-space model."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import jax
+import numpy as np
+
+from cavity.estimators.latent_map import Gaussians, Standardised
+from cavity.learning.infer import one_blas_thread
+from cavity.models.state_space.forecast import Forecast
+from cavity.models.state_space.posterior import StateSpacePosterior
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TimeMap:
+    """A fitted state-space model of one series with the columns that it is of.
+
+    Attributes:
+        posterior: of the standardised outputs that vary.
+        outputs: how outputs are standardised.
+        controls: how controls are standardised.
+        propagation: how forecasts go on: "paths", "moments" or "linearised".
+        paths: paths of a forecast.
+        seed: of paths.
+    """
+
+    posterior: StateSpacePosterior
+    outputs: Standardised
+    controls: Standardised
+    propagation: str = "paths"
+    paths: int = 500
+    seed: int = 0
+
+    def moments(self, steps: int, X: np.ndarray | None) -> Gaussians:
+        """Means and deviations of the next outputs, noise included, (steps, P) each.
+
+        Args:
+            steps: how many rows ahead.
+            X: controls of these rows at least, (n, C); None where the model takes none.
+        """
+        mean, var = self._of_forecast(steps, X, lambda future: [future.mean, future.var])
+        return self.outputs.back(Gaussians(mean, np.sqrt(var)))
+
+    def quantiles(
+        self, steps: int, X: np.ndarray | None, levels: Sequence[float] | np.ndarray
+    ) -> np.ndarray:
+        """Quantiles of the next outputs, (steps, P, levels); arguments as `moments`."""
+        probabilities = [float(level) for level in levels]
+        values = self._of_forecast(steps, X, lambda future: [*future.quantile(probabilities)])
+        each = [self.outputs.back(Gaussians(value, np.zeros_like(value))) for value in values]
+        return np.stack([value.mean for value in each], axis=-1)
+
+    def log_density(self, Y: np.ndarray, X: np.ndarray | None) -> np.ndarray:
+        """Log densities of the rows that follow, each by itself, in nats, NaN where Y is.
+
+        Constant outputs do not count: theirs are zero.
+
+        Args:
+            Y: outputs in the units of the data, (n, P), NaN where missing.
+            X: their controls at least, (m, C); None where the model takes none.
+        """
+        scaled, varying = self.outputs.forward(Y), self.outputs.varying
+        (density,) = self._of_forecast(len(Y), X, lambda future: [future.log_density(scaled)])
+        out = np.where(np.isnan(Y), np.nan, 0.0)
+        out[:, varying] = density - np.log(self.outputs.scale[varying])
+        return out
+
+    def _of_forecast(
+        self,
+        steps: int,
+        X: np.ndarray | None,
+        wanted: Callable[[Forecast], list[np.ndarray]],
+    ) -> list[np.ndarray]:
+        """What is wanted of the forecast of standardised outputs."""
+        with jax.enable_x64(True), one_blas_thread():
+            future = self.posterior.forecast(
+                steps,
+                None if X is None else self.controls.forward(X),
+                propagation=self.propagation,
+                paths=self.paths,
+                key=jax.random.key(self.seed),
+            )
+            return wanted(future)

@@ -1,0 +1,56 @@
+"""State-space models of a series that goes on: the states of new rows at known parameters."""
+
+from typing import cast
+
+import numpy as np
+
+from cavity.learning.fit import fit
+from cavity.learning.initialisation.state_space import filled_in_time, linear_start, starting_sites
+from cavity.learning.methods import PowerEP
+from cavity.learning.result import FitResult
+from cavity.models.state_space.gpssm import GPSSM
+from cavity.models.state_space.posterior import StateSpacePosterior
+
+
+def follow_states(
+    posterior: StateSpacePosterior,
+    Y: np.ndarray,
+    X: np.ndarray | None = None,
+    *,
+    power: float = 0.0,
+    method: PowerEP = PowerEP(),
+    jitter: float = 1e-8,
+) -> FitResult:
+    """The posterior of one series with more rows, parameters as they are.
+
+    States and functions follow from all rows. The search for them starts, for earlier rows, where
+    they were, and for new ones where they were expected.
+
+    Args:
+        posterior: of the rows before.
+        Y: outputs of all rows (T, P), NaN where missing.
+        X: controls of all rows (T, C), or None.
+        power: of all rows.
+        method: as in `fit`.
+        jitter: as in `fit`.
+
+    Raises:
+        ValueError: as `fit`, and for fewer rows than there were.
+        NumericalError: as `fit`.
+    """
+    model, mean = cast(GPSSM, posterior.model), np.asarray(posterior.states.mean)
+    new = len(Y) - len(mean)
+    if new < 0:
+        raise ValueError(f"the series has {len(mean)} rows so far, given {len(Y)}")
+    if new:
+        controls = None if X is None else X[-new:]
+        future = posterior.forecast(new, controls, propagation="linearised").states
+        mean = np.concatenate([mean, np.asarray(future.mean)[0]])
+    series, known = np.zeros(len(Y)), np.zeros((len(Y), 0)) if X is None else X
+    start = linear_start(filled_in_time(Y, series), known, series, mean)
+    noise = np.broadcast_to(np.asarray(model.transition.noise_variance), (mean.shape[1],))
+    sites = starting_sites(
+        model, start._replace(process_noise=noise), coupled=method.hidden != "factorised"
+    )
+    options = {"power": power, "method": method, "jitter": jitter, "sites": sites}
+    return fit(model, X, Y, missing="skip", max_iterations=0, **options)

@@ -1,0 +1,157 @@
+"""A fitted forecaster with all that is needed to go on from the last row of its table."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from cavity.estimators.latent_map import Standardised
+from cavity.estimators.time_map import TimeMap
+from cavity.models.state_space.posterior import StateSpacePosterior
+from cavity.persistence import model_file as storage
+from cavity.persistence.errors import DataError, StorageError
+from cavity.tables import cells
+from cavity.tables.column_types import evidence
+from cavity.tables.schema import Column, Schema, need_column, refuse_infinite
+from cavity.tables.table_model import FORECASTER, parameters
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+else:
+    DataFrame = Any
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TableForecaster:
+    """What the command line's model files hold of a state-space model.
+
+    Attributes:
+        time_map: from future controls to future outputs.
+        schema: which columns of a table the model reads: controls as its inputs, and targets.
+        record: how it was fitted, by the names of `cavity fit --json`; all JSON values.
+    """
+
+    time_map: TimeMap
+    schema: Schema
+    record: dict[str, Any]
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return tuple(column.name for column in self.schema.targets)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the model as one file, whole or not at all.
+
+        Raises:
+            StorageError: if it cannot be written.
+        """
+        maps = self.time_map
+        about = {
+            "schema": self.schema.to_dict(),
+            "record": {k: v for k, v in self.record.items() if k != "parameters"},
+            "output_mean": maps.outputs.mean,
+            "output_scale": maps.outputs.scale,
+            "control_mean": maps.controls.mean,
+            "control_scale": maps.controls.scale,
+            "seed": maps.seed,
+        }
+        storage.save(path, maps.posterior, about)
+
+    @staticmethod
+    def load(path: str | Path) -> "TableForecaster":
+        """The model in a file that `save` wrote.
+
+        Raises:
+            StorageError: if it cannot be read, is damaged, or holds something else.
+        """
+        posterior, about = storage.load(path)
+        if about.get("record", {}).get("task") != FORECASTER:
+            raise StorageError(
+                f"{path} holds no model of a time series; 'cavity fit --model state-space' makes "
+                "them"
+            )
+        return TableForecaster.described(path, posterior, about)
+
+    @staticmethod
+    def described(
+        path: str | Path, posterior: object, about: Mapping[str, Any]
+    ) -> "TableForecaster":
+        """The model of a posterior and what its file says of it.
+
+        Raises:
+            StorageError: if that does not describe a table.
+        """
+        try:
+            schema, record = Schema.from_dict(about["schema"]), dict(about["record"])
+            outputs, controls = (
+                Standardised(np.array(about[f"{kind}_mean"]), np.array(about[f"{kind}_scale"]))
+                for kind in ("output", "control")
+            )
+            states = cast(StateSpacePosterior, posterior)
+            maps = TimeMap(states, outputs, controls, seed=int(about["seed"]))
+            record |= {"parameters": parameters(states.model, np.ones(1))}
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise StorageError(
+                f"{path} holds a model of a time series without the description of its table; "
+                "this command reads models that 'cavity fit' wrote"
+            ) from None
+        return TableForecaster(maps, schema, record)
+
+
+def learn_series(table: DataFrame, targets: Sequence[str], controls: Sequence[str]) -> Schema:
+    """Decides how the columns of a time series become numbers.
+
+    Args:
+        table: what `read_table` gives; its rows are in the order of time.
+        targets: the columns to forecast.
+        controls: the columns that are known ahead.
+
+    Raises:
+        DataError: for unknown columns, columns that are named twice, and columns without numbers.
+    """
+    chosen = [*targets, *controls]
+    for name in chosen:
+        need_column(table.columns, name)
+        if chosen.count(name) > 1:
+            raise DataError(f"column '{name}' is named twice among targets and controls")
+    read = {name: evidence(table[name]) for name in chosen}
+    kinds: dict[str, cells.Kind] = {name: column.kind() for name, column in read.items()}
+    texts = [name for name in chosen if kinds[name] == "categorical"]
+    if texts:
+        raise DataError(
+            f"column '{texts[0]}' holds text, and a time series is of numbers; name another"
+        )
+    notations = {name: column.notation() for name, column in read.items()}
+    return Schema(
+        inputs=tuple(Column(name, kinds[name]) for name in controls),
+        targets=tuple(Column(name, kinds[name]) for name in targets),
+        notations={name: n for name, n in notations.items() if n is not None},
+    )
+
+
+def columns_of(table: DataFrame, schema: Schema, columns: Sequence[Column]) -> np.ndarray:
+    """Some columns as numbers, (N, C), NaN where a cell is missing.
+
+    Args:
+        table: what `read_table` gives.
+        schema: what `learn_series` gave when the model was fitted.
+        columns: of the schema.
+
+    Raises:
+        DataError: for a column that is not there, and naming row and column of an infinite or
+            unreadable cell.
+    """
+    names = [column.name for column in columns]
+    for name in names:
+        need_column(table.columns, name)
+    if not len(table):
+        raise DataError("the table has no rows")
+    numbers, blocks = schema.as_numbers(table.select(names)), [np.zeros((len(table), 0))]
+    for column in columns:
+        read = cells.booleans if column.kind == "boolean" else cells.numbers
+        blocks.append(read(numbers[column.name])[:, None])
+        refuse_infinite(column.name, blocks[-1])
+    return np.hstack(blocks)

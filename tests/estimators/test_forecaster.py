@@ -1,0 +1,185 @@
+"""The forecaster: what it adds to the library, and that it refuses what it cannot do."""
+
+import inspect
+import pickle
+import warnings
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import cavity
+from tests.tolerances import assert_close
+
+pytestmark = pytest.mark.x32
+
+ROWS, UNIT, CENTRE = 40, 20.0, 300.0
+SMALL = {"n_inducing": 6, "max_iterations": 8, "random_state": 0, "n_paths": 64}
+
+
+def system(rows=ROWS + 12, seed=0):
+    """A damped swing that a known control drives, in units of its own."""
+    random = np.random.default_rng(seed)
+    u, x, y = random.standard_normal(rows), np.zeros(2), []
+    for control in u:
+        x = np.array([[0.9, 0.4], [-0.4, 0.8]]) @ x + np.array([0.0, 0.5 * control])
+        y.append(x[0])
+    return CENTRE + UNIT * (np.array(y) + 0.1 * random.standard_normal(rows)), u[:, None]
+
+
+Y, U = system()
+PAST, FUTURE = slice(0, ROWS), slice(ROWS, None)
+NEXT = np.arange(1, 13)
+
+
+def quietly(method, *data, **options):
+    """A fit of too few steps to converge."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return method(*data, **options)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    y = Y[PAST].copy()
+    y[5] = np.nan
+    return quietly(cavity.GPForecaster(**SMALL).fit, y, U[PAST])
+
+
+def test_init_only_assigns():
+    for name in inspect.signature(cavity.GPForecaster).parameters:
+        value = object()
+        forecaster = cavity.GPForecaster(**{name: value})
+        assert getattr(forecaster, name) is value
+    copy = clone(cavity.GPForecaster(n_states=3))
+    assert copy.n_states == 3
+
+
+def test_forecasts_are_those_of_the_posterior_in_the_units_of_the_data(fitted):
+    mean, var = fitted.predict(NEXT, U[FUTURE]), fitted.predict_var(NEXT, U[FUTURE])
+    assert mean.shape == var.shape == (12,)
+    u = (U[FUTURE] - U[PAST].mean()) / U[PAST].std()
+    with jax.enable_x64(True):
+        key = jax.random.key(fitted._seed)
+        future = fitted.posterior_.forecast(12, u, paths=64, key=key)
+        expected = future.mean[:, 0], future.var[:, 0], future.quantile([0.05, 0.95])[:, :, 0]
+    y = np.delete(Y[PAST], 5)
+    assert_close(mean, y.mean() + y.std() * expected[0])
+    assert_close(var, y.var() * expected[1])
+    interval = fitted.predict_interval(NEXT, U[FUTURE])
+    assert_close(interval, (y.mean() + y.std() * expected[2]).T)
+    # the next steps are near, and the system is not forgotten
+    assert np.sqrt(np.mean((mean[:4] - Y[FUTURE][:4]) ** 2)) < 0.7 * Y.std()
+    assert fitted.states_.shape == fitted.states_std_.shape == (ROWS, 2)
+
+
+def test_horizons_are_steps_in_any_order(fitted):
+    every = fitted.predict(NEXT, U[FUTURE])
+    assert_close(fitted.predict([7, 2], U[FUTURE][:7]), every[[6, 1]], "factorised")
+    assert fitted.predict(3, U[FUTURE]).shape == (1,)
+    quantiles = fitted.predict_quantiles([1, 5], U[FUTURE], [0.1, 0.5, 0.9])
+    assert quantiles.shape == (2, 3)
+    assert np.all(np.diff(quantiles, axis=1) > 0.0)
+    assert fitted.predict_quantiles([1, 5], U[FUTURE]).shape == (2, 2)
+    several = fitted.predict_interval([1, 5], U[FUTURE], [0.5, 0.9])
+    assert several.shape == (2, 2, 2)
+    assert np.all(several[:, 1, 0] < several[:, 0, 0])
+    for wrong in (0, [1, -1], 1.5, "next", [[1, 2]], []):
+        with pytest.raises(ValueError, match="whole numbers from 1"):
+            fitted.predict(wrong, U[FUTURE])
+    with pytest.raises(ValueError, match="give horizons fh"):
+        fitted.predict(X=U[FUTURE])
+
+
+def test_densities_are_in_the_units_of_the_data(fitted):
+    y = Y[FUTURE].copy()
+    y[3] = np.nan
+    density = fitted.log_predictive_density(y, U[FUTURE])
+    assert np.isnan(density[3])
+    assert np.isnan(density).sum() == 1
+    mean = fitted.predict(1, U[FUTURE])[0]
+    around = mean + 6.0 * np.sqrt(fitted.predict_var(1, U[FUTURE])[0]) * np.linspace(-1, 1, 41)
+    first = [fitted.log_predictive_density([v], U[FUTURE][:1])[0] for v in around]
+    assert np.trapezoid(np.exp(first), around) == pytest.approx(1.0, abs=0.02)
+
+
+def test_new_rows_are_followed_at_the_same_parameters(fitted):
+    copy = pickle.loads(pickle.dumps(fitted))
+    quietly(copy.update, Y[FUTURE][:4], U[FUTURE][:4], update_params=False)
+    assert copy.n_rows_ == ROWS + 4
+    assert copy.states_.shape == (ROWS + 4, 2)
+    before, after = fitted.model_, copy.model_
+    assert_close(after.transition.noise_variance, before.transition.noise_variance)
+    assert_close(after.likelihood.variance, before.likelihood.variance)
+    # what was seen is known better than what was expected
+    known = copy.predict([1], U[FUTURE][4:])
+    assert abs(known[0] - Y[ROWS + 4]) < 2.0 * UNIT
+    assert np.sqrt(copy.predict_var([1], U[FUTURE][4:])) < np.sqrt(
+        fitted.predict_var([5], U[FUTURE])
+    )
+    quietly(copy.update, Y[FUTURE][4:6], U[FUTURE][4:6])
+    assert copy.n_rows_ == ROWS + 6
+
+
+def test_frames_in_time_and_several_outputs():
+    """Constant outputs stay constant, and horizons of the fit serve predictions."""
+    times = pd.date_range("2024-01-31", periods=ROWS, freq="ME")
+    frame = pd.DataFrame({"a": Y[PAST], "b": 5.0, "c": -2.0 * Y[PAST]}, index=times)
+    forecaster = cavity.GPForecaster(propagation="moments", **SMALL)
+    quietly(forecaster.fit, frame, fh=[1, 3])
+    mean = forecaster.predict()
+    assert mean.shape == (2, 3)
+    assert np.all(mean[:, 1] == 5.0)
+    assert np.all(forecaster.predict_var()[:, 1] == 0.0)
+    assert forecaster.predict_quantiles().shape == (2, 3, 2)
+    assert forecaster.predict_interval().shape == (2, 3, 2)
+    with pytest.raises(ValueError, match="1 column, the fit had 0 controls"):
+        forecaster.predict(X=U[FUTURE])
+
+
+def test_unusable_series_are_named():
+    small = cavity.GPForecaster(**SMALL)
+    days = pd.date_range("2024-01-01", periods=ROWS, freq="D")
+    series = pd.Series(Y[PAST], index=days)
+    cases = {
+        "sorted by time": (series[::-1],),
+        "no rows between 2024-01-04": (series.drop(days[4:6]),),
+        "one row has no dynamics": (Y[:1],),
+        "y is constant": (np.ones(9),),
+        "X has 3 rows, y has 40": (Y[PAST], U[:3]),
+        "must not have missing values": (Y[PAST], np.full((ROWS, 1), np.nan)),
+        "must hold numbers": (["a", "b"],),
+        "has no value in any row": (np.full((ROWS, 1), np.nan),),
+        "the same index": (series, pd.DataFrame(U[PAST], index=days + pd.Timedelta("1D"))),
+    }
+    for match, data in cases.items():
+        with pytest.raises(ValueError, match=match):
+            small.fit(*data)
+    settings = {
+        "n_states": 0,
+        "n_inducing": 2.5,
+        "power": 2.0,
+        "emission": "curved",
+        "propagation": "nodes",
+        "likelihood": "softmax",
+        "kernel": "round",
+    }
+    for name, value in settings.items():
+        with pytest.raises(ValueError, match=name if name != "kernel" else "round"):
+            cavity.GPForecaster(**(SMALL | {name: value})).fit(Y[PAST])
+
+
+def test_controls_that_do_not_fit_are_named(fitted):
+    with pytest.raises(ValueError, match="end before the forecast does: X has 2 rows"):
+        fitted.predict(5, U[FUTURE][:2])
+    with pytest.raises(ValueError, match="the fit had 1 control, so X is needed"):
+        fitted.predict(5)
+    with pytest.raises(ValueError, match="X has 2 columns, the fit had 1 control"):
+        fitted.predict(5, np.ones((5, 2)))
+    with pytest.raises(ValueError, match="coverages are probabilities"):
+        fitted.predict_interval(1, U[FUTURE], 95)
+    with pytest.raises(ValueError, match="probabilities in"):
+        fitted.predict_quantiles(1, U[FUTURE], 0.0)
