@@ -6,7 +6,8 @@ DEEP, START = "models/test_deep_gp.py::", "learning/test_deep.py::"
 SITED = "models/test_hidden_sites.py::"
 ENERGY = (DEEP + "test_energy_is_that_of_a_dense_sum_over_nodes",)
 FAMILIES = "models/test_deep_families.py::"
-COUPLED = ("models/test_coupled_layers.py::test_coupled_layers_are_a_sum_over_nodes_given_inputs",)
+COUPLED_LAYERS = "models/test_coupled_layers.py::"
+COUPLED = (COUPLED_LAYERS + "test_coupled_layers_are_a_sum_over_nodes_given_inputs",)
 FAMILY = (FAMILIES + "test_bound_is_that_of_a_dense_sum_over_nodes",)
 LATENT = "models/test_latent_inputs.py::"
 DEEP_FAULTS = (
@@ -181,7 +182,7 @@ DEEP_FAULTS = (
     Fault(
         "free inducing variables have no divergence",
         "inference/factors/layered.py",
-        "expected_log(messages, belief) + divergence",
+        "expected_log(messages, belief) + negative_divergence(direct)",
         "expected_log(messages, belief)",
         FAMILY,
     ),
@@ -219,5 +220,19 @@ DEEP_FAULTS = (
         'jnp.einsum("and,ane->nde", half, half)',
         'jnp.einsum("and,and,de->nde", half, half, jnp.eye(own.shape[1]))',
         COUPLED,
+    ),
+    Fault(
+        "nodes of hidden layers have no divergence",
+        "inference/factors/averaged_layers.py",
+        "total = sum((negative_divergence(site) for site in direct.values()), total)",
+        "total = total + 0.0",
+        (COUPLED_LAYERS + "test_last_layers_at_their_optimum_are_a_mean_over_nodes",),
+    ),
+    Fault(
+        "nodes of hidden layers leave out their covariance",
+        "inference/factors/averaged_layers.py",
+        'jnp.einsum("pkm,pm->pk", site.root, own)',
+        'jnp.einsum("pkk,pk->pk", site.root, own)',
+        (COUPLED_LAYERS + "test_last_layers_at_their_optimum_are_a_mean_over_nodes",),
     ),
 )

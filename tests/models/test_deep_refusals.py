@@ -12,6 +12,7 @@ def refusals():
     layer = cavity.Layer(kernels.RBF(), points, 2)
     one = cavity.Layer(kernels.RBF(), points)
     gaussian = likelihoods.Gaussian()
+    noisy = cavity.Layer(kernels.RBF(), inducing.Points(np.zeros((17, 2))), 2, noise_variance=0.1)
     tied = {"method": cavity.TiedPowerEP()}
     hidden = {"method": cavity.PowerEP(hidden="factorised")}
     return {
@@ -50,6 +51,9 @@ def refusals():
         "hidden batches": (lambda X, y: cavity.fit(
             cavity.DeepGP([one], gaussian), cavity.Batches(lambda: [(X, y)]), **hidden),
             "the rows must be in memory"),
+        "hidden nodes": (lambda X, y: cavity.infer(cavity.DeepGP([noisy, one], gaussian), X, y,
+            method=cavity.PowerEP(hidden="conditional_nodes")),
+            "over the 34 inducing variables"),
         "hidden name": (lambda X, y: cavity.PowerEP(hidden="markov"),
                         "hidden must be one of factorised, chain"),
         "nodes": (lambda X, y: cavity.Nodes(0), "at least one point per row"),

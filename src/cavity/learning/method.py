@@ -92,7 +92,10 @@ def check_bound(name: str, likelihood: AbstractLikelihood) -> None:
 
 
 # Posteriors of hidden values, of all models that have any.
-HIDDEN = ("factorised", "chain", "conditional", "conditional_local", "coupled", "nested")
+HIDDEN = (
+    *("factorised", "chain", "nested"),
+    *("conditional", "conditional_local", "conditional_nodes", "coupled"),
+)
 _WHOLE = ("max_sweeps", "batch", "interleaved", "seed")
 _NUMBERS = ("step", "tolerance", "learning_rate", "natural")
 

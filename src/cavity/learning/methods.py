@@ -52,8 +52,9 @@ class PowerEP(AbstractMethod):
             hidden layers of a deep GP with Gaussian noise, "factorised", "chain", where values
             depend on the layer below, "conditional", where they depend on the inducing variables
             of their functions, "conditional_local", where those have the posterior that suits
-            their own layer, "coupled", where those of all layers have one joint Gaussian, or
-            "nested", where values follow their functions.
+            their own layer, "conditional_nodes", where those of the last layer have their optimum
+            at every node over the others, "coupled", where those of all layers have one joint
+            Gaussian, or "nested", where values follow their functions.
 
     References:
         Bui (2017), S19, S21 to S23 and S29; Turner's slides, S5; Jylanki (2013), S33 to S38.

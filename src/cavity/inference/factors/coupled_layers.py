@@ -39,8 +39,8 @@ from cavity.inference.factors.base import (
     SiteUpdate,
     Stores,
 )
-from cavity.inference.factors.layered import expected_log, present
-from cavity.inference.factors.tied import TiedSite, tied_cavity
+from cavity.inference.factors.layered import expected_log, negative_divergence, present
+from cavity.inference.factors.tied import TiedSite
 from cavity.inference.factors.uncertain import Group, Regression
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.rows import Rows
@@ -170,7 +170,7 @@ class CoupledLayersFactor(AbstractFactor):
 
     def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:
         site, store = cast(tuple[TiedSite, LayeredMoments], sites)
-        total = tied_cavity(site, 0.0, jnp.ones(1)).log_scale
+        total = negative_divergence(site)
         sent: list[tuple[int, DirectMessages]] = []
         hidden: tuple[LayerValues, ...] = ()
         below, first = None, 0

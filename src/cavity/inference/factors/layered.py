@@ -18,7 +18,7 @@ References:
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, cast
 
 import equinox as eqx
@@ -220,28 +220,42 @@ class LayeredFactor(AbstractFactor):
 
     def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:
         *direct, store = sites
-        stored = cast(LayeredMoments, store).layers
-        total, sent = jnp.zeros((), self.rows.y.dtype), ()
+
+        def answer(i: int, messages: Messages) -> Answer:
+            return self._answer(messages, direct[i], variables[i])
+
+        answers, belief = self.through(cast(LayeredMoments, store), answer)
+        return (*((i, one.message) for i, one in answers), (self.hidden, belief))
+
+    def through(
+        self, store: LayeredMoments, answer: Callable[[int, Messages], "Answer"]
+    ) -> tuple[list[tuple[int, "Answer"]], LayeredBelief]:
+        """What inducing variables make of their messages, layer by layer, and the hidden values.
+
+        Args:
+            store: the conditionals of hidden values.
+            answer: what an inducing variable, by its index, makes of messages.
+        """
+        total, every = jnp.zeros((), self.rows.y.dtype), []
         belief = LayeredBelief(layers=(), log_normaliser=total)
         for number, regression in enumerate(self.regressions):
             loadings, conditional = (), None
             if number + 1 < len(self.regressions):
-                own = stored[number] if stored else None
+                own = store.layers[number] if store.layers else None
                 conditional = self.dependence.given(own, self._inputs(number, belief))
                 loadings = conditional.loadings
                 layers = (*belief.layers, conditional.values)
                 belief = LayeredBelief(layers=layers, log_normaliser=total)
             messages = regression.messages(self.edges, belief, self.rows, self.power, loadings)
-            answers = [self._answer(m, direct[i], variables[i]) for i, m in messages]
-            total = sum((answer.gain for answer in answers), total)
+            answers = [answer(i, m) for i, m in messages]
+            total = sum((one.gain for one in answers), total)
             layers = belief.layers
             if conditional is not None:
                 total = total + self._entropy(conditional)
-                beliefs = [answer.belief for answer in answers]
-                layers = (*layers[:-1], marginal(conditional, beliefs))
+                layers = (*layers[:-1], marginal(conditional, [one.belief for one in answers]))
             belief = LayeredBelief(layers=layers, log_normaliser=total)
-            sent += tuple((i, a.message) for (i, _), a in zip(messages, answers, strict=True))
-        return (*sent, (self.hidden, belief))
+            every += [(i, one) for (i, _), one in zip(messages, answers, strict=True)]
+        return every, belief
 
     def log_scale(
         self,
@@ -273,18 +287,17 @@ class LayeredFactor(AbstractFactor):
 
     def _answer(
         self, messages: Messages, direct: TiedSite | None, variable: AbstractVariable
-    ) -> "_Answer":
+    ) -> "Answer":
         """What an inducing variable makes of the messages of its layer."""
         if direct is None:
             belief = cast(InducingBelief, variable.belief(messages))
-            return _Answer(messages, belief, jnp.zeros((), self.rows.y.dtype))
+            return Answer(messages, belief, jnp.zeros((), self.rows.y.dtype))
         given = direct.messages()
         belief = cast(InducingBelief, variable.belief(given))
-        divergence = tied_cavity(direct, 0.0, jnp.ones(direct.mean.shape[0])).log_scale
-        return _Answer(given, belief, expected_log(messages, belief) + divergence)
+        return Answer(given, belief, expected_log(messages, belief) + negative_divergence(direct))
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
     """What an inducing variable makes of the messages of its layer.
 
     Attributes:
@@ -296,6 +309,11 @@ class _Answer(NamedTuple):
     message: Any
     belief: InducingBelief
     gain: Scalar
+
+
+def negative_divergence(site: TiedSite) -> Scalar:
+    """Minus the divergence of beliefs from a standard normal."""
+    return tied_cavity(site, 0.0, jnp.ones(site.mean.shape[0])).log_scale
 
 
 def expected_log(messages: Messages, q: InducingBelief) -> Scalar:

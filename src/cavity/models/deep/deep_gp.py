@@ -32,7 +32,7 @@ from cavity.inference.variables.inputs import DirectInputs
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
-from cavity.models.deep.families import FAMILIES, layered_graph
+from cavity.models.deep.families import FAMILIES, check_nodes, layered_graph
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.posterior import DeepPosterior
 from cavity.models.deep.regression import process_of
@@ -183,6 +183,7 @@ class DeepGP(AbstractModel):
                 f"{type(self.likelihood).__name__} give method=cavity.TiedPowerEP()"
             )
         self._check_noise("have no other posterior", "method=cavity.TiedPowerEP()")
+        check_nodes(self.layers, FAMILIES[approximation.hidden])
 
     def graph(
         self,

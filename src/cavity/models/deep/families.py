@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inference.energy import Graph
+from cavity.inference.factors.averaged_layers import AveragedLayersFactor
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.coupled_layers import CoupledLayersFactor
 from cavity.inference.factors.layered import (
@@ -39,6 +40,10 @@ from cavity.numerics.types import Array, Float, Scalar
 # Deviations that a search starts from: of hidden values, as a share of their functions', and of
 # inducing variables.
 SHARE, INDUCING_DEVIATION = 0.1, 0.1
+# Nodes that stand for the inducing variables of hidden layers, where there are any.
+NODES = 512
+# Nodes for each of their numbers, at least: a search would fit the model to fewer.
+NODES_PER_NUMBER = 16
 
 
 class Family(NamedTuple):
@@ -51,6 +56,8 @@ class Family(NamedTuple):
         stored: whether hidden values have numbers of their own at all.
         stacked: whether the inducing variables of all layers have one joint belief, given
             directly.
+        nodes: that stand for the inducing variables of hidden layers, at each of which those of
+            the last have their optimum; None for one belief of these.
     """
 
     dependence: AbstractDependence
@@ -58,6 +65,7 @@ class Family(NamedTuple):
     direct: bool = False
     stored: bool = True
     stacked: bool = False
+    nodes: int | None = None
 
 
 FAMILIES = {
@@ -66,8 +74,20 @@ FAMILIES = {
     "conditional": Family(OnFunctions(), "functions", direct=True),
     "conditional_local": Family(OnFunctions(), "functions"),
     "coupled": Family(OnFunctions(), "functions", direct=True, stacked=True),
+    "conditional_nodes": Family(OnFunctions(), "functions", direct=True, nodes=NODES),
     "nested": Family(Nested(), direct=True, stored=False),
 }
+
+
+def check_nodes(layers: tuple[Layer, ...], family: Family) -> None:
+    """Raises ValueError where nodes are too few for the inducing variables of hidden layers."""
+    numbers = sum(z.size * count for layer in layers[:-1] for _, z, count in layer.groups)
+    if family.nodes is not None and numbers * NODES_PER_NUMBER > family.nodes:
+        raise ValueError(
+            f'hidden="conditional_nodes" averages over the {numbers} inducing variables of hidden '
+            f"layers by {family.nodes} nodes, which are enough for "
+            f'{family.nodes // NODES_PER_NUMBER}: give fewer inducing points, or hidden="coupled"'
+        )
 
 
 def layered_graph(
@@ -105,15 +125,17 @@ def layered_graph(
     start = _start(layers, edges, regressions, family, rows)
     hidden = len(edges)
     factor = LayeredFactor(edges, hidden, regressions, family.dependence, rows, power, start)
-    if not family.stacked:
+    if not (family.stacked or family.nodes):
         return Graph((*variables, LayeredValues()), (factor,))
+    given = (*(TiedInducing() for _ in edges), LayeredValues())
+    if family.nodes:
+        return Graph(given, (AveragedLayersFactor(edges, factor, family.nodes),))
     *_, store = start
     stacked = _stacked_start(factor, variables)
     coupled = CoupledLayersFactor(
         edges, hidden, regressions, rows, power, (stacked, cast(LayeredMoments, store))
     )
-    given = (TiedInducing() for _ in edges)
-    return Graph((*given, LayeredValues()), (coupled,))
+    return Graph(given, (coupled,))
 
 
 def _stacked_start(factor: LayeredFactor, variables: list[AbstractVariable]) -> TiedSite:
