@@ -19,9 +19,10 @@ from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import OutputMean
 from cavity.inference.solvers.parallel import parallel, sweep
 from cavity.inference.variables.chain_messages import Chain
-from cavity.inference.variables.inducing import TiedInducing
+from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.term import WholeView
+from cavity.models.state_space.function_sites import FunctionSitesView
 from cavity.models.state_space.site_terms import TransitionTerm
 from cavity.models.state_space.site_views import AffineStateView, OneStateView, PairView, Start
 from tests.oracle import kalman
@@ -75,8 +76,11 @@ def padded(values, fill=0.0):
     return jnp.asarray(np.pad(np.nan_to_num(values, nan=fill), more))
 
 
-def graph(model, y, controls, layer, propagation, power, *, factorised=False):
-    """Transitions and affine outputs of a model, on tied inducing variables and a chain."""
+def graph(model, y, controls, layer, propagation, power, *, factorised=False, private=False):
+    """Transitions and affine outputs of a model, on inducing variables and a chain.
+
+    These have one tied site, or one of every row.
+    """
     size, link = len(model.m0), jnp.asarray(LINK)
     present = jnp.pad(jnp.asarray(~np.isnan(y), float), [(0, PADDED - ROWS), (0, 0)])
     index = jnp.arange(PADDED)
@@ -88,15 +92,19 @@ def graph(model, y, controls, layer, propagation, power, *, factorised=False):
         states = [OneStateView(True, size), OneStateView(False, size, start)]
     else:
         states = [PairView(start)]
-    tied = Tied(layer.inducing.size, jnp.full(size, jnp.sum(link)))
-    edges = (Edge(0, WholeView(), tied), *(Edge(1, view, Private()) for view in states))
+    points = layer.inducing.size
+    functions = Edge(0, WholeView(), Tied(points, jnp.full(size, jnp.sum(link))))
+    if private:
+        functions = Edge(0, FunctionSitesView(size, points), Private())
+    edges = (functions, *(Edge(1, view, Private()) for view in states))
     term = TransitionTerm(layer, views, propagation)
     transitions = SiteFactor(edges, steps, PADDED, term, power)
     affine = OutputMean(means.Linear(model.C.T, model.d), len(model.R))
     noise = PowerMeanTerm(likelihoods.Gaussian(model.R[0]))
     outputs = SiteFactor((Edge(1, AffineStateView(affine, size)),), rows, PADDED, noise, power)
     chain = Chain(jnp.asarray(model.m0), jnp.asarray(model.v0), link)
-    return Graph((TiedInducing(), chain), (transitions, outputs))
+    inducing_variable = WhitenedInducing(points) if private else TiedInducing()
+    return Graph((inducing_variable, chain), (transitions, outputs))
 
 
 def tied_site(layer, scale=0.0, seed=0):
@@ -107,7 +115,10 @@ def tied_site(layer, scale=0.0, seed=0):
     return TiedSite(jnp.asarray(scale * rng.normal(size=shape)), jnp.asarray(raw))
 
 
-def start_sites(graph, tied):
+def start_sites(graph, tied=None):
+    """Where a search starts, with a tied site where there is one."""
+    if tied is None:
+        return empty_sites(graph)
     (_, *states), outputs = empty_sites(graph)
     return ((tied, *states), outputs)
 

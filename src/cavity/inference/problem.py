@@ -100,6 +100,15 @@ class Problem(eqx.Module):
         return self.build.coupled
 
     @property
+    def chained(self) -> bool:
+        """Whether rows have sites on states in time, on which those of their neighbours bear."""
+
+        def any_chained() -> bool:
+            return any(variable.chained for variable in self.graph().variables)
+
+        return eqx.filter_eval_shape(any_chained)
+
+    @property
     def has_noise_scale(self) -> bool:
         """Whether the noise can be made wider."""
         return self.build.has_noise_scale
@@ -127,10 +136,11 @@ class Problem(eqx.Module):
     def empty_sites(self) -> Sites:
         """Sites of precision zero; a tree without leaves where every factor is exact.
 
-        Those that an optimiser moves are where a search starts.
+        Those that an optimiser moves, and those of states in time, are where a search starts.
         """
         shapes = eqx.filter_eval_shape(lambda: empty_sites(self.graph()))
-        if any(map(is_started, jax.tree.leaves(shapes, is_leaf=is_started))):
+        started = any(map(is_started, jax.tree.leaves(shapes, is_leaf=is_started)))
+        if started or self.chained:
             return _starting_sites(self)
         return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 

@@ -38,7 +38,8 @@ class PowerEP(AbstractMethod):
         max_sweeps: sweeps at the most.
         batch: rows whose sites move together; None for all of them (parallel sweeps). With 1
             sweeps are sequential: every site sees the ones before it, through rank-one updates.
-        exact: use the closed form of Gaussian factors; False sweeps for them too.
+        exact: use the closed form of Gaussian factors; False sweeps for them too. Rows of a
+            state-space model then have sites on inducing variables and states.
         fallback: go on where sweeps fail.
         interleaved: learning does not wait for sites to converge, but makes so many steps of Adam,
             each after an update of the sites (of `batch` rows, drawn anew, where that is given);

@@ -111,7 +111,7 @@ def find_fixed_point(
         return swept, report
     if not is_defined(problem, swept):
         swept = zero
-    if problem.coupled:
+    if problem.coupled or problem.chained:
         return _damped(problem, solver, zero, swept, report)
     if "Newton's method" not in solver.rungs or problem.blocked:
         accepted = _is_accepted(problem, solver, residual, skipped)
@@ -182,9 +182,9 @@ def _damped(
     swept: Sites,
     report: ConvergenceReport,
 ) -> tuple[Sites, ConvergenceReport]:
-    """Sweeps of fixed short steps until near, then the usual ones: for coupled classes.
+    """Sweeps of fixed short steps until near, then the usual ones: for coupled classes and states.
 
-    Their messages are not linear in the sites, which Newton's method needs.
+    Newton's method needs messages that are linear in the sites, and projections of variables.
     """
     if solver.step is not None or "damped sweeps" not in solver.rungs:
         return swept, report

@@ -98,6 +98,8 @@ def _sweeps(
         value_of = negative_log_joint if pointwise else energy
         return descend(graph, sites, **limits, value_of=value_of)
     if batch is not None:
+        if any(variable.chained for variable in graph.variables):
+            raise ValueError("states in time move in parallel sweeps: leave batch=None")
         swept, record = in_batches(graph, sites, batch=batch, step=step, **limits)
     else:
         swept, record = parallel(graph, sites, step=step, longest=longest, enough=enough, **limits)

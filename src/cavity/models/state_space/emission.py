@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.approximations import TiedPowerMeans
 from cavity.inference.approximations.local_terms import AbstractLocalTerm, PowerMeanTerm
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.uncertain import ExpectedDensity, Regression
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import OutputMean
+from cavity.inference.propagation import AbstractPropagation
 from cavity.inference.variables.chain import Links
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
@@ -51,11 +51,11 @@ class AbstractEmission(eqx.Module):
     """Functions of a state, one for each output.
 
     To implement:
-        `controlled`, `n_groups`, `width(states)`, `check(states, controls)`,
+        `controlled`, `n_groups`, `layers`, `width(states)`, `check(states, controls)`,
         `closed_form(likelihood)`, `parts(likelihood, first, jitter, outputs)`,
-        `site_parts(likelihood, outputs, states, approximation, jitter)`,
-        `functions(regressions, edges, beliefs)`, `functions_under(term, beliefs)` and
-        `start(likelihood, rows, links, states)`.
+        `site_parts(likelihood, outputs, states, propagation, jitter)`, `functions(regressions,
+        edges, beliefs)`, `functions_under(term, beliefs)` and `start(likelihood, rows, links,
+        states)`.
     """
 
     @property
@@ -67,6 +67,11 @@ class AbstractEmission(eqx.Module):
     @abc.abstractmethod
     def n_groups(self) -> int:
         """Groups of functions that share inducing variables."""
+
+    @property
+    @abc.abstractmethod
+    def layers(self) -> tuple[Layer, ...]:
+        """The functions with Gaussian process priors, if any."""
 
     @abc.abstractmethod
     def width(self, states: int) -> int:
@@ -99,7 +104,7 @@ class AbstractEmission(eqx.Module):
         likelihood: AbstractLikelihood,
         outputs: int,
         states: int,
-        approximation: TiedPowerMeans,
+        propagation: AbstractPropagation,
         jitter: float | Scalar,
     ) -> EmissionSites:
         """The terms of the outputs where states have sites.
@@ -108,7 +113,7 @@ class AbstractEmission(eqx.Module):
             likelihood: the density of an output given its function.
             outputs: their number.
             states: coordinates of a state.
-            approximation: how Gaussians go through functions.
+            propagation: how Gaussians go through functions.
             jitter: share of the mean prior variance added to the diagonal of a covariance.
         """
 
@@ -148,6 +153,10 @@ class AffineEmission(AbstractEmission):
     def n_groups(self) -> int:
         return 0
 
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return ()
+
     def width(self, states: int) -> int:
         shape = np.shape(self.mean(jnp.zeros((1, states))))
         return shape[1] if len(shape) > 1 else 1
@@ -177,7 +186,7 @@ class AffineEmission(AbstractEmission):
         likelihood: AbstractLikelihood,
         outputs: int,
         states: int,
-        approximation: TiedPowerMeans,
+        propagation: AbstractPropagation,
         jitter: float | Scalar,
     ) -> EmissionSites:
         sight = AffineStateView(OutputMean(self.mean, outputs), states)
@@ -221,6 +230,10 @@ class GPEmission(AbstractEmission):
     def n_groups(self) -> int:
         return len(self.layer.groups)
 
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return (self.layer,)
+
     def width(self, states: int) -> int:
         return self.layer.width
 
@@ -244,11 +257,11 @@ class GPEmission(AbstractEmission):
         likelihood: AbstractLikelihood,
         outputs: int,
         states: int,
-        approximation: TiedPowerMeans,
+        propagation: AbstractPropagation,
         jitter: float | Scalar,
     ) -> EmissionSites:
         views = self.layer.views(jitter)
-        term = EmissionTerm(self.layer, views, likelihood, approximation.propagation)
+        term = EmissionTerm(self.layer, views, likelihood, propagation)
         return EmissionSites(views, OneStateView(False, states), term)
 
     def functions_under(self, term: AbstractLocalTerm, beliefs: Sequence[Any]) -> LayerProcess:

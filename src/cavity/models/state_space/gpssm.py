@@ -22,6 +22,7 @@ from cavity.inference.factors.slots import NaturalChain, ObservedRows, Variation
 from cavity.inference.factors.uncertain import UncertainExactFactor
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView
+from cavity.inference.propagation import Nodes
 from cavity.inference.variables.chain import (
     SERIES,
     ChainBelief,
@@ -40,6 +41,7 @@ from cavity.models.deep.regression import ProcessNoise, process_of, regression
 from cavity.models.latent.views import standardised
 from cavity.models.state_space.emission import AbstractEmission, AffineEmission, GPEmission
 from cavity.models.state_space.posterior import StateSpacePosterior
+from cavity.models.state_space.site_checks import check_last_states, check_memory
 from cavity.models.state_space.site_graph import StartingPoint, site_graph
 from cavity.models.state_space.site_terms import TransitionTerm
 from cavity.models.state_space.site_views import Start
@@ -69,7 +71,8 @@ class GPSSM(AbstractModel):
     With `method=cavity.PowerEP()` inducing variables are in closed form, and an optimiser moves a
     Gaussian chain for the states; at power 0 the evidence is a lower bound. With
     `cavity.TiedPowerEP(input_sites=True)` rows have sites on pairs of states, matched by sweeps,
-    and emissions by layers take every likelihood.
+    and emissions by layers take every likelihood; with `cavity.PowerEP(exact=False)` rows have
+    sites on inducing variables too, for short series.
 
     Args:
         transition: the functions f, of the states, and of the controls as columns after them with
@@ -196,7 +199,9 @@ class GPSSM(AbstractModel):
             )
         if approximation.tied and cast(TiedPowerMeans, approximation).input_sites:
             return
-        if approximation.tied or not (at_cavity and approximation.closed_form):
+        if at_cavity and not approximation.tied and not approximation.closed_form:
+            return
+        if approximation.tied or not at_cavity:
             raise ValueError(
                 "a state-space model needs method=cavity.PowerEP(), or "
                 "cavity.TiedPowerEP(input_sites=True) for sites on states"
@@ -210,20 +215,12 @@ class GPSSM(AbstractModel):
             )
 
     def check_power(self, rows: Rows, power: Power, approximation: AbstractApproximation) -> None:
-        if not (approximation.tied and is_exactly(power, 1.0)):
+        if approximation.closed_form:
             return
-        # a transition's whole site taken out leaves the last state of a series with its outputs
-        linked = np.asarray(links_of(rows).linked) > 0.0
-        last = np.flatnonzero(linked & ~np.append(linked[1:], False))
-        counts = np.sum(np.broadcast_to(rows.presence, rows.y.shape)[last] > 0.0, axis=1)
-        for row, count in zip(last, counts, strict=True):
-            if count < self.state_dims:
-                raise ValueError(
-                    f"at power 1 row {row}, the last of its series, needs an output for each of "
-                    f"{plural(self.state_dims, 'state')}, and has {count}: nothing else observes "
-                    "its state without the site of its transition; give a smaller power, such as "
-                    "0.9"
-                )
+        if not approximation.tied:
+            check_memory((self.transition, *self.emission.layers), rows.y.shape[0])
+        if is_exactly(power, 1.0):
+            check_last_states(rows, self.state_dims)
 
     def graph(
         self,
@@ -238,9 +235,8 @@ class GPSSM(AbstractModel):
     ) -> Graph:
         links = links_of(rows)
         rows = without_series(rows).numbered()
-        if approximation.tied:
-            tied = cast(TiedPowerMeans, approximation)
-            return self._site_graph(rows, links, power, tied, jitter)
+        if not approximation.closed_form:
+            return self._site_graph(rows, links, power, approximation, jitter)
         exact = cast(PowerMeans, approximation)
         form = {"coupled": exact.hidden != "factorised", "moved": exact.moved}
         return self._exact_graph(rows, links, power, jitter, **form)
@@ -277,18 +273,19 @@ class GPSSM(AbstractModel):
         rows: Rows,
         links: Links,
         power: Power,
-        approximation: TiedPowerMeans,
+        approximation: AbstractApproximation,
         jitter: float | Scalar,
     ) -> Graph:
-        """Tied sites on inducing variables, and sites of rows on states."""
-        states, outputs = self.state_dims, rows.y.shape[-1]
-        emission = self.emission.site_parts(
-            self.likelihood, outputs, states, approximation, jitter
-        )
+        """Sites of rows on states, and on inducing variables where they are not tied."""
+        states, outputs, tied = self.state_dims, rows.y.shape[-1], approximation.tied
+        how = cast(TiedPowerMeans, approximation).propagation if tied else Nodes()
+        emission = self.emission.site_parts(self.likelihood, outputs, states, how, jitter)
         begin = self.emission.start(self.likelihood, rows, links, states)
-        start = StartingPoint(Start(*begin), self._starting_functions(rows, links, jitter))
+        functions = self._starting_functions(rows, links, jitter) if tied else ()
+        start = StartingPoint(Start(*begin), functions)
         chain = Chain(self.initial_mean, self.initial_variance, links.linked)
-        settings = {"power": power, "approximation": approximation, "jitter": jitter}
+        settings: dict[str, Any] = {"power": power, "propagation": how, "jitter": jitter}
+        settings |= {"hidden": approximation.hidden, "tied": tied}
         return site_graph(self.transition, emission, rows, links, chain, start, **settings)
 
     def _starting_functions(

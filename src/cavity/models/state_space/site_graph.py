@@ -1,8 +1,8 @@
-"""State-space models as graphs with sites: Power EP of states beside tied inducing variables.
+"""State-space models as graphs with sites: Power EP of states beside inducing variables.
 
 Rows have a site each on the pair of states of their transition (or one on either state, where
-states are factorised) and on the state that their outputs are of; inducing variables have one site
-for all rows, which an optimiser moves.
+states are factorised) and on the state that their outputs are of. Inducing variables have one site
+for all rows, which an optimiser moves, or one of every row.
 
 References:
     Bui (2017), S41; S42 for tied sites on inducing variables.
@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from cavity.inference.approximations.approximations import TiedPowerMeans
 from cavity.inference.approximations.local_terms import AbstractLocalTerm
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
@@ -22,11 +21,13 @@ from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import Private, Tied, observed_rows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView
+from cavity.inference.propagation import AbstractPropagation
 from cavity.inference.variables.chain import Links
 from cavity.inference.variables.chain_messages import Chain
-from cavity.inference.variables.inducing import TiedInducing
+from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.term import WholeView
+from cavity.models.state_space.function_sites import FunctionSitesView
 from cavity.models.state_space.site_terms import TransitionTerm
 from cavity.models.state_space.site_views import (
     AbstractStateView,
@@ -76,7 +77,9 @@ def site_graph(
     start: StartingPoint,
     *,
     power: Power,
-    approximation: TiedPowerMeans,
+    hidden: str | None,
+    propagation: AbstractPropagation,
+    tied: bool,
     jitter: float | Scalar,
 ) -> Graph:
     """A model laid out with sites on states.
@@ -89,7 +92,9 @@ def site_graph(
         chain: the states.
         start: where a search starts.
         power: of all rows.
-        approximation: how Gaussians go through functions, and how states depend on each other.
+        hidden: how states depend on each other: "chain" or None, or "factorised".
+        propagation: how Gaussians go through functions.
+        tied: whether all rows share one site on inducing variables.
         jitter: share of the mean prior variance added to the diagonal of a covariance.
     """
     views, size = transition.views(jitter), transition.width
@@ -101,16 +106,22 @@ def site_graph(
     total = jnp.full(size, jnp.maximum(jnp.sum(links.linked), 1.0))
     first, more = start.functions[: len(views)], start.functions[len(views) :]
     sights: tuple[AbstractStateView, ...] = (PairView(start.states),)
-    if approximation.hidden == "factorised":
+    if hidden == "factorised":
         sights = OneStateView(True, size), OneStateView(False, size, start.states)
-    term = TransitionTerm(transition, views, approximation.propagation)
+    term = TransitionTerm(transition, views, propagation)
     pairs = tuple(Edge(variables, sight, Private()) for sight in sights)
-    edges = _tied(views, total, first, 0) + pairs
+    edges = (*(_tied(views, total, first, 0) if tied else _private(views, 0)), *pairs)
     transitions = SiteFactor(edges, steps, count, term, power)
-    edges = _tied(emission.views, observed_rows(rows).per_output, more, len(views))
+    edges = _private(emission.views, len(views))
+    if tied:
+        edges = _tied(emission.views, observed_rows(rows).per_output, more, len(views))
     edges = (*edges, Edge(variables, emission.states, Private()))
     outputs = SiteFactor(edges, rows, count, emission.term, power)
-    return Graph((*[TiedInducing()] * variables, chain), (transitions, outputs))
+    functions = [
+        TiedInducing() if tied else WhitenedInducing(view.inducing.size)
+        for view in (*views, *emission.views)
+    ]
+    return Graph((*functions, chain), (transitions, outputs))
 
 
 def _tied(
@@ -127,3 +138,9 @@ def _tied(
         edges.append(Edge(i, WholeView(), slots))
         column = end
     return tuple(edges)
+
+
+def _private(views: Sequence[InducingView], first: int) -> tuple[Edge, ...]:
+    """Edges to inducing variables with a site of every row, from the index `first` on."""
+    pairs = ((i, FunctionSitesView(v.mean.outputs, v.inducing.size)) for i, v in enumerate(views))
+    return tuple(Edge(first + i, view, Private()) for i, view in pairs)

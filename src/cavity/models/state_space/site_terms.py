@@ -16,6 +16,8 @@ References:
     Bui (2017), S41 with errata E14, E15, E17 and E27.
 """
 
+import abc
+import typing
 from typing import ClassVar, NamedTuple, cast
 
 import equinox as eqx
@@ -56,7 +58,84 @@ class Neighbours(NamedTuple):
     spread: Float[Array, "N D D"]
 
 
-class TransitionTerm(AbstractLocalTerm):
+class AbstractStateTerm(AbstractLocalTerm):
+    """Terms of functions and of states.
+
+    To implement:
+        the fields and `terms(functions, states, rows, power)`.
+
+    Attributes:
+        layer: the functions.
+        views: how rows see the inducing variables of each.
+    """
+
+    layer: eqx.AbstractVar[Layer]
+    views: eqx.AbstractVar[tuple[InducingView, ...]]
+
+    joint: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def terms(
+        self, functions: LayerProcess, states: tuple[Latent, ...], rows: Rows, power: Power
+    ) -> Float[Array, " N"]:
+        """The log power mean of every row.
+
+        Args:
+            functions: under their cavity, without noise.
+            states: the cavities of the states.
+            rows: the data.
+            power: the power.
+        """
+
+    @typing.final
+    def stationary(self, power: Power) -> bool:
+        return True
+
+    @typing.final
+    def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
+        count = len(self.views)
+        functions, states = latents[:count], latents[count:]
+        if functions and functions[0].mean.ndim == 3:
+            return self._by_row(functions, states, rows, power)[:, None]
+        # one cavity for all rows, as its mean and a root of its covariance
+        return self.terms(self._process(functions), states, rows, power)[:, None]
+
+    @typing.final
+    def derivatives(
+        self, latents: tuple[Latent, ...], rows: Rows, power: Power
+    ) -> tuple[Tilted, ...]:
+        return differentiated(self.log_mean, latents, rows, power)
+
+    @typing.final
+    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
+        return self.log_mean(latents, rows, 1.0)
+
+    def _by_row(
+        self,
+        functions: tuple[Latent, ...],
+        states: tuple[Latent, ...],
+        rows: Rows,
+        power: Power,
+    ) -> Float[Array, " N"]:
+        """The terms of rows that have a cavity of the functions each."""
+        moments = tuple((f.mean, jnp.linalg.cholesky(f.var)) for f in functions)
+
+        def one(row: Rows, functions: tuple, states: tuple) -> Array:
+            row, states = jax.tree.map(lambda x: x[None], (row, states))
+            zero = jnp.zeros((), row.y.dtype)
+            own = tuple(Latent(mean, jnp.swapaxes(L, 1, 2), zero) for mean, L in functions)
+            pairs = tuple(Latent(mean, var, zero) for mean, var in states)
+            return self.terms(self._process(own), pairs, row, power)[0]
+
+        return jax.vmap(one)(rows, moments, tuple((s.mean, s.var) for s in states))
+
+    def _process(self, functions: tuple[Latent, ...]) -> LayerProcess:
+        """The functions under one cavity, without noise."""
+        process = self.layer.process(self.views, [latent_belief(f) for f in functions])
+        return eqx.tree_at(lambda p: p.noise_variance, process, None, is_leaf=lambda x: x is None)
+
+
+class TransitionTerm(AbstractStateTerm):
     """The log power mean of the density of a state given the one before.
 
     Attributes:
@@ -69,34 +148,21 @@ class TransitionTerm(AbstractLocalTerm):
     views: tuple[InducingView, ...]
     propagation: AbstractPropagation
 
-    joint: ClassVar[bool] = True
-
-    def stationary(self, power: Power) -> bool:
-        return True
-
-    def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
-        count = len(self.views)
-        functions = _functions(self.layer, self.views, latents[:count])
-        pair = _neighbours(latents[count:])
-        states = StateRows(pair.mean, pair.cov, rows.x)
-        off = differences(self.propagation, functions, states, pair.slopes)
+    def terms(
+        self, functions: LayerProcess, states: tuple[Latent, ...], rows: Rows, power: Power
+    ) -> Float[Array, " N"]:
+        pair = _neighbours(states)
+        before = StateRows(pair.mean, pair.cov, rows.x)
+        off = differences(self.propagation, functions, before, pair.slopes)
         variance = cast(Array, self.layer.noise_variance)
         noise = jnp.broadcast_to(variance, pair.later.shape)
         residuals = off.mean - pair.later
-        terms = gaussian_log_power_mean(residuals, off.cov + pair.spread, noise, power)
-        weights = jnp.broadcast_to(off.log_weights[:, None], terms.shape)
-        return log_power_mean(terms, weights, power)[:, None]
-
-    def derivatives(
-        self, latents: tuple[Latent, ...], rows: Rows, power: Power
-    ) -> tuple[Tilted, ...]:
-        return differentiated(self.log_mean, latents, rows, power)
-
-    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
-        return self.log_mean(latents, rows, 1.0)
+        each = gaussian_log_power_mean(residuals, off.cov + pair.spread, noise, power)
+        weights = jnp.broadcast_to(off.log_weights[:, None], each.shape)
+        return log_power_mean(each, weights, power)
 
 
-class EmissionTerm(AbstractLocalTerm):
+class EmissionTerm(AbstractStateTerm):
     """The log power mean of a likelihood of functions of a state.
 
     Attributes:
@@ -111,36 +177,23 @@ class EmissionTerm(AbstractLocalTerm):
     likelihood: AbstractLikelihood
     propagation: AbstractPropagation
 
-    joint: ClassVar[bool] = True
-
-    def stationary(self, power: Power) -> bool:
-        return True
-
-    def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
-        *functions, state = latents
-        layer = _functions(self.layer, self.views, tuple(functions))
+    def terms(
+        self, functions: LayerProcess, states: tuple[Latent, ...], rows: Rows, power: Power
+    ) -> Float[Array, " N"]:
+        (state,) = states
         mean, cov = state.mean[:, 0], state.var[:, 0]
-        states = StateRows(mean, cov, rows.x)
         flat = jnp.zeros((*rows.y.shape, mean.shape[1]), mean.dtype)
-        off = differences(self.propagation, layer, states, flat)
+        off = differences(self.propagation, functions, StateRows(mean, cov, rows.x), flat)
         gaussian = capability(self.likelihood, GaussianInLatent)
         if gaussian is None:
             values = Spread(off.mean, jnp.diagonal(off.cov, axis1=-2, axis2=-1))
-            terms = terms_at(self.likelihood, values, rows, power)
+            each = terms_at(self.likelihood, values, rows, power)
         else:
             noise = jnp.broadcast_to(gaussian.noise_variance(**rows.columns), rows.y.shape)
             present = rows.site_presence
-            terms = gaussian_log_power_mean(off.mean - rows.y, off.cov, noise, power, present)
-        weights = jnp.broadcast_to(off.log_weights[:, None], terms.shape)
-        return log_power_mean(terms, weights, power)[:, None]
-
-    def derivatives(
-        self, latents: tuple[Latent, ...], rows: Rows, power: Power
-    ) -> tuple[Tilted, ...]:
-        return differentiated(self.log_mean, latents, rows, power)
-
-    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
-        return self.log_mean(latents, rows, 1.0)
+            each = gaussian_log_power_mean(off.mean - rows.y, off.cov, noise, power, present)
+        weights = jnp.broadcast_to(off.log_weights[:, None], each.shape)
+        return log_power_mean(each, weights, power)
 
 
 def gaussian_log_power_mean(
@@ -176,14 +229,6 @@ def gaussian_log_power_mean(
         return log_determinant_ratio(power, S) + quadratic
 
     return -0.5 * (constant + jax.vmap(jax.vmap(one))(r, S))
-
-
-def _functions(
-    layer: Layer, views: tuple[InducingView, ...], latents: tuple[Latent, ...]
-) -> LayerProcess:
-    """The functions of a layer under their cavities, without noise."""
-    process = layer.process(views, [latent_belief(latent) for latent in latents])
-    return eqx.tree_at(lambda p: p.noise_variance, process, None, is_leaf=lambda x: x is None)
 
 
 def _neighbours(latents: tuple[Latent, ...]) -> Neighbours:

@@ -1,0 +1,70 @@
+"""Sites of every row on all inducing variables of functions: private Power EP.
+
+A row at a state that is Gaussian has a site of full rank on the inducing variables: for T rows, P
+functions and M inducing variables they hold T P M² numbers.
+
+References:
+    Bui (2017), S41.
+"""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from cavity.inference.graph.base import (
+    AbstractSiteView,
+    Latent,
+    Marginal,
+    Messages,
+    Moments,
+)
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.sites import AbstractSites, BlockSites
+from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
+from cavity.numerics.types import Array, Float
+
+
+class FunctionSitesView(AbstractSiteView[InducingBelief, WhitenedInducing]):
+    """Every row sees all inducing variables of some functions, with a site on those of each.
+
+    Attributes:
+        outputs: the number of functions.
+        size: inducing variables of each.
+    """
+
+    outputs: int = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+
+    scalar: ClassVar[bool] = False
+
+    def presence(self, rows: Rows) -> Float[Array, "T P"]:
+        present = jnp.max(rows.site_presence, axis=1, keepdims=True)
+        return jnp.broadcast_to(present, (present.shape[0], self.outputs))
+
+    def marginal(
+        self, belief: InducingBelief, rows: Rows, sites: AbstractSites | None = None
+    ) -> Marginal:
+        mean, cov = belief.dense()
+        count = rows.y.shape[0]
+        cov = jnp.broadcast_to(cov, (count, *cov.shape))
+        return self.at((jnp.broadcast_to(mean, (count, *mean.shape)), cov), rows)
+
+    def at(self, moments: Moments, rows: Rows) -> Marginal:
+        zero = jnp.zeros((), moments[0].dtype)
+        return Marginal(*moments, zero, zero)
+
+    def empty_sites(self, rows: Rows) -> BlockSites:
+        zero = jnp.zeros((rows.y.shape[0], self.outputs, self.size), rows.y.dtype)
+        return BlockSites(zero, jnp.zeros((*zero.shape, self.size), zero.dtype))
+
+    def messages(self, variable: WhitenedInducing, rows: Rows, sites: AbstractSites) -> Messages:
+        shift, precision = jnp.sum(sites.shift, axis=0), jnp.sum(sites.precision, axis=0)
+        return Messages(shift[:, None], precision, jnp.zeros((), shift.dtype))
+
+    def without_site(
+        self, belief: InducingBelief, rows: Rows, sites: AbstractSites
+    ) -> tuple[Latent, Array]:
+        marginal = self.marginal(belief, rows, sites)
+        mean, var, proper = sites.cavity(*marginal.moments, 1.0)
+        return marginal.latent(mean, var), proper

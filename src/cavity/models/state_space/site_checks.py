@@ -1,0 +1,45 @@
+"""Data that sites on states are not for: refused by name."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cavity.inference.graph.rows import Rows
+from cavity.inference.variables.chain import links_of
+from cavity.models.deep.layer import Layer
+from cavity.numerics.text import plural
+
+# Copies of the sites that a search holds: its iterates, images and the differences of these that
+# extrapolation remembers; and the bytes that they may take.
+COPIES, MOST_BYTES = 24, 1 << 31
+
+
+def check_memory(layers: Sequence[Layer], count: int) -> None:
+    """Raises ValueError where sites of so many rows on inducing variables take too much."""
+    groups = [group for layer in layers for group in layer.groups]
+    sizes = [width * inducing.size * (inducing.size + 1) for _, inducing, width in groups]
+    total = COPIES * 8 * count * sum(sizes)
+    if total > MOST_BYTES:
+        raise ValueError(
+            f"the sites of {plural(count, 'row')} on inducing variables would take {total} bytes "
+            f"({total / 2**30:.1f} GiB) in a search, above {MOST_BYTES / 2**30:.0f} GiB: give "
+            "method=cavity.TiedPowerEP(input_sites=True), by which all rows share one site, or "
+            "fewer inducing points"
+        )
+
+
+def check_last_states(rows: Rows, states: int) -> None:
+    """Raises ValueError where at power 1 nothing is left for the last state of a series.
+
+    A transition whose whole site is taken out leaves it with its outputs alone.
+    """
+    linked = np.asarray(links_of(rows).linked) > 0.0
+    last = np.flatnonzero(linked & ~np.append(linked[1:], False))
+    counts = np.sum(np.broadcast_to(rows.presence, rows.y.shape)[last] > 0.0, axis=1)
+    for row, count in zip(last, counts, strict=True):
+        if count < states:
+            raise ValueError(
+                f"at power 1 row {row}, the last of its series, needs an output for each of "
+                f"{plural(states, 'state')}, and has {count}: nothing else observes its state "
+                "without the site of its transition; give a smaller power, such as 0.9"
+            )
