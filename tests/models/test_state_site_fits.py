@@ -116,3 +116,30 @@ def test_tied_sites_without_sites_on_states_are_refused():
     model, X, Y, rows, _ = known()
     with pytest.raises(ValueError, match="input_sites=True"):
         cavity.infer(model, X, Y, rows=rows, missing="skip", method=cavity.TiedPowerEP())
+
+
+# ---- sites of every row on inducing variables
+
+
+@pytest.mark.slow
+def test_sites_of_every_row_end_at_the_collapsed_bound():
+    """At power 0, by the descent that follows where sweeps fail."""
+    Y, _ = outputs()
+    transition = layer(1, 1, noise_variance=0.3, mean=means.Identity(1))
+    model = cavity.GPSSM(transition, likelihoods.Gaussian(0.3), means.Linear([[1.0, -0.5]]))
+    options = {"rows": {"series": SERIES}, "power": 0.0, "missing": "skip"}
+    collapsed = cavity.infer(model, None, Y, method=cavity.PowerEP(), **options)
+    sites = cavity.infer(model, None, Y, method=cavity.PowerEP(exact=False), **options)
+    # the chain of the first is found to a thousandth of a nat
+    assert sites.log_evidence == pytest.approx(collapsed.log_evidence, abs=2e-3)
+    assert sites.log_evidence > collapsed.log_evidence - 1e-6
+
+
+def test_sites_beyond_memory_are_refused_with_their_bytes():
+    Y, _ = outputs()
+    points = inducing.Points(np.linspace(-2.0, 2.0, 600)[:, None])
+    transition = cavity.Layer(kernels.RBF(), points, 1, noise_variance=0.1)
+    model = cavity.GPSSM(transition, likelihoods.Gaussian(0.1))
+    how = cavity.PowerEP(exact=False)
+    with pytest.raises(ValueError, match=r"\d{10} bytes .*TiedPowerEP\(input_sites=True\)"):
+        cavity.infer(model, None, Y[:, 0], missing="skip", method=how)

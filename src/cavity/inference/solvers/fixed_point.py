@@ -111,8 +111,10 @@ def find_fixed_point(
         return swept, report
     if not is_defined(problem, swept):
         swept = zero
-    if problem.coupled or problem.chained:
+    if problem.coupled:
         return _damped(problem, solver, zero, swept, report)
+    if solver.rungs and problem.chained:
+        return _chained(problem, solver, zero, swept, report)
     if "Newton's method" not in solver.rungs or problem.blocked:
         accepted = _is_accepted(problem, solver, residual, skipped)
         return swept, dataclasses.replace(report, converged=accepted)
@@ -173,6 +175,25 @@ def _ladder(problem: Problem, solver: FixedPointSolver) -> Iterator[tuple[Rung, 
             ("moment descent", descend_in_moments),
         )
     return ((rung, name) for name, rung in rungs if name in solver.rungs)
+
+
+def _chained(
+    problem: Problem,
+    solver: FixedPointSolver,
+    zero: Sites,
+    swept: Sites,
+    report: ConvergenceReport,
+) -> tuple[Sites, ConvergenceReport]:
+    """Descent on the variational bound at power 0, or damped sweeps, for states in time."""
+    if not problem.variational or "line search" not in solver.rungs:
+        return _damped(problem, solver, zero, swept, report)
+    lower, record = run_sweeps(problem, solver, zero, downhill=True)
+    sweeps, residual = report.sweeps + int(record.sweeps), float(record.residual)
+    accepted = _is_accepted(problem, solver, residual, float(record.skipped))
+    if not (accepted or residual < report.residual):
+        return swept, dataclasses.replace(report, sweeps=sweeps)
+    skipped = _count(record.skipped)
+    return lower, ConvergenceReport(sweeps, residual, skipped, "line search", accepted)
 
 
 def _damped(

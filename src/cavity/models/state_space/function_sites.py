@@ -31,10 +31,12 @@ class FunctionSitesView(AbstractSiteView[InducingBelief, WhitenedInducing]):
     Attributes:
         outputs: the number of functions.
         size: inducing variables of each.
+        start: what all sites together say where a search starts; None for nothing.
     """
 
     outputs: int = eqx.field(static=True)
     size: int = eqx.field(static=True)
+    start: Messages | None = None
 
     scalar: ClassVar[bool] = False
 
@@ -55,8 +57,17 @@ class FunctionSitesView(AbstractSiteView[InducingBelief, WhitenedInducing]):
         return Marginal(*moments, zero, zero)
 
     def empty_sites(self, rows: Rows) -> BlockSites:
-        zero = jnp.zeros((rows.y.shape[0], self.outputs, self.size), rows.y.dtype)
-        return BlockSites(zero, jnp.zeros((*zero.shape, self.size), zero.dtype))
+        """Sites of precision zero, or equal shares of what a search starts from."""
+        shape = (rows.y.shape[0], self.outputs, self.size)
+        if self.start is None:
+            zero = jnp.zeros(shape, rows.y.dtype)
+            return BlockSites(zero, jnp.zeros((*shape, self.size), zero.dtype))
+        present = self.presence(rows)[:, :, None]
+        share = present / jnp.maximum(jnp.sum(present, axis=0), 1.0)
+        shift = self.start.shift.reshape(self.outputs, self.size)
+        replicas = self.outputs // self.start.precision.shape[0]
+        precision = jnp.repeat(self.start.precision, replicas, axis=0)
+        return BlockSites(share * shift, share[..., None] * precision)
 
     def messages(self, variable: WhitenedInducing, rows: Rows, sites: AbstractSites) -> Messages:
         shift, precision = jnp.sum(sites.shift, axis=0), jnp.sum(sites.precision, axis=0)

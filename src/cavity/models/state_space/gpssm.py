@@ -15,11 +15,12 @@ from cavity.inference.approximations.approximations import (
     TiedPowerMeans,
 )
 from cavity.inference.approximations.local_terms import EvaluationPoint
-from cavity.inference.energy import Beliefs, Graph, beliefs, empty_sites
+from cavity.inference.energy import Beliefs, Graph, collect_messages, empty_sites
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import NaturalChain, ObservedRows, VariationalChain
 from cavity.inference.factors.uncertain import UncertainExactFactor
+from cavity.inference.graph.base import Messages
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView
 from cavity.inference.propagation import Nodes
@@ -31,7 +32,7 @@ from cavity.inference.variables.chain import (
     links_of,
 )
 from cavity.inference.variables.chain_messages import Chain
-from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
+from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Identity
@@ -281,8 +282,7 @@ class GPSSM(AbstractModel):
         how = cast(TiedPowerMeans, approximation).propagation if tied else Nodes()
         emission = self.emission.site_parts(self.likelihood, outputs, states, how, jitter)
         begin = self.emission.start(self.likelihood, rows, links, states)
-        functions = self._starting_functions(rows, links, jitter) if tied else ()
-        start = StartingPoint(Start(*begin), functions)
+        start = StartingPoint(Start(*begin), self._starting_functions(rows, links, jitter))
         chain = Chain(self.initial_mean, self.initial_variance, links.linked)
         settings: dict[str, Any] = {"power": power, "propagation": how, "jitter": jitter}
         settings |= {"hidden": approximation.hidden, "tied": tied}
@@ -290,17 +290,15 @@ class GPSSM(AbstractModel):
 
     def _starting_functions(
         self, rows: Rows, links: Links, jitter: float | Scalar
-    ) -> list[Float[Array, "P M"]]:
-        """Means of inducing variables at which functions agree with the starting states."""
+    ) -> list[Messages]:
+        """What rows with the starting states say of inducing variables in closed form."""
         model = self
         if not self.emission.closed_form(self.likelihood):
             # outputs stand for values of the functions
             model = eqx.tree_at(lambda m: m.likelihood, self, Gaussian(START_NOISE))
             rows = dataclasses.replace(rows, y=standardised(rows), side={})
         graph = model._exact_graph(rows, links, 0.0, jitter, coupled=False, moved=True)
-        *functions, _ = beliefs(graph, empty_sites(graph))
-        means = [cast(InducingBelief, belief).mean for belief in functions]
-        return [jnp.nan_to_num(mean.reshape(-1, mean.shape[-1])) for mean in means]
+        return collect_messages(graph, empty_sites(graph))[:-1]
 
     def posterior(
         self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool

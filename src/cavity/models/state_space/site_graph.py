@@ -19,6 +19,7 @@ from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import Private, Tied, observed_rows
+from cavity.inference.graph.base import Messages
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView
 from cavity.inference.propagation import AbstractPropagation
@@ -61,11 +62,11 @@ class StartingPoint(NamedTuple):
 
     Attributes:
         states: the states.
-        functions: means of the inducing variables of the transition, then of the emission.
+        functions: what rows say of the inducing variables of the transition, then of the emission.
     """
 
     states: Start
-    functions: Sequence[Float[Array, "P M"]]
+    functions: Sequence[Messages]
 
 
 def site_graph(
@@ -110,9 +111,10 @@ def site_graph(
         sights = OneStateView(True, size), OneStateView(False, size, start.states)
     term = TransitionTerm(transition, views, propagation)
     pairs = tuple(Edge(variables, sight, Private()) for sight in sights)
-    edges = (*(_tied(views, total, first, 0) if tied else _private(views, 0)), *pairs)
+    edges = _tied(views, total, first, 0) if tied else _private(views, first, 0)
+    edges = (*edges, *pairs)
     transitions = SiteFactor(edges, steps, count, term, power)
-    edges = _private(emission.views, len(views))
+    edges = _private(emission.views, more, len(views))
     if tied:
         edges = _tied(emission.views, observed_rows(rows).per_output, more, len(views))
     edges = (*edges, Edge(variables, emission.states, Private()))
@@ -127,20 +129,27 @@ def site_graph(
 def _tied(
     views: Sequence[InducingView],
     total: Float[Array, " P"],
-    starts: Sequence[Float[Array, "P M"]],
+    starts: Sequence[Messages],
     first: int,
 ) -> tuple[Edge, ...]:
     """Edges to inducing variables with one site for all rows, from the index `first` on."""
     edges, column = [], 0
-    for i, (view, mean) in enumerate(zip(views, starts, strict=True), first):
+    for i, (view, start) in enumerate(zip(views, starts, strict=True), first):
         end = column + view.mean.outputs
+        mean = WhitenedInducing(view.inducing.size).belief(start).mean
+        mean = jnp.nan_to_num(mean.reshape(-1, mean.shape[-1]))
         slots = Tied(view.inducing.size, total[column:end], (mean, DEVIATION))
         edges.append(Edge(i, WholeView(), slots))
         column = end
     return tuple(edges)
 
 
-def _private(views: Sequence[InducingView], first: int) -> tuple[Edge, ...]:
+def _private(
+    views: Sequence[InducingView], starts: Sequence[Messages], first: int
+) -> tuple[Edge, ...]:
     """Edges to inducing variables with a site of every row, from the index `first` on."""
-    pairs = ((i, FunctionSitesView(v.mean.outputs, v.inducing.size)) for i, v in enumerate(views))
-    return tuple(Edge(first + i, view, Private()) for i, view in pairs)
+    edges = []
+    for i, (view, start) in enumerate(zip(views, starts, strict=True), first):
+        sites = FunctionSitesView(view.mean.outputs, view.inducing.size, start)
+        edges.append(Edge(i, sites, Private()))
+    return tuple(edges)
