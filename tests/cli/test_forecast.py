@@ -1,11 +1,14 @@
 """`cavity fit --model state-space`, and `cavity forecast` from such a model."""
 
+import jax
 import numpy as np
 import polars as pl
 import pytest
 
+from cavity.report import forecast_figures
 from tests.cli.conftest import run
 from tests.estimators.test_forecaster import FUTURE, PAST, ROWS, U, Y
+from tests.models.test_state_forecasts import scalar_process
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +60,32 @@ def test_forecast(folder):
     )
 
 
+def test_report(folder):
+    """Of rows that came, and of controls alone."""
+    path, _ = folder
+    came = pl.DataFrame({"push": U[FUTURE][:, 0], "y": Y[FUTURE]})
+    came.write_csv(path / "came.csv")
+    report = "report", path / "m.cavity", "--json", "--out", path / "r.html"
+    done = run(*report, path / "came.csv")
+    assert done.code == 0, done.err
+    assert done.json["figures"] == ["fan_y", "states", "transition"]
+    page = (path / "r.html").read_text()
+    assert "How the forecast went" in page
+    assert "1 to 10" in page
+    assert "1 to 12" in page
+    assert run(*report, path / "u.csv").code == 0
+    assert "How the forecast went" not in (path / "r.html").read_text()
+
+
+def test_one_state_moves_along_a_curve():
+    with jax.enable_x64(True):
+        functions = scalar_process()
+    picture = forecast_figures.transition(functions, 0, np.linspace(-1.0, 1.0, 9)[:, None])
+    assert picture.title == "How the state moves"
+    states = forecast_figures.states(np.zeros((9, 1)), np.ones((9, 1)))
+    assert "two standard deviations" in states.caption
+
+
 def test_what_does_not_go_together_is_said(folder, here):
     path, _ = folder
     model, out = path / "m.cavity", "f.csv"
@@ -67,7 +96,7 @@ def test_what_does_not_go_together_is_said(folder, here):
             *("--controls", path / "u.csv"),
         ): "ends before the forecast does: 12 rows for 13 steps",
         ("predict", model, path / "t.csv", "--out", out): "goes on from its last row",
-        ("report", model, path / "t.csv", "--out", "r.html"): "no report yet",
+        ("report", model, path / "u.csv", "--out", "r.html", "--colour", "push"): "no use for it",
         ("embed", model, path / "t.csv", "--out", out): "forecast of y",
         ("fit", path / "t.csv", "--target", "y", "--out", "n.cavity", "--state", 2): "state-space",
     }

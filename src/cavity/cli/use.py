@@ -178,6 +178,7 @@ def report(
     drop_missing: bool = False,
 ) -> Outcome:
     """Writes one self-contained HTML page on a model and a table."""
+    from cavity.report.forecast_page import write_forecast
     from cavity.report.latent_page import write_map
     from cavity.report.page import write_report
 
@@ -188,10 +189,12 @@ def report(
     fitted = load_fitted(model)
     data = read_table(table)
     if isinstance(fitted, TableForecaster):
-        raise DataError(
-            f"{model} holds a model of a time series, of which there is no report yet; use "
-            "'cavity forecast' or 'cavity show'"
-        )
+        if drop_missing or colour is not None:
+            option = "--drop-missing" if drop_missing else "--colour"
+            raise usage(option, "a time series has no use for it: leave it out")
+        figures = write_forecast(out, fitted, data)
+        record = {"model": model, "table": table, "out": out, "figures": figures}
+        return Outcome(record, f"report with {plural(len(figures), 'figure')} written to {out}")
     if isinstance(fitted, TableEmbedding):
         if drop_missing:
             raise usage("--drop-missing", "an embedding has a use for rows with missing cells")
