@@ -54,6 +54,12 @@ def refusals():
         "hidden nodes": (lambda X, y: cavity.infer(cavity.DeepGP([noisy, one], gaussian), X, y,
             method=cavity.PowerEP(hidden="conditional_nodes")),
             "over the 34 inducing variables"),
+        "hidden elsewhere": (lambda X, y: cavity.infer(
+            cavity.GP(kernels.RBF(), gaussian), X, y, **hidden),
+            "GP has no posterior hidden='factorised': leave hidden=None"),
+        "hidden of states": (lambda X, y: cavity.infer(
+            cavity.GPSSM(noisy, gaussian), None, np.stack([y, y], axis=1),
+            method=cavity.PowerEP(hidden="nested")), "give one of 'chain', 'factorised'"),
         "hidden name": (lambda X, y: cavity.PowerEP(hidden="markov"),
                         "hidden must be one of factorised, chain"),
         "nodes": (lambda X, y: cavity.Nodes(0), "at least one point per row"),

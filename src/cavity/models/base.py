@@ -33,11 +33,13 @@ class AbstractModel(eqx.Module):
         likelihood: the density of outputs, by which data are checked and scaled.
         latent_rows: whether rows have latent variables of their own, which learning finds first.
         ordered: whether rows are times, which keep their place where nothing is observed.
+        hidden_posteriors: names of the posteriors of hidden values that the model may have.
     """
 
     likelihood: eqx.AbstractVar[AbstractLikelihood]
     latent_rows: ClassVar[bool] = False
     ordered: ClassVar[bool] = False
+    hidden_posteriors: ClassVar[tuple[str, ...]] = ()
 
     @property
     def takes_inputs(self) -> bool:

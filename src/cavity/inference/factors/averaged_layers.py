@@ -35,6 +35,7 @@ from cavity.inference.factors.layered import (
     negative_divergence,
 )
 from cavity.inference.factors.tied import TiedSite
+from cavity.inference.factors.uncertain import Regression
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.views import InducingView
 from cavity.inference.variables.inducing import (
@@ -44,6 +45,7 @@ from cavity.inference.variables.inducing import (
 )
 from cavity.inference.variables.layered import LayeredBelief, LayeredMoments
 from cavity.numerics.linalg import cholesky
+from cavity.numerics.power_limits import Power
 from cavity.numerics.qmc import normal_points
 from cavity.numerics.types import Array, Float, Scalar
 
@@ -71,7 +73,7 @@ class AveragedLayersFactor(AbstractFactor):
         return True
 
     @property
-    def regressions(self) -> tuple:
+    def regressions(self) -> tuple[Regression, ...]:
         """The functions of every layer."""
         return self.layers.regressions
 
@@ -112,7 +114,7 @@ class AveragedLayersFactor(AbstractFactor):
     ) -> Scalar:
         return jnp.zeros((), self.layers.rows.y.dtype)
 
-    def update(self, q: Beliefs, sites: Stores, step: Array | float) -> SiteUpdate:
+    def update(self, q: Beliefs, sites: Stores, step: Power) -> SiteUpdate:
         zero = jnp.zeros(())
         return SiteUpdate(sites, zero, zero, sites)
 

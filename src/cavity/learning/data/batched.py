@@ -197,7 +197,13 @@ def as_training_data(
             data in 32-bit mode.
     """
     check_model(model, blocks, method)
-    natural = method.training.natural is not None
+    natural, hidden = method.training.natural is not None, method.approximation.hidden
+    if hidden is not None and hidden not in model.hidden_posteriors:
+        choices = ", ".join(map(repr, model.hidden_posteriors))
+        raise ValueError(
+            f"{type(model).__name__} has no posterior hidden={hidden!r}: "
+            + (f"give one of {choices}" if choices else "leave hidden=None")
+        )
     model.check_approximation(method.approximation, natural=natural)
     if not model.takes_inputs:
         X = without_columns(X, y, empty_rows=model.ordered)
@@ -223,7 +229,7 @@ def as_training_data(
             "or a model with inducing variables"
         )
     approximation = method.approximation
-    if approximation.hidden is not None:
+    if hidden is not None:
         raise ValueError(
             "posteriors of hidden values have numbers for every row, so that the rows must be in "
             "memory: give X and y, or method=cavity.TiedPowerEP(batch=1000)"

@@ -1,7 +1,7 @@
 """The deep Gaussian process model."""
 
 from collections.abc import Sequence
-from typing import cast
+from typing import ClassVar, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -82,6 +82,8 @@ class DeepGP(AbstractModel):
     layers: tuple[Layer, ...]
     likelihood: AbstractLikelihood
     latent_inputs: int = eqx.field(static=True, default=0)
+
+    hidden_posteriors: ClassVar[tuple[str, ...]] = tuple(FAMILIES)
 
     def __init__(
         self, layers: Sequence[Layer], likelihood: AbstractLikelihood, latent_inputs: int = 0

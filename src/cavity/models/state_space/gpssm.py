@@ -103,6 +103,7 @@ class GPSSM(AbstractModel):
 
     latent_rows: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
+    hidden_posteriors: ClassVar[tuple[str, ...]] = ("chain", "factorised")
 
     def __init__(
         self,
@@ -193,11 +194,6 @@ class GPSSM(AbstractModel):
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
         at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
-        hidden = approximation.hidden
-        if hidden not in (None, "chain", "factorised"):
-            raise ValueError(
-                f'states have posteriors hidden="chain" or "factorised", given {hidden!r}'
-            )
         if approximation.tied and cast(TiedPowerMeans, approximation).input_sites:
             return
         if at_cavity and not approximation.tied and not approximation.closed_form:
