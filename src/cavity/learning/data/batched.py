@@ -178,6 +178,19 @@ def in_memory(X: TrainingRows | None, y: ArrayLike | None) -> tuple[ArrayLike, A
     return cast(ArrayLike, X), y
 
 
+def _check_approximation(model: AbstractModel, method: AbstractMethod) -> None:
+    """Raises ValueError for a method whose approximation the model is not for."""
+    hidden = method.approximation.hidden
+    if hidden is not None and hidden not in model.hidden_posteriors:
+        choices = ", ".join(map(repr, model.hidden_posteriors))
+        raise ValueError(
+            f"{type(model).__name__} has no posterior hidden={hidden!r}: "
+            + (f"give one of {choices}" if choices else "leave hidden=None")
+        )
+    natural = method.training.natural is not None
+    model.check_approximation(method.approximation, natural=natural)
+
+
 def as_training_data(
     model: AbstractModel,
     X: TrainingRows | None,
@@ -197,14 +210,7 @@ def as_training_data(
             data in 32-bit mode.
     """
     check_model(model, blocks, method)
-    natural, hidden = method.training.natural is not None, method.approximation.hidden
-    if hidden is not None and hidden not in model.hidden_posteriors:
-        choices = ", ".join(map(repr, model.hidden_posteriors))
-        raise ValueError(
-            f"{type(model).__name__} has no posterior hidden={hidden!r}: "
-            + (f"give one of {choices}" if choices else "leave hidden=None")
-        )
-    model.check_approximation(method.approximation, natural=natural)
+    _check_approximation(model, method)
     if not model.takes_inputs:
         X = without_columns(X, y, empty_rows=model.ordered)
     elif X is None:
@@ -229,7 +235,7 @@ def as_training_data(
             "or a model with inducing variables"
         )
     approximation = method.approximation
-    if hidden is not None:
+    if approximation.hidden is not None:
         raise ValueError(
             "posteriors of hidden values have numbers for every row, so that the rows must be in "
             "memory: give X and y, or method=cavity.TiedPowerEP(batch=1000)"
