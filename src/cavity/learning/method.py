@@ -9,6 +9,7 @@ import numpy as np
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.solvers.settings import FixedPointSolver
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.models.deep.families import FAMILIES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,11 +92,6 @@ def check_bound(name: str, likelihood: AbstractLikelihood) -> None:
         )
 
 
-# Posteriors of hidden values, of all models that have any.
-HIDDEN = (
-    *("factorised", "chain", "nested"),
-    *("conditional", "conditional_local", "conditional_nodes", "coupled"),
-)
 _WHOLE = ("max_sweeps", "batch", "interleaved", "seed")
 _NUMBERS = ("step", "tolerance", "learning_rate", "natural")
 
@@ -117,8 +113,8 @@ def check_settings(method: Any) -> None:
     for name in ("tolerance", "learning_rate"):
         if name in given and not given[name] > 0.0:
             raise ValueError(f"{name} must be positive, given {given[name]}")
-    if given.get("hidden", "chain") not in HIDDEN:
-        raise ValueError(f"hidden must be one of {', '.join(HIDDEN)}, given {given['hidden']!r}")
+    if given.get("hidden", "chain") not in FAMILIES:
+        raise ValueError(f"hidden must be one of {', '.join(FAMILIES)}, given {given['hidden']!r}")
     if given["max_sweeps"] < 1:
         raise ValueError(f"max_sweeps must be at least 1, given {given['max_sweeps']}")
     if given.get("batch", 1) < 1:
