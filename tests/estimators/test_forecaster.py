@@ -124,7 +124,6 @@ def test_new_rows_are_followed_at_the_same_parameters(fitted):
     assert copy.n_rows_ == ROWS + 6
 
 
-@pytest.mark.slow
 def test_frames_in_time_and_several_outputs():
     """Constant outputs stay constant, and horizons of the fit serve predictions."""
     times = pd.date_range("2024-01-31", periods=ROWS, freq="ME")

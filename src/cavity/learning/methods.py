@@ -273,7 +273,9 @@ class TiedPowerEP(AbstractMethod):
             every row has a Gaussian site, which the optimiser moves; otherwise hidden values have
             the model's own conditional. For data in memory.
         hidden: for sites on the states of a state-space model, "chain" or None for pairs of
-            neighbours, "factorised" for single states.
+            neighbours, "factorised" for single states; "conditional", at power 0 and without
+            `input_sites`, for the model's own conditional times a site for each state, averaged
+            over as many paths as `propagation` has nodes.
         batch: rows of a minibatch, drawn anew in every pass through the data, for Adam; None for
             all of them, and L-BFGS-B.
         max_sweeps: steps of Adam, which is how many it makes; with all rows, iterations at the
@@ -305,7 +307,7 @@ class TiedPowerEP(AbstractMethod):
         check_settings(self)
         if self.natural is not None and self.batch is None:
             raise ValueError("natural gradients go with minibatches: give batch as well")
-        if self.hidden is not None and not self.input_sites:
+        if self.hidden not in (None, "conditional") and not self.input_sites:
             raise ValueError(
                 "hidden says what states have sites on: give input_sites=True as well"
             )

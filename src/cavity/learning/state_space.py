@@ -1,26 +1,29 @@
 """Learning state-space models: from a linear one, the best of a few short runs."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.stationary import RBF
+from cavity.learning.fit import fit
 from cavity.learning.initialisation.state_space import (
+    conditional_sites,
     filled_in_time,
     linear_start,
     starting_sites,
     state_space_starts,
     subspace_states,
 )
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.optimisers.trials import fit_best
 from cavity.learning.result import FitResult
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
+from cavity.models.state_space.posterior import StateSpacePosterior
 
 
 def fit_state_space(
@@ -34,7 +37,7 @@ def fit_state_space(
     points: int = 30,
     emission: str = "linear",
     power: float = 0.0,
-    method: PowerEP = PowerEP(),
+    method: PowerEP | TiedPowerEP = PowerEP(),
     jitter: float = 1e-8,
     seed: int = 0,
     max_iterations: int = 1000,
@@ -57,7 +60,8 @@ def fit_state_space(
         points: inducing points at the most.
         emission: "linear", or "identity" where outputs observe the states themselves.
         power: of all rows.
-        method: how the model is learned.
+        method: how the model is learned. `TiedPowerEP(hidden="conditional")` goes on from where
+            `PowerEP()` ends.
         jitter: as in `fit`.
         seed: of inducing points.
         max_iterations: iterations at the most.
@@ -90,17 +94,13 @@ def fit_state_space(
     layout: dict[str, Any] = {"points": points, "identity": identity, "seed": seed}
     models = state_space_starts(start, controls, ordered, kernel, likelihood, **layout)
     sites = starting_sites(models[0], start, coupled=method.hidden != "factorised")
-    options: dict[str, Any] = {"rows": {"series": labels}, "missing": "skip"}
-    return fit_best(
-        models,
-        X,
-        Y,
-        method=method,
-        power=power,
-        jitter=jitter,
-        sites=sites,
-        max_iterations=max_iterations,
-        callback=callback,
-        checkpoint=checkpoint,
-        **options,
-    )
+    options: dict[str, Any] = {"rows": {"series": labels}, "missing": "skip", "power": power}
+    options |= {"jitter": jitter, "callback": callback, "max_iterations": max_iterations}
+    conditional = method.hidden == "conditional"
+    first = PowerEP() if conditional else method
+    result = fit_best(models, X, Y, method=first, sites=sites, checkpoint=checkpoint, **options)
+    if not conditional or result.interrupted:
+        return result
+    part = None if checkpoint is None else checkpoint.part("conditional")
+    next_sites = conditional_sites(cast(StateSpacePosterior, result.posterior), controls)
+    return fit(result.model, X, Y, method=method, sites=next_sites, checkpoint=part, **options)

@@ -91,10 +91,12 @@ class AbstractFactor(eqx.Module):
 
     Attributes:
         has_rows: whether the factor is an `AbstractRowFactor`.
+        along_paths: whether its states are those of sampled paths.
     """
 
     edges: eqx.AbstractVar[tuple[Edge, ...]]
     has_rows: ClassVar[bool] = False
+    along_paths: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod

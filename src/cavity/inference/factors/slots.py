@@ -243,12 +243,16 @@ class Conditional(AbstractSlots[HiddenSites, None, SitedConditional]):
 
     Attributes:
         columns: hidden values of a row.
+        start: the sites that a search starts from; None for those that change nothing.
     """
 
     private: ClassVar[bool] = False
     columns: int = eqx.field(static=True)
+    start: HiddenSites | None = None
 
     def empty(self, view: AbstractView, rows: Rows) -> HiddenSites:
+        if self.start is not None:
+            return self.start
         zero = jnp.zeros((rows.y.shape[0], self.columns), rows.y.dtype)
         return HiddenSites(zero, zero)
 

@@ -1,7 +1,7 @@
 """Starting values of state-space models: states that tell the future from the past."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +11,17 @@ from cavity.inference.energy import Sites
 from cavity.inference.variables.chain import ChainMoments
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.scales import Scales, in_data_units
+from cavity.learning.initialisation.deep import tied_site
 from cavity.learning.initialisation.inducing_points import select_inducing
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.means import Identity, Linear
-from cavity.models.deep.layer import Layer
+from cavity.models.deep.layer import Layer, LayerProcess
+from cavity.models.process import TakesGaussianInputs
+from cavity.models.state_space.conditional import sites_towards
 from cavity.models.state_space.gpssm import GPSSM
+from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.numerics.chunking import padded_size
+from cavity.numerics.types import Array
 
 # Rows of the past and of the future that states are found from, per state.
 LAGS = 3
@@ -24,6 +29,8 @@ LAGS = 3
 RIDGE = 1e-4
 # The least share of its variance that is called noise, of a state and of an output.
 LEAST_NOISE = 1e-3
+# The least log width of sites on states that a search starts from.
+LEAST_WIDTH = 0.01
 # Deviations of states that a search starts from, in deviations of the process noise.
 DEVIATION = 0.5
 
@@ -179,6 +186,34 @@ def starting_sites(model: GPSSM, start: LinearStart, *, coupled: bool) -> Sites:
     chain = ChainMoments(mean, jnp.asarray(raw), jnp.zeros(raw.shape) if coupled else None)
     functions = len(model.transition.groups) + model.emission.n_groups
     return ((*(None for _ in range(functions)), chain),)
+
+
+def conditional_sites(posterior: StateSpacePosterior, X: np.ndarray) -> Sites:
+    """Tied sites, and sites on states given their functions, that make about the same posterior.
+
+    Args:
+        posterior: with a chain of states.
+        X: controls (T, C).
+    """
+    chain, transition = posterior.chain, posterior.transition
+    processes = [transition.process]
+    if cast(GPSSM, posterior.model).emission.layers:
+        processes.append(cast(LayerProcess, posterior.emission).process)
+    tied = [
+        tied_site(belief)
+        for process in processes
+        for _, belief in cast(TakesGaussianInputs, process).sparse_functions()
+    ]
+    size = chain.mean.shape[1]
+    controls = jnp.asarray(np.pad(X, [(0, len(chain.mean) - len(X)), (0, 0)]))
+    before, spread = (jnp.roll(a, 1, axis=0) for a in (chain.mean, chain.cov))
+    f, _ = transition.moments(transition.with_inputs(before, controls))
+    gain = jnp.linalg.solve(spread, chain.cross)
+    left = chain.cov - jnp.swapaxes(chain.cross, 1, 2) @ gain
+    own = jnp.maximum(jnp.diagonal(left, axis1=1, axis2=2), jnp.finfo(f.dtype).tiny)
+    noise = jnp.broadcast_to(cast(Array, transition.noise_variance), (size,))
+    widths = jnp.clip(jnp.log(noise / own), LEAST_WIDTH, None)
+    return ((*tied, sites_towards(f, chain.mean, widths, noise)),)
 
 
 def ridge(inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from cavity.inference.approximations.local_terms import AbstractLocalTerm, Power
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.uncertain import ExpectedDensity, Regression
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import OutputMean
+from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.propagation import AbstractPropagation
 from cavity.inference.variables.chain import Links
 from cavity.likelihoods.base import AbstractLikelihood
@@ -22,6 +22,11 @@ from cavity.means import AbstractMean
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.models.deep.regression import process_of, regression
 from cavity.models.latent.views import principal_components
+from cavity.models.state_space.conditional import (
+    AbstractPathEmission,
+    AffinePaths,
+    FunctionPaths,
+)
 from cavity.models.state_space.site_graph import EmissionSites
 from cavity.models.state_space.site_terms import EmissionTerm
 from cavity.models.state_space.site_views import AffineStateView, OneStateView
@@ -53,9 +58,10 @@ class AbstractEmission(eqx.Module):
     To implement:
         `controlled`, `n_groups`, `layers`, `width(states)`, `check(states, controls)`,
         `closed_form(likelihood)`, `parts(likelihood, first, jitter, outputs)`,
-        `site_parts(likelihood, outputs, states, propagation, jitter)`, `functions(regressions,
-        edges, beliefs)`, `functions_under(term, beliefs)` and `start(likelihood, rows, links,
-        states)`.
+        `site_parts(likelihood, outputs, states, propagation, jitter)`,
+        `path_parts(likelihood, outputs, jitter)`, `functions_along(paths, beliefs)`,
+        `functions(regressions, edges, beliefs)`, `functions_under(term, beliefs)` and
+        `start(likelihood, rows, links, states)`.
     """
 
     @property
@@ -97,6 +103,22 @@ class AbstractEmission(eqx.Module):
             jitter: share of the mean prior variance added to the diagonal of a covariance.
             outputs: their number.
         """
+
+    @abc.abstractmethod
+    def path_parts(
+        self, likelihood: AbstractLikelihood, outputs: int, jitter: float | Scalar
+    ) -> tuple[AbstractPathEmission, tuple[InducingView, ...]]:
+        """The terms of outputs along paths of states, and how they see inducing variables.
+
+        Args:
+            likelihood: the density of an output given its function.
+            outputs: their number.
+            jitter: share of the mean prior variance added to the diagonal of a covariance.
+        """
+
+    @abc.abstractmethod
+    def functions_along(self, paths: Any, beliefs: Sequence[Any]) -> "LayerProcess | AbstractMean":
+        """The functions under beliefs about their inducing variables, as paths see them."""
 
     @abc.abstractmethod
     def site_parts(
@@ -181,6 +203,14 @@ class AffineEmission(AbstractEmission):
         sight = AffineEmissions(OutputMean(self.mean, outputs))
         return EmissionParts(densities=(ExpectedDensity(likelihood, sight),))
 
+    def path_parts(
+        self, likelihood: AbstractLikelihood, outputs: int, jitter: float | Scalar
+    ) -> tuple[AbstractPathEmission, tuple[InducingView, ...]]:
+        return AffinePaths(likelihood, OutputMean(self.mean, outputs)), ()
+
+    def functions_along(self, paths: Any, beliefs: Sequence[Any]) -> AbstractMean:
+        return self.mean
+
     def site_parts(
         self,
         likelihood: AbstractLikelihood,
@@ -251,6 +281,15 @@ class GPEmission(AbstractEmission):
         sight = Emissions(self.controlled)
         edges, own = regression(self.layer, sight, noise.noise_variance, jitter, first)
         return EmissionParts(edges, (own,))
+
+    def path_parts(
+        self, likelihood: AbstractLikelihood, outputs: int, jitter: float | Scalar
+    ) -> tuple[AbstractPathEmission, tuple[InducingView, ...]]:
+        views = self.layer.views(jitter)
+        return FunctionPaths(likelihood, self.layer, views), views
+
+    def functions_along(self, paths: Any, beliefs: Sequence[Any]) -> LayerProcess:
+        return self.layer.process(cast(FunctionPaths, paths).views, beliefs)
 
     def site_parts(
         self,

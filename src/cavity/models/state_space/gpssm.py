@@ -18,7 +18,11 @@ from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Beliefs, Graph, collect_messages, empty_sites
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
-from cavity.inference.factors.slots import NaturalChain, ObservedRows, VariationalChain
+from cavity.inference.factors.slots import (
+    NaturalChain,
+    ObservedRows,
+    VariationalChain,
+)
 from cavity.inference.factors.uncertain import UncertainExactFactor
 from cavity.inference.graph.base import Messages
 from cavity.inference.graph.rows import Rows
@@ -40,6 +44,7 @@ from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.models.deep.regression import ProcessNoise, process_of, regression
 from cavity.models.latent.views import standardised
+from cavity.models.state_space.conditional import PathFactor, path_graph
 from cavity.models.state_space.emission import AbstractEmission, AffineEmission, GPEmission
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.models.state_space.site_checks import check_last_states, check_memory
@@ -103,7 +108,7 @@ class GPSSM(AbstractModel):
 
     latent_rows: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
-    hidden_posteriors: ClassVar[tuple[str, ...]] = ("chain", "factorised")
+    hidden_posteriors: ClassVar[tuple[str, ...]] = ("chain", "factorised", "conditional")
 
     def __init__(
         self,
@@ -194,6 +199,13 @@ class GPSSM(AbstractModel):
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
         at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
+        if approximation.hidden == "conditional":
+            if approximation.tied and not cast(TiedPowerMeans, approximation).input_sites:
+                return
+            raise ValueError(
+                'hidden="conditional" has one site for all rows on inducing variables: give '
+                'method=cavity.TiedPowerEP(hidden="conditional")'
+            )
         if approximation.tied and cast(TiedPowerMeans, approximation).input_sites:
             return
         if at_cavity and not approximation.tied and not approximation.closed_form:
@@ -212,7 +224,9 @@ class GPSSM(AbstractModel):
             )
 
     def check_power(self, rows: Rows, power: Power, approximation: AbstractApproximation) -> None:
-        if approximation.closed_form:
+        if approximation.hidden == "conditional" and not is_exactly(power, 0.0):
+            raise ValueError('hidden="conditional" is variational: give power=0')
+        if approximation.closed_form or approximation.hidden == "conditional":
             return
         if not approximation.tied:
             check_memory((self.transition, *self.emission.layers), rows.y.shape[0])
@@ -232,6 +246,8 @@ class GPSSM(AbstractModel):
     ) -> Graph:
         links = links_of(rows)
         rows = without_series(rows).numbered()
+        if approximation.hidden == "conditional":
+            return self._path_graph(rows, links, cast(TiedPowerMeans, approximation), jitter)
         if not approximation.closed_form:
             return self._site_graph(rows, links, power, approximation, jitter)
         exact = cast(PowerMeans, approximation)
@@ -284,6 +300,19 @@ class GPSSM(AbstractModel):
         settings |= {"hidden": approximation.hidden, "tied": tied}
         return site_graph(self.transition, emission, rows, links, chain, start, **settings)
 
+    def _path_graph(
+        self, rows: Rows, links: Links, approximation: TiedPowerMeans, jitter: float | Scalar
+    ) -> Graph:
+        """Tied sites on inducing variables, and sites of rows on states given their functions."""
+        emission = self.emission.path_parts(self.likelihood, rows.y.shape[-1], jitter)
+        start, _ = self.emission.start(self.likelihood, rows, links, self.state_dims)
+        means = self._starting_functions(rows, links, jitter)
+        initial = (self.initial_mean, self.initial_variance)
+        count = approximation.propagation.repeats
+        views = self.transition.views(jitter)
+        functions = (self.transition, views)
+        return path_graph(functions, emission, rows, links, initial, (start, means), count)
+
     def _starting_functions(
         self, rows: Rows, links: Links, jitter: float | Scalar
     ) -> list[Messages]:
@@ -300,11 +329,13 @@ class GPSSM(AbstractModel):
         self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool
     ) -> StateSpacePosterior:
         transition, emission = self._functions(graph, q)
+        first = cast(Any, graph.factors[0])
+        chain = first.states(q) if first.along_paths else cast(ChainBelief, q[-1])
         return StateSpacePosterior(
             model=self,
             transition=transition,
             emission=emission,
-            chain=cast(ChainBelief, q[-1]),
+            chain=chain,
             series=rows.side[SERIES],
             n_inputs=rows.x.shape[-1],
             outputs=rows.y.shape[-1],
@@ -315,6 +346,12 @@ class GPSSM(AbstractModel):
         self, graph: Graph, q: Beliefs
     ) -> tuple[LayerProcess, LayerProcess | AbstractMean]:
         """Transition and emission under beliefs about their inducing variables."""
+        if graph.factors[0].along_paths:
+            views, own = cast(PathFactor, graph.only_factor()).views, cast(list[Any], list(q[:-1]))
+            return (
+                self.transition.process(views, own[: len(views)]),
+                self.emission.functions_along(graph.only_factor().emission, own[len(views) :]),
+            )
         if len(graph.factors) == 1:
             factor = cast(UncertainExactFactor, graph.only_factor())
             own, *more = factor.regressions

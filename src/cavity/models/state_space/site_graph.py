@@ -111,12 +111,12 @@ def site_graph(
         sights = OneStateView(True, size), OneStateView(False, size, start.states)
     term = TransitionTerm(transition, views, propagation)
     pairs = tuple(Edge(variables, sight, Private()) for sight in sights)
-    edges = _tied(views, total, first, 0) if tied else _private(views, first, 0)
+    edges = tied_edges(views, total, first, 0) if tied else _private(views, first, 0)
     edges = (*edges, *pairs)
     transitions = SiteFactor(edges, steps, count, term, power)
     edges = _private(emission.views, more, len(views))
     if tied:
-        edges = _tied(emission.views, observed_rows(rows).per_output, more, len(views))
+        edges = tied_edges(emission.views, observed_rows(rows).per_output, more, len(views))
     edges = (*edges, Edge(variables, emission.states, Private()))
     outputs = SiteFactor(edges, rows, count, emission.term, power)
     functions = [
@@ -126,7 +126,7 @@ def site_graph(
     return Graph((*functions, chain), (transitions, outputs))
 
 
-def _tied(
+def tied_edges(
     views: Sequence[InducingView],
     total: Float[Array, " P"],
     starts: Sequence[Messages],
