@@ -1,5 +1,6 @@
 """All deliberate faults."""
 
+from benchmarks.mutations.chain_faults import CHAIN_FAULTS
 from benchmarks.mutations.data_faults import DATA_FAULTS
 from benchmarks.mutations.deep_faults import DEEP_FAULTS
 from benchmarks.mutations.factor_faults import FACTOR_FAULTS
@@ -17,5 +18,6 @@ FAULTS = (
     *DEEP_FAULTS,
     *LATENT_FAULTS,
     *FORECAST_FAULTS,
+    *CHAIN_FAULTS,
     *DATA_FAULTS,
 )

@@ -41,6 +41,7 @@ def test_power_zero_is_the_variational_bound_at_its_optimum_in_functions_and_sta
         assert ahead + behind < 2 * value()
 
 
+@pytest.mark.slow
 def test_energies_are_stationary_in_all_sites():
     *_, graph, sites = curved_case(HALF)
     ((functions, states), outputs) = toy.slopes_of(graph, sites)[1]
