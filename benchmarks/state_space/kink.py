@@ -18,9 +18,12 @@ import numpy as np
 import cavity
 from benchmarks.results import Table
 from benchmarks.state_space.systems import Series, kink, kink_series
+from cavity.learning.initialisation.state_space import conditional_sites
 
 TABLE = Table("kink.csv", ("observation", "states", "power", "propagation", "seed"))
 POINTS, PATHS, HORIZONS = 30, 500, (1, 5, 10, 20)
+# Paths of learning, where states have their conditional given the function.
+NODES = 60
 PROPAGATIONS = ("paths", "moments", "linearised")
 
 
@@ -34,9 +37,15 @@ def learned(series: Series, power: float, states: str, iterations: int) -> Any:
         noise_variance=0.5,
     )
     model = cavity.GPSSM(transition, cavity.likelihoods.Gaussian(0.5))
-    method = cavity.PowerEP(hidden=states)
+    conditional = states == "conditional"
+    method = cavity.PowerEP(hidden="chain" if conditional else states)
     options = {"power": power, "max_iterations": iterations}
-    return cavity.fit(model, None, series.y, method=method, **options)
+    result = cavity.fit(model, None, series.y, method=method, **options)
+    if not conditional:
+        return result
+    sites = conditional_sites(result.posterior, np.zeros((len(series.y), 0)))
+    method = cavity.TiedPowerEP(hidden=states, propagation=cavity.Nodes(NODES))
+    return cavity.fit(result.model, None, series.y, method=method, sites=sites, **options)
 
 
 def function_error(posterior: Any, series: Series) -> float:
