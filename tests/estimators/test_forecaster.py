@@ -4,6 +4,7 @@ import inspect
 import pickle
 import warnings
 
+import equinox as eqx
 import jax
 import numpy as np
 import pandas as pd
@@ -122,6 +123,19 @@ def test_new_rows_are_followed_at_the_same_parameters(fitted):
     )
     quietly(copy.update, Y[FUTURE][4:6], U[FUTURE][4:6])
     assert copy.n_rows_ == ROWS + 6
+
+
+def test_forecasts_that_may_leave_the_data_say_so(fitted):
+    """With linear functions whose largest eigenvalue is known, over as many steps as it takes."""
+    copy = pickle.loads(pickle.dumps(fitted))
+    weights = np.array([[1.05, 0.3], [0.0, 0.9], [0.0, 0.0]])
+    copy.posterior_ = eqx.tree_at(
+        lambda p: p.transition.mean.mean.weights, copy.posterior_, weights
+    )
+    assert copy.time_map.growth(12) == pytest.approx(1.05**12)
+    assert copy.time_map.leaving(47) is None
+    with pytest.warns(UserWarning, match="by a factor of 10 over 48 steps"):
+        copy.predict(48, np.zeros((48, 1)))
 
 
 def test_frames_in_time_and_several_outputs():

@@ -176,6 +176,9 @@ def forecast(
     check_output(out)
     X = _controls(fitted, controls, steps)
     mean, std = fitted.time_map.moments(steps, X)
+    leaving = fitted.time_map.leaving(steps)
+    if leaving is not None:
+        session.warn(leaving)
     parts = {"mean": mean, "std": std}
     if levels:
         values = fitted.time_map.quantiles(steps, X, levels)

@@ -366,6 +366,9 @@ class GPForecaster(BaseEstimator):
             raise ValueError("give horizons fh, here or in fit")
         controls = None if X is None else time_rows("X", X)
         check_controls(controls, len(self.X_scale_), int(steps.max()))
+        leaving = self.time_map.leaving(int(steps.max()))
+        if leaving is not None:
+            warnings.warn(leaving, stacklevel=3)
         return steps, controls
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:

@@ -4,12 +4,21 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from cavity.estimators.latent_map import Gaussians, Standardised
 from cavity.learning.infer import one_blas_thread
 from cavity.models.state_space.forecast import Forecast
 from cavity.models.state_space.posterior import StateSpacePosterior
+from cavity.numerics.text import plural
+
+# Growth of errors over a forecast from which on that is said.
+LARGE = 10.0
+LEAVING = (
+    "the linear functions that were learned grow away from the data, by a factor of {growth:.2g} "
+    "over {steps}: use fewer steps, or fewer states"
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,6 +40,26 @@ class TimeMap:
     propagation: str = "paths"
     paths: int = 500
     seed: int = 0
+
+    def growth(self, steps: int) -> float:
+        """How much an error may grow over some steps where there are no data.
+
+        Functions are about linear ones there. It is the largest eigenvalue of these to the power
+        of the steps.
+        """
+        functions = self.posterior.transition
+        with jax.enable_x64(True):
+            at = jnp.zeros(functions.width + self.controls.mean.size)
+            slopes = np.asarray(jax.jacfwd(lambda x: functions.mean(x[None])[0])(at))
+        radius = float(np.max(np.abs(np.linalg.eigvals(slopes[:, : functions.width]))))
+        return float(np.exp(min(steps * np.log(max(radius, 1e-300)), 700.0)))
+
+    def leaving(self, steps: int) -> str | None:
+        """What to say of a forecast of so many steps that may leave the data; None for nothing."""
+        growth = self.growth(steps)
+        if growth < LARGE:
+            return None
+        return LEAVING.format(growth=growth, steps=plural(steps, "step"))
 
     def moments(self, steps: int, X: np.ndarray | None) -> Gaussians:
         """Means and deviations of the next outputs, noise included, (steps, P) each.
