@@ -22,8 +22,6 @@ from cavity.learning.initialisation.state_space import conditional_sites
 
 TABLE = Table("kink.csv", ("observation", "states", "power", "propagation", "seed"))
 POINTS, PATHS, HORIZONS = 30, 500, (1, 5, 10, 20)
-# Paths of learning, where states have their conditional given the function.
-NODES = 60
 PROPAGATIONS = ("paths", "moments", "linearised")
 
 
@@ -44,7 +42,7 @@ def learned(series: Series, power: float, states: str, iterations: int) -> Any:
     if not conditional:
         return result
     sites = conditional_sites(result.posterior, np.zeros((len(series.y), 0)))
-    method = cavity.TiedPowerEP(hidden=states, propagation=cavity.Nodes(NODES))
+    method = cavity.TiedPowerEP(hidden=states)
     return cavity.fit(result.model, None, series.y, method=method, sites=sites, **options)
 
 

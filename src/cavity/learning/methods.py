@@ -275,7 +275,7 @@ class TiedPowerEP(AbstractMethod):
         hidden: for sites on the states of a state-space model, "chain" or None for pairs of
             neighbours, "factorised" for single states; "conditional", at power 0 and without
             `input_sites`, for the model's own conditional times a site for each state, averaged
-            over as many paths as `propagation` has nodes.
+            over 200 paths, or as many as `propagation` has nodes where these are more.
         batch: rows of a minibatch, drawn anew in every pass through the data, for Adam; None for
             all of them, and L-BFGS-B.
         max_sweeps: steps of Adam, which is how many it makes; with all rows, iterations at the

@@ -46,6 +46,8 @@ from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
 
+# Paths at the least: sites fit the numbers of fewer.
+LEAST_PATHS = 200
 # Log widths of sites that a search starts from: the conditional has half the model's deviation.
 WIDTH = 1.4
 

@@ -44,7 +44,7 @@ from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.models.deep.regression import ProcessNoise, process_of, regression
 from cavity.models.latent.views import standardised
-from cavity.models.state_space.conditional import PathFactor, path_graph
+from cavity.models.state_space.conditional import LEAST_PATHS, PathFactor, path_graph
 from cavity.models.state_space.emission import AbstractEmission, AffineEmission, GPEmission
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.models.state_space.site_checks import check_last_states, check_memory
@@ -308,7 +308,7 @@ class GPSSM(AbstractModel):
         start, _ = self.emission.start(self.likelihood, rows, links, self.state_dims)
         means = self._starting_functions(rows, links, jitter)
         initial = (self.initial_mean, self.initial_variance)
-        count = approximation.propagation.repeats
+        count = max(approximation.propagation.repeats, LEAST_PATHS)
         views = self.transition.views(jitter)
         functions = (self.transition, views)
         return path_graph(functions, emission, rows, links, initial, (start, means), count)
