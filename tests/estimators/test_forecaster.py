@@ -197,3 +197,23 @@ def test_controls_that_do_not_fit_are_named(fitted):
         fitted.predict_interval(1, U[FUTURE], 95)
     with pytest.raises(ValueError, match="probabilities in"):
         fitted.predict_quantiles(1, U[FUTURE], 0.0)
+
+
+def test_states_may_depend_on_their_functions():
+    rng = np.random.default_rng(0)
+    x = np.zeros(40)
+    for t in range(1, 40):
+        x[t] = np.sin(2.0 * x[t - 1]) + 0.3 + 0.2 * rng.normal()
+    y = x + 0.3 * rng.normal(size=40)
+    settings = {"n_states": 1, "emission": "identity", "n_inducing": 6, "max_iterations": 5}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        forecaster = cavity.GPForecaster(hidden="conditional", random_state=0, **settings)
+        forecaster.fit(y[:36])
+        forecaster.update(y[36:], update_params=False)
+    assert np.all(np.isfinite(forecaster.predict([1, 2])))
+    assert forecaster.states_.shape == (40, 1)
+    with pytest.raises(ValueError, match="power=0"):
+        cavity.GPForecaster(hidden="conditional", power=0.5).fit(y)
+    with pytest.raises(ValueError, match="hidden"):
+        cavity.GPForecaster(hidden="full").fit(y)

@@ -26,6 +26,7 @@ from cavity.estimators.time_tables import (
     time_rows,
 )
 from cavity.learning.infer import one_blas_thread
+from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.result import FitResult
 from cavity.learning.state_space import fit_state_space
 from cavity.learning.state_space_update import follow_states
@@ -34,6 +35,8 @@ from cavity.models.state_space.forecast import PROPAGATIONS
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.numerics.linalg import MOST_JITTER
 
+# Posteriors of states.
+STATES = ("chain", "factorised", "conditional")
 # Levels of quantiles that are asked for by default.
 LEVELS = (0.05, 0.95)
 
@@ -62,6 +65,9 @@ class GPForecaster(BaseEstimator):
         n_inducing: inducing points of the functions.
         emission: "linear" functions of the states, or "identity" where outputs observe the states
             themselves, one for each.
+        hidden: the posterior of the states: "chain", where neighbours depend on each other;
+            "factorised", where they do not; "conditional", at power 0, where they depend on the
+            functions as well, which takes longer and is less ready to call dynamics noise.
         power: in [0, 1]. At 0 the evidence is a lower bound.
         propagation: how forecasts go on: "paths", or one Gaussian per step by "moments" or
             "linearised".
@@ -95,6 +101,7 @@ class GPForecaster(BaseEstimator):
     likelihood: object = "gaussian"
     n_inducing: object = 30
     emission: object = "linear"
+    hidden: object = "chain"
     power: object = 0.0
     propagation: object = "paths"
     n_paths: object = 500
@@ -259,6 +266,9 @@ class GPForecaster(BaseEstimator):
                 raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
         one_of("emission", self.emission, ("linear", "identity"))
         one_of("propagation", self.propagation, PROPAGATIONS)
+        one_of("hidden", self.hidden, STATES)
+        if self.hidden == "conditional" and self.power != 0.0:
+            raise ValueError('hidden="conditional" is variational: give power=0.0')
         latent_kernel(self.kernel, whole("n_states", self.n_states, 1))
         return latent_likelihood(self.likelihood)
 
@@ -288,6 +298,7 @@ class GPForecaster(BaseEstimator):
                 likelihood=None if self.likelihood == "gaussian" else likelihood,
                 points=whole("n_inducing", self.n_inducing, 1),
                 emission=str(self.emission),
+                method=_method(self.hidden),
                 power=float(cast(float, self.power)),
                 jitter=float(cast(float, self.jitter)),
                 seed=self._seed,
@@ -307,6 +318,7 @@ class GPForecaster(BaseEstimator):
                 self.posterior_,
                 scaled[0],
                 scaled[1] if data.X.shape[1] else None,
+                method=_method(self.hidden),
                 power=float(cast(float, self.power)),
                 jitter=float(cast(float, self.jitter)),
             )
@@ -373,3 +385,10 @@ class GPForecaster(BaseEstimator):
 
     def _shaped(self, values: np.ndarray) -> np.ndarray:
         return values[:, 0] if self._data.single else values
+
+
+def _method(hidden: object) -> PowerEP | TiedPowerEP:
+    """How a model with this posterior of states is learned."""
+    if hidden == "conditional":
+        return TiedPowerEP(hidden="conditional")
+    return PowerEP(hidden=str(hidden))

@@ -1,12 +1,17 @@
 """State-space models of a series that goes on: the states of new rows at known parameters."""
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from cavity.learning.fit import fit
-from cavity.learning.initialisation.state_space import filled_in_time, linear_start, starting_sites
-from cavity.learning.methods import PowerEP
+from cavity.learning.initialisation.state_space import (
+    conditional_sites,
+    filled_in_time,
+    linear_start,
+    starting_sites,
+)
+from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.result import FitResult
 from cavity.models.state_space.gpssm import GPSSM
 from cavity.models.state_space.posterior import StateSpacePosterior
@@ -18,7 +23,7 @@ def follow_states(
     X: np.ndarray | None = None,
     *,
     power: float = 0.0,
-    method: PowerEP = PowerEP(),
+    method: PowerEP | TiedPowerEP = PowerEP(),
     jitter: float = 1e-8,
 ) -> FitResult:
     """The posterior of one series with more rows, parameters as they are.
@@ -52,5 +57,10 @@ def follow_states(
     sites = starting_sites(
         model, start._replace(process_noise=noise), coupled=method.hidden != "factorised"
     )
-    options = {"power": power, "method": method, "jitter": jitter, "sites": sites}
-    return fit(model, X, Y, missing="skip", max_iterations=0, **options)
+    options: dict[str, Any] = {"power": power, "jitter": jitter, "missing": "skip"}
+    options |= {"max_iterations": 0}
+    if method.hidden != "conditional":
+        return fit(model, X, Y, method=method, sites=sites, **options)
+    chain = fit(model, X, Y, method=PowerEP(), sites=sites, **options)
+    sites = conditional_sites(cast(StateSpacePosterior, chain.posterior), known)
+    return fit(model, X, Y, method=method, sites=sites, **options)
