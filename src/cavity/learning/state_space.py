@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, cast
 
+import equinox as eqx
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel
@@ -24,6 +25,7 @@ from cavity.learning.result import FitResult
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.state_space.posterior import StateSpacePosterior
+from cavity.parameters import FIXED, bijections
 
 
 def fit_state_space(
@@ -47,8 +49,9 @@ def fit_state_space(
     """Learns a Gaussian-process state-space model of standardised outputs.
 
     States start from what the past tells of the future, and functions about those of a linear
-    state-space model, which are their prior mean and are learned too. Runs of a few iterations
-    from several variances of the functions are compared, and the best goes on.
+    state-space model. Its transitions are the prior mean, and are held: if they were learned, they
+    might grow without limit where there are no data, and forecasts with them. Runs of a few
+    iterations from several variances of the functions are compared, and the best goes on.
 
     Args:
         Y: outputs (T, P), NaN where missing; rows are times, one series after another.
@@ -95,6 +98,8 @@ def fit_state_space(
     models = state_space_starts(start, controls, ordered, kernel, likelihood, **layout)
     sites = starting_sites(models[0], start, coupled=method.hidden != "factorised")
     options: dict[str, Any] = {"rows": {"series": labels}, "missing": "skip", "power": power}
+    maps = bijections(models[0])
+    options["bijections"] = eqx.tree_at(lambda m: m.transition.mean.weights, maps, FIXED)
     options |= {"jitter": jitter, "callback": callback, "max_iterations": max_iterations}
     conditional = method.hidden == "conditional"
     first = PowerEP() if conditional else method

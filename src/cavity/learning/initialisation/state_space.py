@@ -29,6 +29,8 @@ LAGS = 3
 RIDGE = 1e-4
 # The least share of its variance that is called noise, of a state and of an output.
 LEAST_NOISE = 1e-3
+# Linear transitions keep at most this share of a state from row to row.
+MOST_GROWTH = 0.995
 # The least log width of sites on states that a search starts from.
 LEAST_WIDTH = 0.01
 # Deviations of states that a search starts from, in deviations of the process noise.
@@ -40,7 +42,8 @@ class LinearStart(NamedTuple):
 
     Attributes:
         states: of every row (T, D), each of unit variance.
-        transition: weights of the next state, of the states and controls (D + C, D), and its bias.
+        transition: weights of the next state, of the states and controls (D + C, D), and its
+            bias; scaled down where states would grow without limit.
         process_noise: variances of what these leave.
         emission: weights of the outputs (D, P), and their bias.
         noise: variances of what these leave.
@@ -123,7 +126,7 @@ def linear_start(
     scale = Y.var(axis=0) + np.finfo(float).tiny
     return LinearStart(
         states,
-        (moves[:-1], moves[-1]),
+        (_stable(moves[:-1]), moves[-1]),
         np.maximum(process, LEAST_NOISE),
         (weights[:-1], weights[-1]),
         np.maximum(noise, LEAST_NOISE * scale),
@@ -214,6 +217,15 @@ def conditional_sites(posterior: StateSpacePosterior, X: np.ndarray) -> Sites:
     noise = jnp.broadcast_to(cast(Array, transition.noise_variance), (size,))
     widths = jnp.clip(jnp.log(noise / own), LEAST_WIDTH, None)
     return ((*tied, sites_towards(f, chain.mean, widths, noise)),)
+
+
+def _stable(weights: np.ndarray) -> np.ndarray:
+    """Weights of the next state whose powers do not grow."""
+    size = weights.shape[1]
+    growth = float(np.max(np.abs(np.linalg.eigvals(weights[:size]))))
+    if growth <= MOST_GROWTH:
+        return weights
+    return np.concatenate([weights[:size] * (MOST_GROWTH / growth), weights[size:]])
 
 
 def ridge(inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
