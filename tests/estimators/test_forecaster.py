@@ -138,6 +138,7 @@ def test_forecasts_that_may_leave_the_data_say_so(fitted):
         copy.predict(48, np.zeros((48, 1)))
 
 
+@pytest.mark.slow
 def test_frames_in_time_and_several_outputs():
     """Constant outputs stay constant, and horizons of the fit serve predictions."""
     times = pd.date_range("2024-01-31", periods=ROWS, freq="ME")
