@@ -266,3 +266,23 @@ def test_refusals():
         cavity.GPSSM(layer(1, noise=None), cavity.likelihoods.Gaussian(0.2))
     counts = cavity.GPSSM(layer(1, noise=0.1), cavity.likelihoods.Poisson(), layer(1, noise=None))
     refused("no closed form", counts, None, y)
+
+
+def test_functions_and_smoothed_outputs_of_a_posterior(linear):
+    model, c, y, smooth = linear
+    result = cavity.infer(model, c, y, power=0.0, rows={"series": SERIES}, missing="skip")
+    posterior, weights = result.posterior, np.asarray(model.emission.mean.weights)
+    mean, var = posterior.marginals(np.array([[0.5, -1.0, 0.2]]))
+    expected = model.transition.mean(jnp.asarray([[0.5, -1.0, 0.2]]))
+    np.testing.assert_allclose(mean, expected, atol=1e-9)
+    assert np.all(var < 1e-9)
+    outputs = posterior.smoothed(c)
+    np.testing.assert_allclose(
+        outputs.mean, smooth.mean @ weights + np.asarray(model.emission.mean.bias), atol=1e-8
+    )
+    expected = np.einsum("dp,tde,ep->tp", weights, smooth.cov, weights)
+    np.testing.assert_allclose(outputs.var, expected, atol=1e-8)
+    with pytest.raises(ValueError, match=r"fitted with 3"):
+        posterior.marginals(np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="controls of the training rows"):
+        posterior.smoothed()

@@ -219,6 +219,28 @@ def forecast(
     return Forecast(states, None, None, mean, var, likelihood)
 
 
+def outputs_of_states(
+    emission: LayerProcess | AbstractMean,
+    states: StateBelief,
+    controls: Float[Array, "T C"],
+    outputs: int,
+) -> tuple[Float[Array, "T P"], Float[Array, "T P"]]:
+    """Means and variances of the functions of outputs at Gaussian states.
+
+    Args:
+        emission: the functions.
+        states: beliefs about states (T, D).
+        controls: of the same rows.
+        outputs: columns of y.
+    """
+    affine = isinstance(emission, AbstractMean)
+    functions = AffineFunctions(OutputMean(emission, outputs)) if affine else emission
+    rule = "linearised" if affine else "moments"
+    together = StateBelief(states.mean[None], states.cov[None])
+    mean, var = _of_beliefs(functions, together, controls[None], rule)
+    return mean[0, 0], var[0, 0]
+
+
 @compiled
 def _of_paths(
     emission: StateFunctions, paths: Float[Array, "N S K D"], controls: Array

@@ -1,7 +1,7 @@
 """The posterior of a state-space model: transition, emission and states."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -13,11 +13,13 @@ from cavity.inference.variables.chain import ChainBelief
 from cavity.means import AbstractMean
 from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import LayerProcess
-from cavity.models.state_space.forecast import Forecast, forecast
+from cavity.models.posterior import Marginals
+from cavity.models.state_space.forecast import Forecast, forecast, outputs_of_states
 from cavity.models.state_space.propagation import StateBelief
+from cavity.numerics.jit import compiled
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, PRNGKeyArray
-from cavity.numerics.validation import as_floats, check_finite
+from cavity.numerics.validation import as_floats, check_columns, check_finite
 
 
 class States(NamedTuple):
@@ -69,6 +71,52 @@ class StateSpacePosterior(eqx.Module):
         count = int(np.sum(np.asarray(self.series) >= 0.0))
         chain = self.chain
         return States(*(np.asarray(a)[:count] for a in (chain.mean, chain.cov, chain.cross)))
+
+    def marginals(self, X: ArrayLike) -> Marginals:
+        """Means and variances of the functions that give the next state, without process noise.
+
+        Args:
+            X: states (n, D), with the controls of the next row as columns after them where the
+                transition takes them.
+
+        Returns:
+            `mean` and `var`, (n, D) each.
+
+        Raises:
+            ValueError: for another number of columns, and for values that are not finite.
+        """
+        inputs = jnp.asarray(as_floats("X", np.asarray(X)), self.chain.mean.dtype)
+        columns = self.chain.mean.shape[1]
+        columns += self.n_inputs if self.transition.skip_connection else 0
+        check_columns("X", inputs, columns)
+        check_finite("X", inputs)
+        mean, var = _functions(self.transition, inputs)
+        return Marginals(mean, var)
+
+    def smoothed(self, X: ArrayLike | None = None) -> Marginals:
+        """Means and variances of the functions of outputs in the training rows, given all outputs.
+
+        Args:
+            X: controls of the training rows, where the model takes them; it keeps no data.
+
+        Returns:
+            `mean` and `var`, (T, P) each, without noise.
+
+        Raises:
+            ValueError: for controls that are missing or of another shape.
+        """
+        states, columns = self.states, self.n_inputs if self.model.takes_inputs else 0
+        shape = (len(states.mean), columns)
+        controls = np.zeros(shape) if X is None and not columns else X
+        if controls is None or np.shape(controls) != shape:
+            given = "none" if X is None else f"shape {np.shape(X)}"
+            raise ValueError(
+                f"X must be the controls of the training rows, {shape}, given {given}"
+            )
+        arrays = (jnp.asarray(a, self.chain.mean.dtype) for a in (*states[:2], controls))
+        mean, cov, known = arrays
+        belief = StateBelief(mean, cov)
+        return Marginals(*outputs_of_states(self.emission, belief, known, self.outputs))
 
     def forecast(
         self,
@@ -159,3 +207,10 @@ class StateSpacePosterior(eqx.Module):
                 f"{plural(wanted, 'step')}"
             )
         return controls[:, : max(wanted, 0)]
+
+
+@compiled
+def _functions(transition: LayerProcess, X: Float[Array, "n E"]) -> tuple[Array, Array]:
+    """Means and variances of the functions of a transition at known inputs."""
+    mean, var = transition.moments(X)
+    return mean, jnp.maximum(var - cast(Array, transition.noise_variance), 0.0)
