@@ -9,8 +9,7 @@ python -m benchmarks.state_space.kink [--series 10] [--powers 0,0.2,0.5,0.8] [--
 
 import argparse
 import time
-from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -19,6 +18,7 @@ import cavity
 from benchmarks.results import Table
 from benchmarks.state_space.systems import Series, kink, kink_series
 from cavity.learning.initialisation.state_space import conditional_sites
+from cavity.models.state_space.posterior import StateSpacePosterior
 
 TABLE = Table("kink.csv", ("observation", "states", "power", "propagation", "seed"))
 POINTS, PATHS, HORIZONS = 30, 500, (1, 5, 10, 20)
@@ -41,7 +41,8 @@ def learned(series: Series, power: float, states: str, iterations: int) -> Any:
     result = cavity.fit(model, None, series.y, method=method, **options)
     if not conditional:
         return result
-    sites = conditional_sites(result.posterior, np.zeros((len(series.y), 0)))
+    posterior = cast(StateSpacePosterior, result.posterior)
+    sites = conditional_sites(posterior, np.zeros((len(series.y), 0)))
     method = cavity.TiedPowerEP(hidden=states)
     return cavity.fit(result.model, None, series.y, method=method, sites=sites, **options)
 
@@ -87,10 +88,12 @@ def main() -> None:
     parser.add_argument("--observation", type=float, default=0.05)
     parser.add_argument("--iterations", type=int, default=1000)
     options = parser.parse_args()
-    powers, states = map(float, options.powers.split(",")), options.states.split(",")
+    powers: list[float] = [float(power) for power in options.powers.split(",")]
+    states: list[str] = options.states.split(",")
     with jax.enable_x64(True):
-        for seed, power, kind in product(range(options.series), powers, states):
-            measure(seed, power, kind, options.observation, options.iterations)
+        for seed in range(options.series):
+            for power, kind in [(p, k) for p in powers for k in states]:
+                measure(seed, power, kind, options.observation, options.iterations)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ python -m benchmarks.state_space.learned [--only drive,dryer] [--seeds 10] [--it
 import argparse
 import time
 import warnings
+from typing import cast
 
 import jax
 import numpy as np
@@ -18,6 +19,7 @@ import cavity
 from benchmarks.results import Table
 from benchmarks.state_space.baselines import scores
 from benchmarks.state_space.identification import PUBLISHED, SETS, load
+from cavity.likelihoods import Gaussian
 
 TABLE = Table("state_space_sets.csv", ("set", "states", "power", "seed"))
 POINTS = 20
@@ -41,7 +43,7 @@ def measure(name: str, states: int, power: float, seed: int, iterations: int) ->
         controls = future.controls.forward(data.u_test)
         paths = future.posterior.forecast(len(data.y_test), controls, paths=500)
         mean, var = (np.asarray(a)[:, 0, :, 0] for a in (paths.function_mean, paths.function_var))
-        noise = float(np.ravel(paths.likelihood.noise_variance())[0])
+        noise = float(np.ravel(cast(Gaussian, paths.likelihood).variance)[0])
     scale, centre = forecaster.y_scale_[0], forecaster.y_mean_[0]
     row = keys | scores(data, centre + scale * mean, scale**2 * (var + noise))
     row |= {"log_evidence": forecaster.log_evidence_, "converged": forecaster.converged_}

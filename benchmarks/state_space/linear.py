@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from scipy import optimize
 
 # The weight of squared parameters, which keeps directions that nothing decides in place.
@@ -90,11 +91,11 @@ _value_and_slopes = jax.jit(jax.value_and_grad(_loss))
 def learn(u: np.ndarray, y: np.ndarray, states: int, seed: int) -> tuple[Linear, float]:
     """A model of outputs, and its log likelihood."""
     start = autoregression(u, y, states, np.random.default_rng(seed))
-    x, back = jax.flatten_util.ravel_pytree(start)
+    x, back = ravel_pytree(start)
 
     def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
         value, slopes = _value_and_slopes(back(jnp.asarray(x)), u, y)
-        slope = np.asarray(jax.flatten_util.ravel_pytree(slopes)[0])
+        slope = np.asarray(ravel_pytree(slopes)[0])
         if not (np.isfinite(value) and np.all(np.isfinite(slope))):
             return 1e10, np.zeros_like(slope)
         return float(value), slope

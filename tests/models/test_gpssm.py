@@ -258,12 +258,18 @@ def test_refusals():
     refused("has no inputs", model, np.zeros((4, 1)), y)
     refused("1 function, Y has 2 outputs", model, None, np.zeros((4, 2)))
     refused("PowerEP", model, None, y, method=cavity.Laplace())
+    refused("interleaved", model, None, y, method=cavity.PowerEP(interleaved=5))
+    refused("series is NaN in row 2", model, None, y, rows={"series": [0.0, 0.0, np.nan, 1.0]})
     refused("no blocks", model, None, y, blocks=[0, 0, 1, 1])
     controlled = cavity.GPSSM(layer(1, 1, noise=0.1), cavity.likelihoods.Gaussian(0.2))
     refused("needs inputs", controlled, None, y)
     refused("transition", controlled, np.zeros((4, 2)), y)
+    with pytest.raises(ValueError, match="initial_variance must be above 0"):
+        cavity.GPSSM(layer(1, noise=0.1), cavity.likelihoods.Gaussian(0.2), initial_variance=0.0)
     with pytest.raises(ValueError, match="process noise"):
         cavity.GPSSM(layer(1, noise=None), cavity.likelihoods.Gaussian(0.2))
+    batches = cavity.Batches(lambda: iter([(np.zeros((4, 1)), y)]))
+    refused("must be in memory", controlled, batches)
     counts = cavity.GPSSM(layer(1, noise=0.1), cavity.likelihoods.Poisson(), layer(1, noise=None))
     refused("no closed form", counts, None, y)
 
@@ -286,3 +292,19 @@ def test_functions_and_smoothed_outputs_of_a_posterior(linear):
         posterior.marginals(np.zeros((1, 2)))
     with pytest.raises(ValueError, match="controls of the training rows"):
         posterior.smoothed()
+
+
+def test_constant_outputs_and_one_row_have_finite_results():
+    for y in (np.ones((6, 1)), np.zeros((1, 1))):
+        result = cavity.infer(line_model(), None, y, power=0.0)
+        assert np.isfinite(result.log_evidence)
+        assert np.all(result.posterior.states.var > 0.0)
+
+
+def test_single_precision_gives_about_the_same():
+    y = np.array([[0.5], [0.9], [-0.2], [-0.7], [0.1], [0.4]])
+    wide = cavity.infer(line_model(), None, y, power=0.0)
+    with jax.enable_x64(False):
+        narrow = cavity.infer(line_model(), None, y.astype(np.float32), power=0.0)
+    assert narrow.posterior.states.mean.dtype == np.float32
+    np.testing.assert_allclose(narrow.log_evidence, wide.log_evidence, atol=1e-2)

@@ -10,6 +10,7 @@ from cavity.inference.energy import beliefs, energy
 from cavity.inference.factors.tied import TiedSite
 from cavity.inference.variables.hidden_values import HiddenSites
 from cavity.learning.data.arrays import prepare
+from cavity.learning.initialisation.state_space import conditional_sites
 from cavity.learning.state_space import fit_state_space
 from tests.oracle import kalman
 
@@ -134,3 +135,20 @@ def test_gradients_are_finite_differences(linear):
     at, step = jnp.asarray(Q), jnp.asarray([1e-5, 0.0])
     slope = (value(at + step) - value(at - step)) / 2e-5
     np.testing.assert_allclose(jax.grad(value)(at)[0], slope, rtol=1e-5)
+
+
+def test_sites_that_go_on_from_a_chain_keep_its_first_states():
+    """First states have a prior of their own, here wider than the process noise, in two series."""
+    y = np.array([[1.5], [1.4], [1.3], [-2.0], [-1.9], [-1.8]])
+    Z = cavity.inducing.Points([[-1.0], [1.0]])
+    noise = {"noise_variance": 0.01}
+    layer = cavity.Layer(cavity.kernels.RBF(), Z, 1, cavity.means.Identity(), **noise)
+    model = cavity.GPSSM(layer, cavity.likelihoods.Gaussian(0.01), initial_variance=4.0)
+    options = {"power": 0.0, "rows": {"series": [0, 0, 0, 1, 1, 1]}, "max_iterations": 0}
+    chain = cavity.fit(model, None, y, **options)
+    sites = conditional_sites(chain.posterior, np.zeros((6, 0)))
+    data = prepare(np.zeros((6, 0)), y, power=0.0, rows={"series": np.repeat([0.0, 1.0], 3)})
+    graph = data.problem(model, METHOD.approximation, 1e-8).graph()
+    states = graph.factors[0].states(beliefs(graph, sites))
+    np.testing.assert_allclose(states.mean[:6], chain.posterior.states.mean, atol=0.1)
+    assert -energy(graph, sites) > chain.log_evidence - 5.0

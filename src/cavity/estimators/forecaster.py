@@ -177,7 +177,7 @@ class GPForecaster(BaseEstimator):
             ValueError: for unusable horizons, controls or probabilities.
         """
         levels = np.atleast_1d(np.asarray(LEVELS if alpha is None else alpha, float))
-        if levels.ndim != 1 or not np.all((levels > 0.0) & (levels < 1.0)):
+        if levels.ndim != 1 or not levels.size or not np.all((levels > 0.0) & (levels < 1.0)):
             raise ValueError(f"quantiles are asked for by probabilities in (0, 1), given {alpha}")
         steps, controls = self._steps(fh, X)
         return self._shaped(self.time_map.quantiles(int(steps.max()), controls, levels)[steps - 1])

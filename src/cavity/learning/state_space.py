@@ -67,7 +67,8 @@ def fit_state_space(
             `PowerEP()` ends.
         jitter: as in `fit`.
         seed: of inducing points.
-        max_iterations: iterations at the most.
+        max_iterations: iterations at the most, after the trials, and again where states go on to
+            depend on the functions.
         callback: called after every iteration.
         checkpoint: as in `fit`.
 
@@ -103,7 +104,8 @@ def fit_state_space(
     options |= {"jitter": jitter, "callback": callback, "max_iterations": max_iterations}
     conditional = method.hidden == "conditional"
     first = PowerEP() if conditional else method
-    result = fit_best(models, X, Y, method=first, sites=sites, checkpoint=checkpoint, **options)
+    part = checkpoint.part("chain") if conditional and checkpoint is not None else checkpoint
+    result = fit_best(models, X, Y, method=first, sites=sites, checkpoint=part, **options)
     if not conditional or result.interrupted:
         return result
     part = None if checkpoint is None else checkpoint.part("conditional")

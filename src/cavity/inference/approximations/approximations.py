@@ -109,7 +109,8 @@ class TiedPowerMeans(AbstractApproximation):
     Attributes:
         propagation: how Gaussians go through the layers of a deep model.
         input_sites: whether latent inputs, or states in time, have sites, which sweeps move.
-        hidden: how states in time depend on each other: "chain" or None, or "factorised".
+        hidden: what states in time depend on: each other, "chain" or None; nothing,
+            "factorised"; or the functions as well, "conditional".
         hidden_sites: whether the hidden values of rows have sites, which an optimiser moves.
     """
 

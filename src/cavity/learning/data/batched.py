@@ -33,7 +33,7 @@ from cavity.learning.data.batches import (
 from cavity.learning.data.fingerprint import to_text
 from cavity.learning.data.scales import Scales, Tally, row_tallies, scales_of
 from cavity.learning.data.training_data import AbstractTrainingData, Data, Minibatch
-from cavity.learning.data.validation import check_model, check_outputs
+from cavity.learning.data.validation import check_model, check_order, check_outputs
 from cavity.learning.method import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
@@ -211,6 +211,7 @@ def as_training_data(
     """
     check_model(model, blocks, method)
     _check_approximation(model, method)
+    check_order(model, method, in_memory=y is not None or X is None)
     if not model.takes_inputs:
         X = without_columns(X, y, empty_rows=model.ordered)
     elif X is None:

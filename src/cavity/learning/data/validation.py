@@ -44,6 +44,21 @@ def check_model(
         )
 
 
+def check_order(model: AbstractModel, method: AbstractMethod, *, in_memory: bool) -> None:
+    """Raises ValueError where rows that follow each other would be taken apart."""
+    if not model.ordered:
+        return
+    if method.training.steps is not None:
+        raise ValueError(
+            "states in time need all rows at a time: leave interleaved=None and batch=None"
+        )
+    if not in_memory:
+        raise ValueError(
+            "the rows of a state-space model follow each other and must be in memory: give X and "
+            "y, or None and y where there are no controls"
+        )
+
+
 def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: bool) -> AbstractGP:
     """The model as a Gaussian process; refuses models and data that `MCMC` is not for.
 

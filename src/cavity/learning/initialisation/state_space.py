@@ -207,14 +207,16 @@ def conditional_sites(posterior: StateSpacePosterior, X: np.ndarray) -> Sites:
         for process in processes
         for _, belief in cast(TakesGaussianInputs, process).sparse_functions()
     ]
-    size = chain.mean.shape[1]
     controls = jnp.asarray(np.pad(X, [(0, len(chain.mean) - len(X)), (0, 0)]))
     before, spread = (jnp.roll(a, 1, axis=0) for a in (chain.mean, chain.cov))
     f, _ = transition.moments(transition.with_inputs(before, controls))
     gain = jnp.linalg.solve(spread, chain.cross)
-    left = chain.cov - jnp.swapaxes(chain.cross, 1, 2) @ gain
+    left = chain.cov - jnp.swapaxes(chain.cross, 1, 2) @ gain  # cross is zero in first rows
     own = jnp.maximum(jnp.diagonal(left, axis1=1, axis2=2), jnp.finfo(f.dtype).tiny)
-    noise = jnp.broadcast_to(cast(Array, transition.noise_variance), (size,))
+    labels, model = np.asarray(posterior.series), cast(GPSSM, posterior.model)
+    linked = jnp.asarray(np.append(False, labels[1:] == labels[:-1]))[:, None]
+    f = jnp.where(linked, f, model.initial_mean)
+    noise = jnp.where(linked, cast(Array, transition.noise_variance), model.initial_variance)
     widths = jnp.clip(jnp.log(noise / own), LEAST_WIDTH, None)
     return ((*tied, sites_towards(f, chain.mean, widths, noise)),)
 

@@ -5,8 +5,9 @@ t_t(\mathbf x_t)$$
 
 Given a draw of the inducing variables, every state of a path is Gaussian given the one before,
 with the function's residual drawn anew at each step. Averages over paths are over the same
-standard normal numbers in every evaluation. The energy is a variational bound, up to that average:
-with sites of precision zero that of the model's own conditional.
+standard normal numbers in every evaluation. Up to that average, and for residuals that steps do
+not share, the energy is a variational bound: with sites of precision zero that of the model's own
+conditional.
 
 References:
     Bui (2017), S43; Ialongo et al. (2019).
@@ -283,21 +284,24 @@ def path_graph(
     total = jnp.ones(max(layer.width, rows.y.shape[-1]), rows.y.dtype)
     edges = tied_edges(views, total, told[: len(views)], 0)
     edges = edges + tied_edges(more, total, told[len(views) :], len(views))
-    sites = starting_conditional(layer, views, told[: len(views)], states, rows)
+    f, noise = starting_functions(layer, views, told[: len(views)], states, rows)
+    linked = links.linked[:, None] > 0.0
+    f, noise = jnp.where(linked, f, initial[0]), jnp.where(linked, noise, initial[1])
+    sites = sites_towards(f, states, jnp.full_like(states, WIDTH), noise)
     edges = (*edges, Edge(len(edges), ConditionalView(), Conditional(layer.width, sites)))
     factor = PathFactor(edges, layer, views, terms, rows, links, initial, count)
     functions = [TiedInducing()] * (len(edges) - 1)
     return Graph((*functions, HiddenValues()), (factor,))
 
 
-def starting_conditional(
+def starting_functions(
     layer: Layer,
     views: Sequence[InducingView],
     told: Sequence[Messages],
     states: Float[Array, "T D"],
     rows: Rows,
-) -> HiddenSites:
-    """Sites with which paths begin near given states.
+) -> tuple[Float[Array, "T D"], Float[Array, " D"]]:
+    """Values of the functions at the states of the rows before, and the process noise.
 
     Args:
         layer: the transition.
@@ -313,14 +317,14 @@ def starting_conditional(
     process = layer.process(views, beliefs)
     f, _ = process.moments(process.with_inputs(before, rows.x))
     noise = jnp.broadcast_to(cast(Array, layer.noise_variance), f.shape[1:])
-    return sites_towards(jnp.nan_to_num(f), states, jnp.full_like(states, WIDTH), noise)
+    return jnp.nan_to_num(f), noise
 
 
 def sites_towards(
     f: Float[Array, "T D"],
     states: Float[Array, "T D"],
     log_width: Float[Array, "T D"],
-    noise: Float[Array, " D"],
+    noise: Float[Array, "*T D"],
 ) -> HiddenSites:
     """Sites that make given states the means, where functions have given values."""
     # m = g (f + s · sν), with the gain g = exp(-width)

@@ -144,6 +144,8 @@ class GPSSM(AbstractModel):
         affine = isinstance(emission, AbstractMean)
         self.emission = AffineEmission(emission) if affine else GPEmission(emission)
         self.initial_mean = _per_state("initial_mean", initial_mean, transition.width)
+        if not np.all(np.asarray(initial_variance) > 0.0):
+            raise ValueError(f"initial_variance must be above 0, given {initial_variance}")
         self.initial_variance = _per_state("initial_variance", initial_variance, transition.width)
 
     @property
@@ -170,6 +172,10 @@ class GPSSM(AbstractModel):
             raise ValueError(
                 f"series must have one label per row, ({count},), given shape {labels.shape}"
             )
+        if labels.dtype.kind == "f" and np.any(np.isnan(labels)):
+            raise ValueError(
+                f"series is NaN in row {int(np.argmax(np.isnan(labels)))}: give every row a label"
+            )
         starts = np.flatnonzero(np.concatenate([[True], labels[1:] != labels[:-1]]))
         if len(np.unique(labels)) != len(starts):
             raise ValueError(
@@ -178,7 +184,7 @@ class GPSSM(AbstractModel):
             )
         ordered = np.zeros(count)
         ordered[starts[1:]] = 1.0
-        return given | {SERIES: np.cumsum(ordered)}
+        return given | {SERIES: np.cumsum(ordered).astype(jnp.result_type(float))}
 
     def check(self, rows: Rows) -> None:
         if rows.blocked or rows.power is not None:

@@ -29,7 +29,7 @@ def affine_start(
     count = jnp.maximum(jnp.sum(present), 1.0)
     away = mean - jnp.sum(present * mean, axis=0) / count
     spread = jnp.sum(present * away**2, axis=0) / count
-    spread = jnp.maximum(spread, LEAST * jnp.max(spread) + jnp.finfo(y.dtype).tiny)
+    spread = jnp.maximum(spread, LEAST * (jnp.max(spread) + noise))
     precision = weights.T @ weights / noise + jnp.diag(1.0 / (SHARE**2 * spread))
     return mean, jnp.linalg.inv(precision)
 
