@@ -218,3 +218,9 @@ def test_states_may_depend_on_their_functions():
         cavity.GPForecaster(hidden="conditional", power=0.5).fit(y)
     with pytest.raises(ValueError, match="hidden"):
         cavity.GPForecaster(hidden="full").fit(y)
+
+
+def test_horizons_without_end_are_refused(fitted):
+    for fh in (np.inf, 1e20):
+        with pytest.raises(ValueError, match="whole numbers from 1"):
+            fitted.predict(fh)

@@ -74,7 +74,7 @@ class GPForecaster(BaseEstimator):
         n_paths: paths of a forecast.
         max_iterations: iterations at the most; 0 keeps starting values.
         jitter: share of the mean prior variance added to the inducing covariance.
-        random_state: seed or generator for everything random.
+        random_state: seed or `numpy.random.RandomState` for everything random.
 
     Attributes:
         states_: posterior means of the states of all rows, (T, n_states).
@@ -361,6 +361,7 @@ class GPForecaster(BaseEstimator):
     @property
     def time_map(self) -> TimeMap:
         """From future controls to future outputs; what the methods are made of."""
+        check_is_fitted(self, "posterior_")
         return TimeMap(
             self.posterior_,
             self._columns,

@@ -8,6 +8,9 @@ from cavity.estimators.frames import dates_as_days
 from cavity.numerics.text import plural
 from cavity.numerics.validation import check_magnitude
 
+# Horizons below this are whole numbers of any machine.
+MOST_STEPS = 2**31
+
 
 class TimeData(NamedTuple):
     """What a fit is of, in the units of the data.
@@ -107,7 +110,8 @@ def horizons(fh: object) -> np.ndarray:
     """
     try:
         steps = np.atleast_1d(np.asarray(fh))
-        whole = steps.dtype.kind in "iuf" and bool(np.all(steps == np.round(steps)))
+        whole = steps.dtype.kind in "iuf" and bool(np.all(np.abs(steps) < MOST_STEPS))
+        whole = whole and bool(np.all(steps == np.round(steps)))
     except (TypeError, ValueError):
         steps, whole = np.empty(0), False
     if not whole or steps.ndim != 1 or len(steps) == 0 or np.any(steps < 1):

@@ -150,8 +150,12 @@ class StateSpacePosterior(eqx.Module):
 
         Raises:
             ValueError: for controls that are missing, end before the forecast does or have another
-                shape, and for unknown names.
+                shape, for numbers that are not whole, and for unknown names.
         """
+        for name, number in {"steps": steps, "paths": paths}.items():
+            whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+            if not whole and not (name == "steps" and number is None):
+                raise ValueError(f"{name} must be a whole number, given {number!r}")
         start = self._last_states()
         series = len(start.mean)
         future = forecast(
@@ -192,7 +196,7 @@ class StateSpacePosterior(eqx.Module):
             if steps is None:
                 raise ValueError("give steps, the number of rows to forecast")
             return np.zeros((series, max(steps, 0), 0))
-        controls = np.asarray(as_floats("X", np.asarray(X)), np.float64)
+        controls = np.atleast_1d(np.asarray(as_floats("X", np.asarray(X)), np.float64))
         check_finite("X", jnp.asarray(controls))
         if controls.ndim < 3 and series == 1:
             controls = controls.reshape(1, len(controls), -1)
