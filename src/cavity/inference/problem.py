@@ -27,7 +27,8 @@ class AbstractGraphBuilder(eqx.Module):
     """The way from parameters and data to a graph.
 
     To implement:
-        the fields, `coupled`, `has_noise_scale`, `graph(jitter)`, and three variations:
+        the fields, `coupled`, `has_noise_scale`, `ordered`, `by_descent`, `graph(jitter)`, and
+        three variations:
         `approximated_by(approximation)`, `at_power_share(share)` and `at_noise_scale(factor)`.
     """
 
@@ -44,6 +45,16 @@ class AbstractGraphBuilder(eqx.Module):
     @abc.abstractmethod
     def has_noise_scale(self) -> bool:
         """Whether the likelihood has parameters in units of the output."""
+
+    @property
+    @abc.abstractmethod
+    def ordered(self) -> bool:
+        """Whether rows are times, with states that approximations store in different forms."""
+
+    @property
+    @abc.abstractmethod
+    def by_descent(self) -> bool:
+        """Whether private sites are found by descent on the energy, which they minimise."""
 
     @abc.abstractmethod
     def graph(self, jitter: Scalar) -> Graph:
@@ -146,15 +157,12 @@ class Problem(eqx.Module):
 
     def adopted(self, sites: Sites) -> Sites:
         """Sites that another approximation left, in the form that this one stores."""
-        return _adopted(self, sites)
+        return _adopted(self, sites) if self.build.ordered else sites
 
+    @property
     def by_descent(self) -> bool:
         """Whether private sites are found by descent on the energy, which they minimise."""
-
-        def any_factor() -> bool:
-            return any(factor.minimised for factor in self.graph().factors)
-
-        return eqx.filter_eval_shape(any_factor)
+        return self.build.by_descent
 
     def stationary(self) -> bool:
         """Whether the energy is stationary in private sites at a fixed point."""

@@ -44,6 +44,15 @@ class ModelOnRows(AbstractGraphBuilder):
         return self.approximation.couples(self.model.likelihood)
 
     @property
+    def ordered(self) -> bool:
+        return self.model.ordered
+
+    @property
+    def by_descent(self) -> bool:
+        # states beside inducing variables in closed form
+        return self.ordered and self.approximation.closed_form and not self.approximation.tied
+
+    @property
     def has_noise_scale(self) -> bool:
         return any(unit.output != 0 for unit in jax.tree.leaves(units(self.model.likelihood)))
 

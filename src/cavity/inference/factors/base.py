@@ -103,11 +103,6 @@ class AbstractFactor(eqx.Module):
     def stationary(self) -> bool:
         """Whether the energy is stationary in sites and marginals at a fixed point."""
 
-    @property
-    def minimised(self) -> bool:
-        """Whether the energy has its minimum in the private sites, not a saddle."""
-        return False
-
     @abc.abstractmethod
     def empty_sites(self) -> Stores:
         """Sites of precision zero, one store per edge; none where sites need no storage."""

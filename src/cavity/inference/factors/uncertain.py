@@ -272,10 +272,6 @@ class UncertainExactFactor(AbstractFactor):
         total = jnp.sum(view.presence(self.rows) * ratio)
         return total + sum(density(belief, self.rows) for density in self.densities)
 
-    @property
-    def minimised(self) -> bool:
-        return self.edges[-1].slots.private
-
     def update(self, q: Beliefs, sites: Stores, step: Power) -> SiteUpdate:
         zero, edge = jnp.zeros(()), self.edges[-1]
         if not edge.slots.private:

@@ -88,7 +88,7 @@ def find_fixed_point(
     """
     zero = problem.empty_sites() if zero is None else zero
     first = zero if sites is None else sites
-    if problem.by_descent():
+    if problem.by_descent:
         return _descended(problem, solver, first, zero)
     to_mode = problem.approximation.evaluation_point is EvaluationPoint.MODE
     # Newton's steps to a mode are whole

@@ -44,7 +44,7 @@ def run_sweeps(
         jnp.asarray(solver.enough),
     )
     static = {"batch": solver.batch, "downhill": downhill, "settings": solver.sweeps}
-    if problem.by_descent():
+    if problem.by_descent:
         return _accelerated_descent(problem, sites, *limits[:2], limits[-1], solver.sweeps)
     if solver.rowwise:
         return _rowwise_sweeps(problem, sites, *limits[:2])
