@@ -149,6 +149,17 @@ def test_power_zero_ends_where_private_sites_do():
     np.testing.assert_allclose(tied.leave_one_out(), private.leave_one_out(), atol=1e-3)
 
 
+@pytest.mark.parametrize("power", [0.5, 1.0])
+@pytest.mark.parametrize("rows", [1, 4])
+def test_bui_26_equal_rows_share_their_site(rows, power):
+    """bui 26: private sites of one row, and of equal rows, are tied."""
+    X, y = np.full((rows, 1), 0.4), np.ones(rows)
+    private = cavity.infer(model(), X, y, power=power)
+    tied = cavity.infer(model(), X, y, power=power, method=TIED)
+    assert tied.converged
+    assert tied.log_evidence == pytest.approx(private.log_evidence, abs=1e-6)
+
+
 def test_gaussian_noise_at_power_zero_is_vfe():
     """A full natural-gradient step from anywhere lands on the collapsed bound's posterior."""
     noise = likelihoods.Gaussian(0.1)

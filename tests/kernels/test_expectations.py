@@ -96,6 +96,7 @@ CASES = [(name, form) for name in ("rbf", "sum") for form in COVARIANCES]
 
 @pytest.mark.parametrize(("name", "form"), [*CASES, ("waves", "diagonal"), ("products", "full")])
 def test_closed_form_is_the_integral(name, form):
+    """Identity bui 4, against quadrature in the place of draws."""
     inputs = GaussianInputs(MEAN, COVARIANCES[form])
     assert isinstance(rule(CLOSED[name], D), ClosedForm)
     actual, expected = (
@@ -135,7 +136,7 @@ def test_small_variances_cost_no_digits(name):
 
 @pytest.mark.parametrize(("name", "form"), [*CASES, ("waves", "diagonal"), ("products", "full")])
 def test_known_inputs(name, form):
-    """Without variance the moments are the kernel's own values, and nothing varies."""
+    """Identity bui 4: without variance moments are the kernel's own values, nothing varies."""
     inputs = GaussianInputs(MEAN.at[0].set(Z[1]), jnp.zeros_like(COVARIANCES[form]))
     actual = moments(CLOSED[name], inputs, Z, W, None if name == "products" else WEIGHTS)
     K = CLOSED[name].cross(inputs.mean, Z)

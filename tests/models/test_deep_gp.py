@@ -95,6 +95,27 @@ def test_the_golden_toy(step, propagation, power):
     assert found.log_evidence == pytest.approx(GOLDEN[propagation][power], abs=5e-3)
 
 
+def test_nodes_are_unbiased_and_their_logarithm_is_low():
+    """Identity bui 31: over rows alike the mean of the density, below it that of its logarithm."""
+    rows, y, noise = 40_000, 0.3, 0.2
+    bias = []
+    for count in (2, 8):
+        z, log_weights = cavity.Nodes(count).points(2, rows, None, jnp.dtype(float))
+        seen = np.einsum("kn,k->n", density(np.asarray(z), y, noise), np.exp(log_weights))
+        nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+        grid = np.stack(np.meshgrid(nodes, nodes), -1)
+        exact = weights @ density(grid, y, noise) @ weights / np.sum(weights) ** 2
+        assert np.mean(seen) == pytest.approx(exact, rel=1e-2)
+        bias.append(np.log(exact) - np.mean(np.log(seen)))
+    assert bias[0] > 4.0 * bias[1] > 0.0
+
+
+def density(h, y, noise):
+    """Of an output that is a smooth function of two hidden values."""
+    mean = np.sin(h[..., 0]) + 0.5 * h[..., 1]
+    return np.exp(-0.5 * (y - mean) ** 2 / noise) / np.sqrt(2.0 * np.pi * noise)
+
+
 def test_moments_of_a_layer_are_those_of_draws(rng):
     """Identities bui 30 and 40, with a mean that varies, noise and functions of their own."""
     Z = rng.standard_normal((5, 2))

@@ -94,7 +94,7 @@ def test_tied_energy_is_that_of_a_dense_sum_over_nodes(power, sites):
 
 
 def test_the_collapsed_bound_is_the_best_of_the_free_ones():
-    """At its own belief the free bound is the same and stationary, and other sites are worse."""
+    """Identity bui 28: the free bound is the same, stationary; other sites are worse."""
     Y, _ = toy.outputs(missing=True)
     data = toy.data_of(Y, 0.0)
     inputs = toy.random_inputs(data)
