@@ -1,10 +1,10 @@
 """Imports point downwards only, and each floor has its own third-party packages.
 
 The folders of the package are the floors. A module imports from its own floor or below; inside
-`kernels`, `inducing`, `likelihoods` and `models`, siblings import only `base` (likelihoods: also
-`log_link`, `predictive` and `support`; models: also `coupled_classes`, `deep`, `latent`,
-`latent_gp`, `posterior`, `process` and `state_space`); `kernels.text_form` and
-`kernels.expectations`, which name kernels, import them.
+`kernels`, `inducing`, `likelihoods` and `models`, siblings import only `base` (inducing: also
+`gaussian_integral`; likelihoods: `log_link`, `predictive` and `support`; models:
+`coupled_classes`, `deep`, `latent`, `latent_gp`, `posterior`, `process` and `state_space`);
+`kernels.text_form` and `kernels.expectations`, which name kernels, import them.
 No module but the root's own `__init__` imports the root package.
 Floors 0 to 3 import only jax, numpy, equinox and jaxtyping; solvers of fixed points may use scipy
 too. scipy, optax, scikit-learn, threadpoolctl and blackjax enter at floor 4, all inside
@@ -37,7 +37,7 @@ FLOORS = {
 }
 SHARED_BY_SIBLINGS = {
     "kernels": {"base"},
-    "inducing": {"base"},
+    "inducing": {"base", "gaussian_integral"},
     "likelihoods": {"base", "by_quadrature", "capabilities", "log_link", "predictive", "support"},
     "models": {
         "base",

@@ -1,5 +1,18 @@
 """Floor 1: linear functionals of the latent function."""
 
 from cavity.inducing.base import AbstractInducing, Points, covariance, covariance_from
+from cavity.inducing.combinations import Combinations, merged
+from cavity.inducing.gaussian import Waves, Windows
+from cavity.inducing.slopes import Slopes
 
-__all__ = ["AbstractInducing", "Points", "covariance", "covariance_from"]
+__all__ = [
+    "AbstractInducing",
+    "Combinations",
+    "Points",
+    "Slopes",
+    "Waves",
+    "Windows",
+    "covariance",
+    "covariance_from",
+    "merged",
+]

@@ -64,6 +64,19 @@ class Points(AbstractInducing):
         return self.Z.shape[0]
 
 
+def check_places(name: str, places: Any) -> None:
+    """Refuses places of functionals that are no matrix with a row for each.
+
+    Raises:
+        ValueError: saying what was given.
+    """
+    if np.ndim(places) != 2 or np.shape(places)[0] == 0:
+        raise ValueError(
+            f"{name} must be a matrix (M, D) of at least one row, given shape "
+            f"{np.shape(places)}; a single input column is {name}[:, None]"
+        )
+
+
 @functools.singledispatch
 def input_columns(a: AbstractInducing) -> int | None:
     """The number of input columns that functionals are made for; None where any number will do."""
@@ -95,14 +108,16 @@ def _(a: Points) -> Float[Array, "M D"]:
 
 @functools.singledispatch
 def variances_from(
-    a: AbstractInducing, kernel: AbstractKernel, cov: Float[Array, "M M"]
+    a: AbstractInducing, kernel: AbstractKernel, cov: Float[Array, "M M"] | None = None
 ) -> Float[Array, " M"]:
-    """Variances of functionals with these covariances."""
-    return jnp.diagonal(cov)
+    """Variances of functionals, from their covariances where these are needed and known."""
+    return jnp.diagonal(covariance_from(a, a, kernel) if cov is None else cov)
 
 
 @variances_from.register
-def _(a: Points, kernel: AbstractKernel, cov: Float[Array, "M M"]) -> Float[Array, " M"]:
+def _(
+    a: Points, kernel: AbstractKernel, cov: Float[Array, "M M"] | None = None
+) -> Float[Array, " M"]:
     return kernel.diag(a.Z)
 
 
@@ -125,7 +140,7 @@ def covariance_from(
     def row(x: Float[Array, " D"]) -> Float[Array, " K"]:
         if isinstance(b, Points):
             return kernel.cross(x[None], b.Z)[0]
-        return b(lambda z: kernel.cross(x[None], z[None])[0, 0])
+        return covariance_from(b, Points(x[None]), kernel)[:, 0]
 
     return a(row)
 

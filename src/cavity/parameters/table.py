@@ -22,7 +22,10 @@ def table(model: PyTree, bijection_tree: PyTree = None, prior_tree: PyTree = Non
     densities = named(flat(model) if prior_tree is None else prior_tree)
     rows = [("parameter", "value", "domain", "prior")]
     for name, value in named(model).items():
-        rows.append((name, _show(value), str(maps[name]), str(densities[name])))
+        if np.issubdtype(value.dtype, np.floating):
+            rows.append((name, _show(value), str(maps[name]), str(densities[name])))
+        else:  # counts and numbers of columns are not learned
+            rows.append((name, _show(value), "fixed", "none"))
     dashes = ["-" * max(map(len, column)) for column in zip(*rows, strict=True)]
     return aligned([rows[0], dashes, *rows[1:]])
 
