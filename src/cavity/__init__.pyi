@@ -18,6 +18,8 @@ from .inference.propagation import Nodes as Nodes
 from .learning.cost import Cost as Cost
 from .learning.cost import estimate_cost as estimate_cost
 from .learning.data.batches import Batches as Batches
+from .learning.diagnostics.bracket import Bracket as Bracket
+from .learning.diagnostics.bracket import bracket as bracket
 from .learning.diagnostics.marginal_corrections import ImprovedMarginals as ImprovedMarginals
 from .learning.diagnostics.marginal_corrections import improve_marginals as improve_marginals
 from .learning.diagnostics.tierney_kadane import tierney_kadane as tierney_kadane

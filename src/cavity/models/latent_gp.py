@@ -45,18 +45,31 @@ class LatentGP(eqx.Module):
             tied: whether all rows share one site.
             mixed: whether sites may have negative precisions.
         """
-        mean = OutputMean(self.mean, rows.y.shape[-1])
+        outputs = rows.y.shape[-1]
         if self.inducing is None:
             prior = self.kernel.cross(rows.x, rows.x)
             prior = jittered(prior, jitter, self.kernel.diag(rows.x))
-            return FunctionValues(prior, mixed), Identity(mean)
+            return FunctionValues(prior, mixed), Identity(self.output_mean(outputs))
+        variable, view = self.sparse_layout(outputs, jitter)
+        return TiedInducing() if tied else variable, view
+
+    def sparse_layout(
+        self, outputs: int, jitter: float | Scalar
+    ) -> tuple[WhitenedInducing, InducingView]:
+        """The inducing variables of outputs that have a function each, and how rows see them."""
+        assert self.inducing is not None
+        mean = self.output_mean(outputs)
         view = inducing_view(self.kernel, self.inducing, mean, jitter)
-        return TiedInducing() if tied else WhitenedInducing(self.inducing.size), view
+        return WhitenedInducing(self.inducing.size), view
+
+    def output_mean(self, outputs: int) -> OutputMean:
+        """The prior mean with a column for each output."""
+        return OutputMean(self.mean, outputs)
 
     def process(self, view: AbstractView, belief: AbstractBelief, rows: Rows) -> AbstractProcess:
         """The posterior process, from the view that `lay_out` gave and the variable's belief."""
         if self.inducing is not None:
             return SparseProcess(cast(InducingView, view), cast(InducingBelief, belief))
         values = cast(FunctionValuesBelief, belief)
-        mean = OutputMean(self.mean, rows.y.shape[-1])
+        mean = self.output_mean(rows.y.shape[-1])
         return FullProcess(self.kernel, mean, rows.x, values.weights, values.root, values.raised)
