@@ -128,11 +128,11 @@ def moved(kernel, scale_input=1.0, shift=0.0, scale_output=1.0):
     parts = {f.name: getattr(kernel, f.name) for f in dataclasses.fields(kernel)}
     if any(isinstance(part, AbstractKernel) for part in parts.values()):
         moves = scale_input, shift, scale_output
-        inside = {
-            name: moved(part, *moves) if isinstance(part, AbstractKernel) else part
-            for name, part in parts.items()
-        }
-        return type(kernel)(**inside)
+        for name, part in parts.items():
+            if isinstance(part, AbstractKernel):
+                new = moved(part, *moves)
+                kernel = eqx.tree_at(lambda k, name=name: getattr(k, name), kernel, new)
+        return kernel
 
     def move(value, unit):
         value = value * scale_input**unit.input * scale_output**unit.output

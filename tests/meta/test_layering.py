@@ -4,7 +4,8 @@ The folders of the package are the floors. A module imports from its own floor o
 `kernels`, `inducing`, `likelihoods` and `models`, siblings import only `base` (inducing: also
 `gaussian_integral`; likelihoods: `log_link`, `predictive` and `support`; models:
 `coupled_classes`, `deep`, `latent`, `latent_gp`, `posterior`, `process` and `state_space`);
-`kernels.text_form` and `kernels.expectations`, which name kernels, import them.
+`kernels.text_form`, `kernels.expectations` and `kernels.random_fourier`, which name kernels,
+import them.
 No module but the root's own `__init__` imports the root package.
 Floors 0 to 3 import only jax, numpy, equinox and jaxtyping; solvers of fixed points may use scipy
 too. scipy, optax, scikit-learn, threadpoolctl and blackjax enter at floor 4, all inside
@@ -50,7 +51,11 @@ SHARED_BY_SIBLINGS = {
         "state_space",
     },
 }
-COLLECTORS = ("cavity.kernels.text_form", "cavity.kernels.expectations")
+COLLECTORS = (
+    "cavity.kernels.text_form",
+    "cavity.kernels.expectations",
+    "cavity.kernels.random_fourier",
+)
 CORE = {"jax", "numpy", "equinox", "jaxtyping"}
 LEARNING = CORE | {"scipy", "optax", "sklearn", "threadpoolctl", "blackjax"}
 LAZY_ON_FLOOR_4 = {"scipy", "optax", "sklearn", "blackjax"}  # each costs import time

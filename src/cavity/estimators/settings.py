@@ -27,6 +27,7 @@ from cavity.estimators.registry import (
 )
 from cavity.inducing.base import AbstractInducing, Points
 from cavity.kernels.base import AbstractKernel
+from cavity.kernels.random_fourier import feature_count
 from cavity.kernels.text_form import parse
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.validation import check_outputs
@@ -305,6 +306,9 @@ def _check_inducing(
     if not isinstance(given, str):
         return Points(_points(given, columns)), None
     one_of("inducing", given, CHOICES)
+    explicit = isinstance(settings.kernel, AbstractKernel) and feature_count(settings.kernel)
+    if explicit and not isinstance(wanted, int):  # the full GP at the cost of the features
+        return None, None
     if isinstance(wanted, str):
         one_of("n_inducing", wanted, ("auto",))
         likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)

@@ -2,12 +2,14 @@
 
 from cavity.inducing.base import AbstractInducing, Points, covariance, covariance_from
 from cavity.inducing.combinations import Combinations, merged
+from cavity.inducing.features import Features
 from cavity.inducing.gaussian import Waves, Windows
 from cavity.inducing.slopes import Slopes
 
 __all__ = [
     "AbstractInducing",
     "Combinations",
+    "Features",
     "Points",
     "Slopes",
     "Waves",

@@ -8,7 +8,7 @@ other functional, so a new kind of inducing variable needs one method.
 import abc
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -27,7 +27,12 @@ class AbstractInducing(eqx.Module):
         `__call__(g)`: the functionals of any function `g` from one input (D,) to an array;
         the result has M as its leading axis. Everything else follows; a faster pair can be
         registered with `covariance.register`.
+
+    Attributes:
+        orthonormal: whether covariances among the functionals are the identity, without jitter.
     """
+
+    orthonormal: ClassVar[bool] = False
 
     @abc.abstractmethod
     def __call__(self, g: Callable[[Float[Array, " D"]], Array]) -> Float[Array, "M ..."]:

@@ -2,6 +2,11 @@
 
 from cavity.kernels.base import AbstractKernel, Active, Product, Scaled, Sum
 from cavity.kernels.dot_product import ArcCosine, Linear, NeuralNetwork, Polynomial
+from cavity.kernels.random_fourier import (
+    RandomFourier,
+    fourier_error_probability,
+    fourier_frequencies_needed,
+)
 from cavity.kernels.stationary import (
     RBF,
     AbstractStationary,
@@ -31,11 +36,14 @@ __all__ = [
     "Periodic",
     "Polynomial",
     "Product",
+    "RandomFourier",
     "RationalQuadratic",
     "Scaled",
     "SpectralMixture",
     "Sum",
     "White",
+    "fourier_error_probability",
+    "fourier_frequencies_needed",
     "parse",
     "text",
 ]

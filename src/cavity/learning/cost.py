@@ -48,10 +48,10 @@ def estimate_cost(model: AbstractGP, n_rows: int, n_inputs: int, *, outputs: int
         outputs: outputs.
     """
     N = float(n_rows)
-    if model.inducing is None:
+    if model.functionals is None:
         operations, numbers = 8.0 * N**3 + 20.0 * N**2 * n_inputs, 10.0 * N**2
     else:
-        M = float(model.inducing.size)
+        M = float(model.functionals.size)
         operations = 20.0 * N * M**2 + 80.0 * N * M * n_inputs + 20.0 * M**3
         numbers = 12.0 * min(N, 8192.0) * M + 20.0 * M**2 + N * (n_inputs + 4 * outputs)
     seconds = operations / _speed() * TYPICAL_EVALUATIONS

@@ -9,11 +9,13 @@ import equinox as eqx
 from numpy.typing import ArrayLike
 
 from cavity.inducing.base import AbstractInducing
+from cavity.inducing.features import Features
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.kernels.base import AbstractKernel
+from cavity.kernels.random_fourier import feature_count
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.means import AbstractMean
 from cavity.models.latent_gp import LatentGP
@@ -159,5 +161,22 @@ class AbstractGP(AbstractModel):
         count = self.likelihood.latents
         kernels = self.kernels if len(self.kernels) == count else self.kernels * count
         means = self.means if len(self.means) == count else self.means * count
-        pairs = zip(kernels, means, strict=True)
-        return tuple(LatentGP(kernel, mean, self.inducing) for kernel, mean in pairs)
+        return tuple(
+            LatentGP(kernel, mean, self._functionals(kernel))
+            for kernel, mean in zip(kernels, means, strict=True)
+        )
+
+    @property
+    @typing.final
+    def functionals(self) -> AbstractInducing | None:
+        """The variables that stand for each function; None where it is its values at the data.
+
+        They are the inducing variables, or weights of features where kernels have explicit ones.
+        """
+        each = [self._functionals(kernel) for kernel in self.kernels]
+        sizes = {None if functionals is None else functionals.size for functionals in each}
+        return each[0] if len(sizes) == 1 else None
+
+    def _functionals(self, kernel: AbstractKernel) -> AbstractInducing | None:
+        count = feature_count(kernel)
+        return Features(count) if self.inducing is None and count is not None else self.inducing

@@ -201,13 +201,13 @@ def class_graph(
     """
     classes = model.likelihood.latents
     functions = class_functions(model, jitter)
-    term = approximation.term(model.likelihood, exact=model.inducing is None)
-    if model.inducing is None:
+    term = approximation.term(model.likelihood, exact=model.functionals is None)
+    if model.functionals is None:
         prior = [jittered(k.cross(rows.x, rows.x), jitter, k.diag(rows.x)) for k in model.kernels]
         variable: AbstractClassVariable = CoupledClassValues(jnp.stack(prior), classes)
         chunk = rows.x.shape[0]
     else:
-        variable = CoupledClassInducing(model.inducing.size, classes)
+        variable = CoupledClassInducing(model.functionals.size, classes)
     view: AbstractView = ClassView(functions)
     if approximation.evaluation_point is not EvaluationPoint.MODE:
         view, rows = ContrastView(functions, power), _contrasted(rows, classes)
@@ -226,9 +226,10 @@ def class_functions(model: AbstractGP, jitter: float | Scalar) -> ClassFunctions
     """The functions of all classes before any data."""
     outputs = tuple(OutputMean(mean, 1) for mean in model.means)
     views: tuple[InducingView, ...] = ()
-    if model.inducing is not None:
+    functionals = model.functionals
+    if functionals is not None:
         views = tuple(
-            inducing_view(kernel, model.inducing, outputs[0], jitter) for kernel in model.kernels
+            inducing_view(kernel, functionals, outputs[0], jitter) for kernel in model.kernels
         )
     return ClassFunctions(views, outputs, model.likelihood.latents)
 
@@ -322,7 +323,7 @@ def class_process(
         rows: the data.
     """
     functions = cast(ContrastView | ClassView, view).functions
-    if model.inducing is None:
+    if model.functionals is None:
         values = cast(CoupledClassValuesBelief, belief)
         return FullClasses(model.kernels, functions, rows.x, values)
     return SparseClasses(functions, cast(CoupledClassInducingBelief, belief))

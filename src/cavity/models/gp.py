@@ -97,7 +97,7 @@ class GP(AbstractGP):
 
     @property
     def sparse(self) -> bool:
-        return self.inducing is not None
+        return all(latent.inducing is not None for latent in self.latents)
 
     def check(self, rows: Rows) -> None:
         columns = rows.x.shape[-1]
@@ -139,20 +139,20 @@ class GP(AbstractGP):
         total: ObservedRows | None = None,
         scale: Scalar | float = 1.0,
     ) -> Graph:
-        full = self.inducing is None
+        full = not self.sparse
         if approximation.couples(self.likelihood):
             return class_graph(
                 self, rows, power=power, approximation=approximation, jitter=jitter, chunk=chunk
             )
-        slots: AbstractSlots = Private()
-        if approximation.tied:
-            assert self.inducing is not None
-            total = observed_rows(rows) if total is None else total
-            slots = Tied(self.inducing.size, total.per_output)
         concave = self.likelihood.log_concave and not self.likelihood.sampled(power)
         signs = {"tied": approximation.tied, "mixed": not (concave or approximation.convex)}
         laid_out = [latent.lay_out(rows, jitter, **signs) for latent in self.latents]
-        edges = tuple(Edge(i, view, slots) for i, (_, view) in enumerate(laid_out))
+        slots: list[AbstractSlots] = [Private()] * len(laid_out)
+        if approximation.tied:
+            total = observed_rows(rows) if total is None else total
+            slots = [Tied(latent.size, total.per_output) for latent in self.latents]
+        views = [view for _, view in laid_out]
+        edges = tuple(Edge(i, *pair) for i, pair in enumerate(zip(views, slots, strict=True)))
         size = rows.x.shape[0] if full else chunk
         noise = capability(self.likelihood, GaussianInLatent)
         if approximation.closed_form and noise is not None:

@@ -34,6 +34,17 @@ class LatentGP(eqx.Module):
     mean: AbstractMean
     inducing: AbstractInducing | None
 
+    @property
+    def size(self) -> int:
+        """The number of inducing variables.
+
+        Raises:
+            ValueError: where there are none.
+        """
+        if self.inducing is None:
+            raise ValueError("a full GP has no inducing variables")
+        return self.inducing.size
+
     def lay_out(
         self, rows: Rows, jitter: float | Scalar, *, tied: bool, mixed: bool
     ) -> tuple[AbstractVariable, AbstractView]:

@@ -90,5 +90,6 @@ def inducing_view(
     """The view of rows on whitened inducing variables, `jitter` relative to their variance."""
     Kuu = covariance(kernel, inducing, inducing)
     diag = variances_from(inducing, kernel, Kuu)
+    jitter = 0.0 if inducing.orthonormal else jitter
     factor, root = cholesky_and_inverse(jittered(Kuu, jitter, diag))
     return InducingView(kernel=kernel, inducing=inducing, mean=mean, factor=factor, root=root)
