@@ -39,6 +39,7 @@ from .learning.optimisers.lbfgs import Progress as Progress
 from .learning.result import FitResult as FitResult
 from .learning.result import Inference as Inference
 from .learning.sample import sample as sample
+from .models.compression import compressed as compressed
 from .models.deep.deep_gp import DeepGP as DeepGP
 from .models.deep.layer import Layer as Layer
 from .models.gp import GP as GP

@@ -32,6 +32,7 @@ ARGUMENTS = {
     "cavity.learning.diagnostics.bracket": {"GP"},
     "cavity.learning.diagnostics.tierney_kadane": {"Laplace"},
     "cavity.learning.dispatch": {"AbstractMethod", "MCMC"},
+    "cavity.models.compression": {"Posterior"},
     "cavity.models.deep.deep_gp": {"AbstractLikelihood", "Layer"},
     "cavity.models.latent.gplvm": {"SiteEncoder"},
     "cavity.models.state_space.gpssm": {"AbstractMean"},

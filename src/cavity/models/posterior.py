@@ -78,6 +78,12 @@ class AbstractPosterior(eqx.Module):
         return self.single and self.outputs == 1
 
     @property
+    def numbers(self) -> int:
+        """How many real numbers the posterior consists of, and a file of it holds."""
+        leaves = jax.tree.leaves(self)
+        return sum(int(np.size(x)) for x in leaves if isinstance(x, float) or eqx.is_array(x))
+
+    @property
     @abc.abstractmethod
     def size(self) -> int:
         """Values that each row is compared with."""

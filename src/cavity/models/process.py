@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inducing.base import inducing_points
+from cavity.inducing.base import AbstractInducing, Points, covariance, inducing_points
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.variables.inducing import InducingBelief
@@ -139,25 +139,28 @@ class SparseProcess(AbstractProcess):
 
 
 class FullProcess(AbstractProcess):
-    r"""The posterior of a full GP, through its values at the N training inputs.
+    r"""A posterior through N functionals: of a full GP its values at the training inputs.
 
     Mean $\mathbf k^\top \mathbf w$, variance $k - |\mathbf R \mathbf k|^2$, plus
     $|\mathbf S \mathbf k|^2$ where the data raise it (sites of negative precision).
+
+    Attributes:
+        inputs: where values are known, or other functionals that are.
     """
 
     kernel: AbstractKernel
     mean: OutputMean
-    inputs: Float[Array, "N D"]
+    inputs: Float[Array, "N D"] | AbstractInducing
     weights: Float[Array, "N P"]
     root: Float[Array, "G N N"]
     raised: Float[Array, "G N N"] | None = None
 
     @property
     def size(self) -> int:
-        return self.inputs.shape[0]
+        return self.weights.shape[0]
 
     def moments(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
-        cross = self.kernel.cross(self.inputs, X)
+        cross = self._cross(Points(X))
         mean = cross.T @ self.weights + self.mean(X)
         half = jax.vmap(product_lower, (0, None))(self.root, cross)
         var = self.kernel.diag(X)[:, None] - jnp.sum(half**2, axis=1).T
@@ -167,7 +170,7 @@ class FullProcess(AbstractProcess):
         return mean, jnp.broadcast_to(var, mean.shape)
 
     def covariance(self, X: Float[Array, "n D"]) -> Array:
-        cross = self.kernel.cross(self.inputs, X)
+        cross = self._cross(Points(X))
         half = self.root @ cross
         prior = jittered(self.kernel.cross(X, X), 0.0, self.kernel.diag(X))
         cov = prior - jnp.swapaxes(half, -1, -2) @ half
@@ -175,6 +178,11 @@ class FullProcess(AbstractProcess):
             half = self.raised @ cross
             cov = cov + jnp.swapaxes(half, -1, -2) @ half
         return jnp.broadcast_to(cov, (self.mean.outputs, *cov.shape[1:]))
+
+    def _cross(self, functionals: AbstractInducing) -> Float[Array, "N n"]:
+        known = self.inputs
+        known = known if isinstance(known, AbstractInducing) else Points(known)
+        return covariance(self.kernel, known, functionals)
 
 
 class IndependentProcess(AbstractProcess):
