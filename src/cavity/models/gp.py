@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import numpy as np
+
 from cavity.inducing.base import AbstractInducing, input_columns
+from cavity.inducing.slopes import check_slopes, columns_of
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import AbstractFactor, Edge
@@ -15,7 +18,7 @@ from cavity.inference.factors.slots import (
     Tied,
     observed_rows,
 )
-from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.rows import SLOPES, Rows
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
@@ -99,6 +102,12 @@ class GP(AbstractGP):
     def sparse(self) -> bool:
         return all(latent.inducing is not None for latent in self.latents)
 
+    @property
+    def side(self) -> tuple[str, ...]:
+        """Names of the side data that rows may have."""
+        slopes = (SLOPES,) if self.likelihood.latents == 1 else ()
+        return (*self.likelihood.side, *slopes)
+
     def check(self, rows: Rows) -> None:
         columns = rows.x.shape[-1]
         inducing_columns = None if self.inducing is None else input_columns(self.inducing)
@@ -107,6 +116,12 @@ class GP(AbstractGP):
             raise ValueError(
                 f"the inducing points have {given}, X has {columns}; points have the columns of X"
             )
+
+        if SLOPES in rows.side:
+            numbers = np.asarray(rows.side[SLOPES]).ravel()
+            columns_of(f'rows={{"{SLOPES}"}}', numbers, numbers.size, columns)
+            for kernel in self.kernels:
+                check_slopes(kernel)
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
         """Any approximation will do."""

@@ -4,10 +4,10 @@ from typing import cast
 
 import equinox as eqx
 
-from cavity.inducing.base import AbstractInducing
+from cavity.inducing.base import AbstractInducing, covariance, variances_from
 from cavity.inference.graph.base import AbstractBelief, AbstractVariable, AbstractView
-from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
+from cavity.inference.graph.rows import SLOPES, Rows
+from cavity.inference.graph.views import InducingView, OutputMean, inducing_view, observed
 from cavity.inference.variables.function_values import (
     FunctionValues,
     FunctionValuesBelief,
@@ -58,8 +58,9 @@ class LatentGP(eqx.Module):
         """
         outputs = rows.y.shape[-1]
         if self.inducing is None:
-            prior = self.kernel.cross(rows.x, rows.x)
-            prior = jittered(prior, jitter, self.kernel.diag(rows.x))
+            seen = observed(rows)
+            prior = covariance(self.kernel, seen, seen)
+            prior = jittered(prior, jitter, variances_from(seen, self.kernel))
             return FunctionValues(prior, mixed), Identity(self.output_mean(outputs))
         variable, view = self.sparse_layout(outputs, jitter)
         return TiedInducing() if tied else variable, view
@@ -83,4 +84,5 @@ class LatentGP(eqx.Module):
             return SparseProcess(cast(InducingView, view), cast(InducingBelief, belief))
         values = cast(FunctionValuesBelief, belief)
         mean = self.output_mean(rows.y.shape[-1])
-        return FullProcess(self.kernel, mean, rows.x, values.weights, values.root, values.raised)
+        inputs = observed(rows) if SLOPES in rows.side else rows.x
+        return FullProcess(self.kernel, mean, inputs, values.weights, values.root, values.raised)

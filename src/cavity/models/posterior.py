@@ -11,10 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from cavity.inducing.slopes import columns_of
+from cavity.inference.graph.rows import SLOPES
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.models.base import AbstractGP, AbstractModel
-from cavity.models.process import AbstractProcess, MarginalProcess, variances, within_functions
+from cavity.models.process import (
+    AbstractProcess,
+    MarginalProcess,
+    moments_of_slopes,
+    variances,
+    within_functions,
+)
 from cavity.numerics.chunking import cached_size, map_over_rows, padded_size
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, PRNGKeyArray
@@ -180,8 +188,8 @@ class AbstractPosterior(eqx.Module):
         """
         X = self._inputs(X)
         side: Any = check_side(rows, X.shape[0])
-        check_side_names(side, self.model.likelihood.side, "this model")
-        missing = [name for name in self.side if name not in side]
+        check_side_names(side, self.model.side, "this model")
+        missing = [name for name in self.side if name not in side and name != SLOPES]
         if missing:
             known = missing[0].replace("_", " ")
             raise ValueError(
@@ -227,6 +235,11 @@ def _first(x: Array, rows: int) -> Any:
 @compiled
 def _moments(posterior: AbstractPosterior, X: Array) -> tuple[Array, Array]:
     return map_over_rows(posterior.moments, X, cached_size(X.shape[0]))
+
+
+@compiled
+def _slopes(posterior: "Posterior", X: Array, columns: Array) -> tuple[Array, Array]:
+    return moments_of_slopes(posterior.process, X, columns)
 
 
 @compiled
@@ -279,6 +292,24 @@ class Posterior(AbstractPosterior):
     def covariance(self, X: Float[Array, "n D"]) -> Array:
         return self.process.covariance(X)
 
+    def slopes(self, X: Any, column: int) -> Marginals:
+        """Means and variances of the slopes of the latent function along one input column.
+
+        Args:
+            X: inputs, (n, D).
+            column: counted from 0.
+
+        Returns:
+            `mean` and `var`, each (n,), or (n, P) if the model was given a matrix of outputs.
+
+        Raises:
+            ValueError: for unusable inputs, no such column, and a kernel without slopes.
+        """
+        X = self._inputs(X)
+        columns = columns_of("column", column, X.shape[0], self.n_inputs)
+        mean, spread = _slopes(self, X, jnp.asarray(columns, X.dtype))
+        return Marginals(self._shape(mean), self._shape(spread))
+
     def of_function(self, i: int) -> "Posterior":
         if self.model.likelihood.latents == 1:
             return self
@@ -294,7 +325,13 @@ class Posterior(AbstractPosterior):
         return jnp.swapaxes(draws, 1, 2)
 
     def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
-        mean, spread = self._in_chunks(_moments, X)
+        columns = side.get(SLOPES)
+        if columns is None:
+            mean, spread = self._in_chunks(_moments, X)
+        else:
+            side = {name: values for name, values in side.items() if name != SLOPES}
+            columns = columns_of(SLOPES, columns, X.shape[0], self.n_inputs)
+            mean, spread = _slopes(self, X, jnp.asarray(columns, X.dtype))
         if self.model.likelihood.latents > 1:
             mean, spread = mean.T, jnp.moveaxis(spread, 0, -1)
         else:

@@ -1,6 +1,8 @@
 """Posterior processes: moments of latent functions at any inputs."""
 
 import abc
+import dataclasses
+import functools
 from typing import Protocol, cast, runtime_checkable
 
 import equinox as eqx
@@ -8,9 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inducing.base import AbstractInducing, Points, covariance, inducing_points
-from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean
+from cavity.inducing.base import (
+    AbstractInducing,
+    Points,
+    covariance,
+    inducing_points,
+    variances_from,
+)
+from cavity.inference.graph.rows import SLOPES, Rows
+from cavity.inference.graph.views import InducingView, OutputMean, observed, observed_mean
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.expectations import (
@@ -79,7 +87,16 @@ class SparseProcess(AbstractProcess):
         return self.view.inducing.size
 
     def moments(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
-        projection = self.view.project(self._rows(X))
+        return self._moments(self._rows(X))
+
+    def moments_of_slopes(
+        self, X: Float[Array, "n D"], columns: Float[Array, " n"]
+    ) -> tuple[Array, Array]:
+        """Means and variances of slopes along columns; of values where the column is -1."""
+        return self._moments(dataclasses.replace(self._rows(X), side={SLOPES: columns}))
+
+    def _moments(self, rows: Rows) -> tuple[Array, Array]:
+        projection = self.view.project(rows)
         mean, var = self.belief.marginal(projection)
         return mean + projection.offset, var + projection.residual[:, None]
 
@@ -134,8 +151,13 @@ class SparseProcess(AbstractProcess):
         return cov[0] + block.residual
 
     def _rows(self, X: Array) -> Rows:
-        y = jnp.zeros((*X.shape[:-1], self.view.mean.outputs), X.dtype)
-        return Rows(X, y, y)
+        return _rows_of(X, self.view.mean)
+
+
+def _rows_of(X: Array, mean: OutputMean) -> Rows:
+    """Rows without data at these inputs."""
+    y = jnp.zeros((*X.shape[:-1], mean.outputs), X.dtype)
+    return Rows(X, y, y)
 
 
 class FullProcess(AbstractProcess):
@@ -160,10 +182,20 @@ class FullProcess(AbstractProcess):
         return self.weights.shape[0]
 
     def moments(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
-        cross = self._cross(Points(X))
-        mean = cross.T @ self.weights + self.mean(X)
+        return self._moments(_rows_of(X, self.mean))
+
+    def moments_of_slopes(
+        self, X: Float[Array, "n D"], columns: Float[Array, " n"]
+    ) -> tuple[Array, Array]:
+        """Means and variances of slopes along columns; of values where the column is -1."""
+        return self._moments(dataclasses.replace(_rows_of(X, self.mean), side={SLOPES: columns}))
+
+    def _moments(self, rows: Rows) -> tuple[Array, Array]:
+        seen = observed(rows)
+        cross = self._cross(seen)
+        mean = cross.T @ self.weights + observed_mean(self.mean, rows)
         half = jax.vmap(product_lower, (0, None))(self.root, cross)
-        var = self.kernel.diag(X)[:, None] - jnp.sum(half**2, axis=1).T
+        var = variances_from(seen, self.kernel)[:, None] - jnp.sum(half**2, axis=1).T
         if self.raised is not None:
             var = var + jnp.sum((self.raised @ cross) ** 2, axis=1).T
         var = jnp.maximum(var, 0.0)
@@ -260,3 +292,23 @@ def within_functions(cov: Float[Array, "P n ..."]) -> Float[Array, "P n n"]:
     """Covariances between rows of each function, where those between functions may be known."""
     index = np.arange(cov.shape[0])
     return cov if cov.ndim == 3 else cov[index, :, index]
+
+
+@functools.singledispatch
+def moments_of_slopes(
+    process: AbstractProcess, X: Float[Array, "n D"], columns: Float[Array, " n"]
+) -> tuple[Float[Array, "n P"], Array]:
+    """Means and variances of slopes along columns; of values where the column is -1.
+
+    Raises:
+        ValueError: for several latent functions.
+    """
+    raise ValueError("slopes are those of the function of a model with one latent function")
+
+
+@moments_of_slopes.register(SparseProcess)
+@moments_of_slopes.register(FullProcess)
+def _(
+    process: SparseProcess | FullProcess, X: Float[Array, "n D"], columns: Float[Array, " n"]
+) -> tuple[Float[Array, "n P"], Array]:
+    return process.moments_of_slopes(X, columns)

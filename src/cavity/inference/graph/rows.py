@@ -8,6 +8,9 @@ import jax.numpy as jnp
 
 from cavity.numerics.types import Array, Float, Int
 
+# Side data that say which slope of the function a row observes: a column, or -1 for its value.
+SLOPES = "slope_of"
+
 
 class Rows(eqx.Module):
     """Data padded to a repeating shape; rows that are only padding have presence 0.
@@ -38,8 +41,8 @@ class Rows(eqx.Module):
 
     @property
     def columns(self) -> dict[str, Array]:
-        """Side data in a shape that broadcasts against outputs."""
-        return {name: values[..., None] for name, values in self.side.items()}
+        """Side data that likelihoods read, in a shape that broadcasts against outputs."""
+        return {name: x[..., None] for name, x in self.side.items() if name != SLOPES}
 
     @property
     def site_presence(self) -> Array:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inducing.base import AbstractInducing, Points, covariance, variances_from
+from cavity.inducing.slopes import Slopes, directions
 from cavity.inference.factors.fused_gaussian import fused_gaussian_messages
 from cavity.inference.factors.gaussian_sites import projected_gaussian_messages
 from cavity.inference.graph.base import (
@@ -15,7 +16,7 @@ from cavity.inference.graph.base import (
     Messages,
     Projection,
 )
-from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.rows import SLOPES, Rows
 from cavity.kernels.base import AbstractKernel
 from cavity.numerics.linalg import cholesky_and_inverse, jittered, product_lower
 from cavity.numerics.power_limits import Power
@@ -32,6 +33,23 @@ class OutputMean(eqx.Module):
         value = self.mean(X)
         columns = value[:, None] if value.ndim == 1 else value
         return jnp.broadcast_to(columns, (X.shape[0], self.outputs))
+
+
+def observed(rows: Rows) -> Points | Slopes:
+    """What rows see of the function: its values, or slopes where side data say so."""
+    x, columns = rows.x.reshape(-1, rows.x.shape[-1]), rows.side.get(SLOPES)
+    return Points(x) if columns is None else Slopes(x, columns.reshape(-1).astype(int))
+
+
+def observed_mean(
+    mean: Callable[[Float[Array, "N D"]], Float[Array, "N P"]], rows: Rows
+) -> Float[Array, "N P"]:
+    """The prior mean of what rows see."""
+    functionals = observed(rows)
+    if isinstance(functionals, Points):
+        return mean(functionals.Z)
+    value, slope = jax.jvp(mean, (functionals.Z,), (directions(functionals),))
+    return jnp.where(functionals.columns[:, None] < 0, value, slope)
 
 
 class InducingView(AbstractWhitenedView):
@@ -51,9 +69,9 @@ class InducingView(AbstractWhitenedView):
     def covariances(
         self, rows: Rows
     ) -> tuple[Float[Array, "M N"], Float[Array, " N"], Float[Array, "N P"]]:
-        x = rows.x.reshape(-1, rows.x.shape[-1])
-        cross = covariance(self.kernel, self.inducing, Points(x))
-        return cross, self.kernel.diag(x), self.mean(x)
+        seen = observed(rows)
+        cross = covariance(self.kernel, self.inducing, seen)
+        return cross, variances_from(seen, self.kernel), observed_mean(self.mean, rows)
 
     def project(self, rows: Rows) -> Projection:
         cross, variance, offset = self.covariances(rows)
@@ -63,7 +81,7 @@ class InducingView(AbstractWhitenedView):
             return Projection(A, residual, offset)
         shape = rows.x.shape[:2]
         A = A.reshape(A.shape[0], *shape)
-        prior = jax.vmap(self.prior_covariance)(rows.x)
+        prior = self._prior_of_blocks(rows)
         residual = prior - jnp.einsum("mkb,mkc->kbc", A, A)
         return Projection(A, residual, offset.reshape(*shape, -1))
 
@@ -78,6 +96,17 @@ class InducingView(AbstractWhitenedView):
         if rows.blocked:
             return projected_gaussian_messages(self, variable, rows, noise_variance, power, chunk)
         return fused_gaussian_messages(self, rows, noise_variance, power)
+
+    def _prior_of_blocks(self, rows: Rows) -> Float[Array, "K B B"]:
+        columns = rows.side.get(SLOPES)
+        if columns is None:
+            return jax.vmap(self.prior_covariance)(rows.x)
+
+        def of_block(x: Float[Array, "B D"], columns: Float[Array, " B"]) -> Array:
+            functionals = Slopes(x, columns.astype(int))
+            return covariance(self.kernel, functionals, functionals)
+
+        return jax.vmap(of_block)(rows.x, columns)
 
     def prior_covariance(self, x: Float[Array, "B D"]) -> Float[Array, "B B"]:
         """The prior covariance of the function at some inputs, its diagonal exact."""

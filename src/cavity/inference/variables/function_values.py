@@ -20,6 +20,7 @@ from cavity.inference.graph.base import (
     Projection,
 )
 from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import observed_mean
 from cavity.numerics.linalg import (
     cholesky_and_inverse,
     gram_lower,
@@ -302,7 +303,7 @@ class Identity(AbstractProjectedView):
 
     def project(self, rows: Rows) -> Projection:
         residual = jnp.zeros(rows.x.shape[0], rows.x.dtype)
-        return Projection(None, residual, self.mean(rows.x))
+        return Projection(None, residual, observed_mean(self.mean, rows))
 
     def gaussian_messages(
         self,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.rows import SLOPES, Rows
 from cavity.inference.variables.chain import PADDING, SERIES
 from cavity.learning.data.training_data import Data
 from cavity.numerics.chunking import chunk_size, padded_size, repeating_size
@@ -23,6 +23,9 @@ from cavity.numerics.validation import (
     check_magnitude,
     check_side,
 )
+
+# Side data of rows that are only padding; 1 for all others.
+PADDED = {SERIES: PADDING, SLOPES: -1.0}
 
 
 def prepare(
@@ -41,7 +44,7 @@ def prepare(
         y: outputs, (N,) or (N, P).
         power: a number in [0, 1], or one per row (with blocks: one per row, equal in a block).
         blocks: one integer label per row, or None.
-        rows: side data, by name, (N,) each: "noise_variance", "exposure".
+        rows: side data, by name, (N,) each: "noise_variance", "exposure", "slope_of".
         missing: "error", or "skip" to leave out outputs that are NaN.
 
     Raises:
@@ -216,10 +219,7 @@ def pad_rows(rows: Rows, size: int) -> Rows:
         return np.concatenate([a, np.full((more, *a.shape[1:]), value, a.dtype)])
 
     inputs = np.concatenate([rows.x, np.repeat(rows.x[:1], more, axis=0)])
-    side = {
-        name: fill(values, PADDING if name == SERIES else 1.0)
-        for name, values in rows.side.items()
-    }
+    side = {name: fill(values, PADDED.get(name, 1.0)) for name, values in rows.side.items()}
     # of the first row, so that padding is within the support of the likelihood
     y, presence = fill(rows.y, rows.y[0]), fill(rows.presence, 0.0)
     powers = None if rows.power is None else fill(rows.power, 0.5)
@@ -249,6 +249,6 @@ def _pad_blocks(rows: Rows, labels: np.ndarray) -> Rows:
         if np.any(lowest[: len(counts)] != highest[: len(counts)]):
             raise ValueError("the rows of a block must share one power")
         block_powers = np.where(np.isfinite(lowest), lowest, 0.5)
-    side = {name: lay(values, 1.0) for name, values in rows.side.items()}
+    side = {name: lay(values, PADDED.get(name, 1.0)) for name, values in rows.side.items()}
     inputs, presence = lay(rows.x, rows.x[0]), lay(rows.presence, 0.0)
     return _on_host(inputs, lay(rows.y, 0.0), presence, side, block_powers)

@@ -221,8 +221,8 @@ def row_tallies(rows: Rows, likelihood: Any) -> tuple[Tally, Tally]:
     presence = np.asarray(rows.presence, np.float64).reshape(y.shape[0], -1)
     seen = presence.max(axis=1) > 0.0  # padding is not data
     if likelihood.support is not Support.REAL:
-        side = {name: np.asarray(values, np.float64).ravel() for name, values in rows.side.items()}
-        known = {name: values[seen] for name, values in side.items()}
+        side = {name: np.asarray(x, np.float64) for name, x in rows.columns.items()}
+        known = {name: values.ravel()[seen] for name, values in side.items()}
         columns = [initial_latents(likelihood, column, **known) for column in y[seen].T]
         # of classes a column for each
         return tally(x[seen]), tally(np.column_stack(columns), presence[seen])

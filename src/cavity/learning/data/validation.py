@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.inference.graph.rows import SLOPES
 from cavity.learning.data.training_data import Data
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.method import AbstractMethod
@@ -74,6 +75,8 @@ def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: boo
     outputs = data.rows.y.shape[-1]
     if outputs > 1:
         raise ValueError(f"MCMC() takes one output, y has {outputs}: fit a model to each")
+    if SLOPES in data.rows.side:
+        raise ValueError("MCMC() takes values of the function, no slopes: use PowerEP()")
     if data.rows.x.dtype != np.float64:
         raise TypeError(
             "MCMC() needs 64-bit numbers: give float64 inside `with jax.enable_x64(True):`"

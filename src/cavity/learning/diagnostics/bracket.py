@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.inference.graph.rows import SLOPES
 from cavity.inference.graph.sites import ScalarSites
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
@@ -146,6 +147,8 @@ def bracket(
         raise ValueError(f"products must be 1 or more, given {products}")
     layout = {"rows": rows, "missing": missing}
     result, data = _result_and_data(model, X, y, power, method, jitter, layout)
+    if SLOPES in data.rows.side:
+        raise ValueError("a bracket is for rows that observe values of the function, no slopes")
     gp = result.model if isinstance(result, FitResult) else result.posterior.model
     gp = as_dtype(_checked(gp, result), data)
     gaussian = capability(gp.likelihood, GaussianInLatent)
