@@ -1,0 +1,151 @@
+r"""The evidence of noise alone: what a model of the data without any function would have.
+
+It is the largest density of the outputs under a constant and noise,
+$\max_{c, \theta} \sum_n \log p(y_n \mid f = c, \theta)$ over the parameters of the likelihood: the
+point at which a model takes everything for noise. A bracket at that point has no width, so that
+evidences are judged by their distance from this one.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inference.graph.rows import SLOPES
+from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.data.training_data import Data
+from cavity.learning.optimisers.lbfgs import StartFailed, minimise
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
+from cavity.likelihoods.latent_values import initial_latents
+from cavity.likelihoods.support import Support
+from cavity.numerics.jit import compiled
+from cavity.numerics.types import Array, Float, Scalar
+from cavity.parameters import bijections, from_real, to_real
+
+ITERATIONS = 200
+# Where the search for the constant ends, nats per iteration.
+TOLERANCE = 1e-6
+
+
+def noise_alone(likelihood: AbstractLikelihood, data: Data) -> float:
+    """The largest log density of outputs under one constant and noise, in nats.
+
+    With Gaussian noise in closed form, with the noise variance that it is largest at, or the
+    known ones of the rows. Each output, or each latent function, has a constant of its own; the
+    parameters of other likelihoods are learned from where they are.
+
+    Args:
+        likelihood: of the model.
+        data: prepared data, as a result has them.
+
+    Returns:
+        The value; infinite where real outputs do not vary, so that no noise would be best.
+
+    Raises:
+        ValueError: for rows that observe slopes.
+    """
+    if SLOPES in data.rows.side:
+        raise ValueError("noise alone is for rows that observe values of the function, no slopes")
+    y, presence = _observed(data)
+    real = likelihood.support is Support.REAL
+    gaussian = capability(likelihood, GaussianInLatent)
+    known = "noise_variance" in data.rows.side
+    learned = capability(likelihood, HasNoiseParameter)
+    if real and not known and not _varies(y, presence):
+        return float("inf")
+    if learned is not None and not known:
+        return _learned_noise(y, presence, shared=np.size(learned.variance) == 1)
+    if gaussian is not None:
+        noise = np.asarray(gaussian.noise_variance(**data.rows.columns), float)
+        return _known_noise(y, presence, np.broadcast_to(noise, data.rows.y.shape))
+    return _by_search(likelihood, data, y, presence)
+
+
+def _observed(data: Data) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs and their presence, (N, P) each, blocks taken apart."""
+    y = np.asarray(data.rows.y, float)
+    presence = np.broadcast_to(np.asarray(data.rows.presence) > 0.0, y.shape)
+    return y.reshape(-1, y.shape[-1]), presence.reshape(-1, y.shape[-1])
+
+
+def _varies(y: np.ndarray, presence: np.ndarray) -> bool:
+    """Whether the values of any output differ."""
+    return any(np.ptp(c[p]) > 0.0 for c, p in _columns(y, presence))
+
+
+def _columns(y: np.ndarray, presence: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Each output with its presence, those never observed left out."""
+    return [(c, p) for c, p in zip(y.T, presence.T, strict=True) if np.any(p)]
+
+
+def _learned_noise(y: np.ndarray, presence: np.ndarray, *, shared: bool) -> float:
+    """Gaussian noise of the best variance, one for all outputs or one each."""
+    counts = presence.sum(axis=0)
+    mean = np.sum(y, axis=0, where=presence) / np.maximum(counts, 1)
+    squares = np.sum((y - mean) ** 2, axis=0, where=presence)
+    if shared:
+        counts, squares = counts.sum(keepdims=True), squares.sum(keepdims=True)
+    seen = counts > 0
+    variance = squares[seen] / counts[seen]
+    if not np.all(variance > 0.0):
+        return float("inf")
+    return float(-0.5 * np.sum(counts[seen] * (np.log(2.0 * np.pi * variance) + 1.0)))
+
+
+def _known_noise(y: np.ndarray, presence: np.ndarray, noise: np.ndarray) -> float:
+    """Gaussian noise of known variances, with the best constant of each output."""
+    noise = noise.reshape(y.shape)
+    weight = presence / noise
+    mean = np.sum(weight * y, axis=0) / np.maximum(np.sum(weight, axis=0), np.finfo(float).tiny)
+    terms = np.log(2.0 * np.pi * noise) + (y - mean) ** 2 / noise
+    return float(-0.5 * np.sum(terms, where=presence))
+
+
+def _by_search(
+    likelihood: AbstractLikelihood, data: Data, y: np.ndarray, presence: np.ndarray
+) -> float:
+    """Any likelihood: its parameters and the constants by L-BFGS."""
+    side = {name: np.asarray(values).reshape(-1) for name, values in data.rows.side.items()}
+    several = likelihood.latents > 1
+    constants = np.zeros(likelihood.latents if several else y.shape[1])
+    for i, (column, there) in enumerate(_columns(y, presence)[: 1 if several else None]):
+        known = {name: values[there] for name, values in side.items()}
+        guesses = np.asarray(initial_latents(likelihood, column[there], **known), float)
+        if several and guesses.ndim == 2:
+            constants[:] = guesses.mean(axis=0)
+        else:
+            constants[i] = guesses.mean()
+    maps = bijections(likelihood)
+    start = np.concatenate([constants, np.asarray(to_real(likelihood, maps), float)])
+    dtype = data.rows.y.dtype
+
+    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = _slope(jnp.asarray(x, dtype), likelihood, data, len(constants))
+        return float(value), np.asarray(slope, float)
+
+    bounds = np.tile([-np.inf, np.inf], (start.size, 1))
+    options = {"bounds": bounds, "max_iterations": ITERATIONS, "tolerance": TOLERANCE}
+    try:
+        with one_blas_thread():
+            return -minimise(objective, start, **options).objective
+    except StartFailed:
+        return float("-inf")
+
+
+@compiled
+def _slope(
+    x: Float[Array, " C"], likelihood: AbstractLikelihood, data: Data, count: int
+) -> tuple[Scalar, Array]:
+    def negative(x: Array) -> Scalar:
+        rows, noise = data.rows, from_real(x[count:], likelihood, bijections(likelihood))
+        constants = x[:count]
+        f = constants
+        if likelihood.latents > 1:
+            f = constants.reshape(-1, *([1] * rows.y.ndim))
+            f = jnp.broadcast_to(f, (count, *rows.y.shape))
+        else:
+            f = jnp.broadcast_to(f, rows.y.shape)
+        terms = noise.log_prob(f, rows.y, **rows.columns)
+        return -jnp.sum(jnp.where(rows.presence > 0.0, terms, 0.0))
+
+    return jax.value_and_grad(negative)(x)
