@@ -1,5 +1,6 @@
 """The forecaster: what it adds to the library, and that it refuses what it cannot do."""
 
+import dataclasses
 import inspect
 import pickle
 import warnings
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import cavity
+from cavity.inference.variables.inducing import InducingBelief
 from tests.tolerances import assert_close
 
 pytestmark = pytest.mark.x32
@@ -138,6 +140,30 @@ def test_forecasts_that_may_leave_the_data_say_so(fitted):
         copy.predict(48, np.zeros((48, 1)))
 
 
+def test_growth_counts_what_a_linear_kernel_adds(fitted):
+    """Far away the posterior mean has the slopes of the prior mean and those of the linear part
+    of the kernel, worked out with numpy; the other part of the kernel leaves none."""
+    Z, random = np.eye(3), np.random.default_rng(0)
+    distances = ((Z[:, None] - Z[None]) ** 2).sum(axis=-1)
+    K = np.exp(-0.5 * distances) + 0.5 * Z @ Z.T
+    u = 12.0 * random.standard_normal((3, 2))
+    slopes = np.diag([0.3, -0.2, 0.0])[:, :2] + 0.5 * Z.T @ np.linalg.solve(K, u)
+    expected = np.max(np.abs(np.linalg.eigvals(slopes[:2].T)))
+    with jax.enable_x64(True):
+        kernel = cavity.kernels.RBF(1.0, 1.0) + cavity.kernels.Linear(0.5)
+        mean = cavity.means.Linear(np.diag([0.3, -0.2, 0.0])[:, :2])
+        points = cavity.inducing.Points(Z)
+        layer = cavity.Layer(kernel, points, 2, mean, 0.1, skip_connection=True)
+        (view,) = layer.views(1e-12)
+        whitened = np.linalg.solve(np.linalg.cholesky(K), u).T[None]
+        belief = InducingBelief(whitened, 0.1 * np.eye(3)[None], np.zeros(()))
+        process = layer.process([view], [belief])
+    posterior = dataclasses.replace(fitted.posterior_, transition=process)
+    maps = dataclasses.replace(fitted.time_map, posterior=posterior)
+    assert maps.growth(3) == pytest.approx(expected**3, rel=1e-5)
+    assert expected > 1.0
+
+
 @pytest.mark.slow
 def test_frames_in_time_and_several_outputs():
     """Constant outputs stay constant, and horizons of the fit serve predictions."""
@@ -194,10 +220,12 @@ def test_controls_that_do_not_fit_are_named(fitted):
         fitted.predict(5)
     with pytest.raises(ValueError, match="X has 2 columns, the fit had 1 control"):
         fitted.predict(5, np.ones((5, 2)))
-    with pytest.raises(ValueError, match="coverages are probabilities"):
-        fitted.predict_interval(1, U[FUTURE], 95)
-    with pytest.raises(ValueError, match="probabilities in"):
-        fitted.predict_quantiles(1, U[FUTURE], 0.0)
+    for wrong in (95, "a", [0.5, "b"], None, []):
+        with pytest.raises(ValueError, match=r"coverage must be .* probabilities in \(0, 1\)"):
+            fitted.predict_interval(1, U[FUTURE], wrong)
+    for wrong in (0.0, "x", [[0.1]]):
+        with pytest.raises(ValueError, match=r"alpha must be .* probabilities in \(0, 1\)"):
+            fitted.predict_quantiles(1, U[FUTURE], wrong)
 
 
 def test_states_may_depend_on_their_functions():

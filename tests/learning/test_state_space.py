@@ -1,8 +1,11 @@
 """Learning state-space models: states from the past, and forecasts that do not run away."""
 
+import jax.numpy as jnp
 import numpy as np
 
 import cavity
+from cavity.inference.graph.rows import Rows
+from cavity.inference.variables.chain import links_of
 from cavity.learning.initialisation.state_space import (
     filled_in_time,
     linear_start,
@@ -10,6 +13,8 @@ from cavity.learning.initialisation.state_space import (
     subspace_states,
 )
 from cavity.learning.state_space import fit_state_space
+from cavity.models.state_space.start import interpolated
+from tests.tolerances import assert_close
 
 
 def test_states_of_a_linear_system_are_found_up_to_their_coordinates():
@@ -34,6 +39,28 @@ def test_missing_outputs_are_filled_within_their_series():
     Y = np.array([[1.0], [np.nan], [3.0], [np.nan], [np.nan], [5.0]])
     filled = filled_in_time(Y, np.array([0, 0, 0, 0, 1, 1]))
     np.testing.assert_allclose(filled[:, 0], [1.0, 2.0, 3.0, 3.0, 5.0, 5.0])
+
+
+def test_outputs_that_a_search_starts_from_do_not_cross_series():
+    """Against numpy's interpolation of one series at a time; a series without values of an output
+    has the mean of all, and padding belongs to no series."""
+    random = np.random.default_rng(0)
+    y, series = random.standard_normal((12, 2)), np.repeat([0.0, 1.0, 2.0, -1.0], [5, 3, 2, 2])
+    present = np.ones((12, 2))
+    present[[1, 2, 4, 5, 10, 11], 0] = 0.0  # gaps on both sides of a boundary
+    present[5:8, 1] = 0.0  # nothing of the second series
+    present[10:] = 0.0
+    expected = np.empty((10, 2))
+    for label in (0.0, 1.0, 2.0):
+        rows = np.flatnonzero(series == label)
+        for p in range(2):
+            seen = rows[present[rows, p] > 0.0]
+            everything = y[present[:, p] > 0.0, p].mean()
+            expected[rows, p] = np.interp(rows, seen, y[seen, p]) if len(seen) else everything
+    data = Rows(jnp.zeros((12, 0)), jnp.asarray(y), jnp.asarray(present), {"series": series})
+    found = interpolated(data, links_of(data))
+    assert_close(found[:10], expected)
+    assert np.all(np.isfinite(found))
 
 
 def test_a_series_that_grows_has_forecasts_that_do_not_explode():

@@ -19,12 +19,13 @@ from cavity.estimators.registry import one_of, whole
 from cavity.estimators.time_map import TimeMap
 from cavity.estimators.time_tables import (
     TimeData,
-    check_controls,
-    check_times,
+    followed_by,
+    future_controls,
     horizons,
+    probabilities,
     time_data,
-    time_rows,
 )
+from cavity.estimators.times import rows_that_follow
 from cavity.learning.infer import one_blas_thread
 from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.result import FitResult
@@ -114,7 +115,7 @@ class GPForecaster(BaseEstimator):
 
         Args:
             y: the series, (T,) or (T, P), NaN where missing; arrays or data frames of numbers.
-                Times of pandas must be sorted and without gaps.
+                Times of pandas must be sorted and without gaps; text that is no date is names.
             X: controls of the same rows, (T, C) or (T,), or None.
             fh: horizons that `predict` uses where it is given none.
             callback: called with a `Progress` after every iteration.
@@ -146,7 +147,8 @@ class GPForecaster(BaseEstimator):
 
         Args:
             fh: horizons, steps after the last row: a number, or several in any order.
-            X: controls of all rows up to the last horizon, where the fit had some.
+            X: controls of all rows up to the last horizon, where the fit had some: by their times,
+                or without times in the order of rows.
 
         Returns:
             (len(fh),), or (len(fh), P) where the fit was of a matrix.
@@ -176,9 +178,7 @@ class GPForecaster(BaseEstimator):
         Raises:
             ValueError: for unusable horizons, controls or probabilities.
         """
-        levels = np.atleast_1d(np.asarray(LEVELS if alpha is None else alpha, float))
-        if levels.ndim != 1 or not levels.size or not np.all((levels > 0.0) & (levels < 1.0)):
-            raise ValueError(f"quantiles are asked for by probabilities in (0, 1), given {alpha}")
+        levels = np.atleast_1d(probabilities("alpha", LEVELS if alpha is None else alpha))
         steps, controls = self._steps(fh, X)
         return self._shaped(self.time_map.quantiles(int(steps.max()), controls, levels)[steps - 1])
 
@@ -197,9 +197,7 @@ class GPForecaster(BaseEstimator):
         Raises:
             ValueError: for unusable horizons, controls or probabilities.
         """
-        shares = np.asarray(coverage, float)
-        if shares.ndim > 1 or not np.all((shares > 0.0) & (shares < 1.0)):
-            raise ValueError(f"coverages are probabilities in (0, 1), given {coverage}")
+        shares = probabilities("coverage", coverage)
         ends = np.stack([0.5 - 0.5 * shares, 0.5 + 0.5 * shares], axis=-1)
         values = self.predict_quantiles(fh, X, ends.ravel())
         return values.reshape(*values.shape[:-1], *ends.shape)
@@ -225,7 +223,8 @@ class GPForecaster(BaseEstimator):
         """Adds rows that follow the last one.
 
         Args:
-            y: the new rows.
+            y: the new rows. Where they and the fit have times, they go on from those of the fit;
+                an index that pandas has numbered from 0 is none.
             X: their controls, where the fit had some.
             update_params: whether everything is learned again from all rows; otherwise parameters
                 stay, and states and functions follow from all rows.
@@ -236,15 +235,7 @@ class GPForecaster(BaseEstimator):
         Raises:
             ValueError: for unusable rows or controls.
         """
-        data, before = self._new_rows(y, X), self._data
-        if before.index is not None and data.index is not None:
-            index = before.index.append(data.index)
-            check_times("y with the new rows", index)
-        else:
-            index = None
-        outputs = np.concatenate([before.y, data.y])
-        controls = np.concatenate([before.X, data.X])
-        whole_series = TimeData(outputs, controls, before.single, index)
+        whole_series = followed_by(self._data, self._new_rows(y, X))
         self._check()
         if update_params:
             self._learn(whole_series, None, None)
@@ -356,6 +347,7 @@ class GPForecaster(BaseEstimator):
             raise ValueError(f"y has {data.y.shape[1]} columns, the fit had {columns}")
         names = [f"output {j}" for j in range(columns)]
         check_values(data.y, latent_likelihood(self.likelihood), names)
+        rows_that_follow("y", data.index, self._data.index, len(data.y))
         return data
 
     @property
@@ -377,8 +369,7 @@ class GPForecaster(BaseEstimator):
         steps = self._fh if fh is None else horizons(fh)
         if steps is None:
             raise ValueError("give horizons fh, here or in fit")
-        controls = None if X is None else time_rows("X", X)
-        check_controls(controls, len(self.X_scale_), int(steps.max()))
+        controls = future_controls(X, self._data, int(steps.max()))
         leaving = self.time_map.leaving(int(steps.max()))
         if leaving is not None:
             warnings.warn(leaving, stacklevel=3)

@@ -15,6 +15,8 @@ from cavity.numerics.text import plural
 
 # Growth of errors over a forecast from which on that is said.
 LARGE = 10.0
+# Where functions are away from the data, in deviations of the states.
+FAR = 1e6
 LEAVING = (
     "the linear functions that were learned grow away from the data, by a factor of {growth:.2g} "
     "over {steps}: use fewer steps, or fewer states"
@@ -44,14 +46,20 @@ class TimeMap:
     def growth(self, steps: int) -> float:
         """How much an error may grow over some steps where there are no data.
 
-        Functions are about linear ones there. It is the largest eigenvalue of these to the power
-        of the steps.
+        Functions are about linear ones there: those of the mean, and what kernels such as the
+        linear one add to them far away. It is the largest eigenvalue of these to the power of the
+        steps.
         """
         functions = self.posterior.transition
+        size = functions.width
         with jax.enable_x64(True):
-            at = jnp.zeros(functions.width + self.controls.mean.size)
-            slopes = np.asarray(jax.jacfwd(lambda x: functions.mean(x[None])[0])(at))
-        radius = float(np.max(np.abs(np.linalg.eigvals(slopes[:, : functions.width]))))
+            at = jnp.zeros(size + self.controls.mean.size)
+            slopes = np.asarray(jax.jacfwd(lambda x: functions.mean(x[None])[0])(at))[:, :size]
+            far = jnp.concatenate([sign * FAR * jnp.eye(size, len(at)) for sign in (1.0, -1.0)])
+            values = np.asarray(functions.process.moments(far)[0]).reshape(2, size, size)
+        # of functions that go on differently in the two directions, the one that grows more
+        sides = [slopes + value.T / away for value, away in zip(values, (FAR, -FAR), strict=True)]
+        radius = max(float(np.max(np.abs(np.linalg.eigvals(side)))) for side in sides)
         return float(np.exp(min(steps * np.log(max(radius, 1e-300)), 700.0)))
 
     def leaving(self, steps: int) -> str | None:

@@ -5,8 +5,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.estimators.frames import dates_as_days
+from cavity.estimators.times import (
+    check_times,
+    joined,
+    numbered_from_zero,
+    rows_that_follow,
+    times_of,
+)
 from cavity.numerics.text import plural
 from cavity.numerics.validation import check_magnitude
+from cavity.persistence.errors import DataError
 
 # Horizons below this are whole numbers of any machine.
 MOST_STEPS = 2**31
@@ -19,7 +27,7 @@ class TimeData(NamedTuple):
         y: outputs (T, P), NaN where missing.
         X: controls (T, C); C may be zero.
         single: whether y was given as a vector.
-        index: times of pandas, where there are some.
+        index: times of pandas, None where there are none.
     """
 
     y: np.ndarray
@@ -28,20 +36,33 @@ class TimeData(NamedTuple):
     index: Any
 
 
-def time_rows(name: str, table: Any) -> np.ndarray:
+def time_rows(name: str, table: Any, *, allow_dates: bool = True) -> np.ndarray:
     """A table whose rows follow each other in time, as numbers (T, P), NaN where missing.
 
     Args:
         name: of the table, in messages.
         table: an array or a frame; a vector is one column.
+        allow_dates: whether dates are numbers, of days since 1970-01-01.
 
     Raises:
         ValueError: for text, for tables without rows or of another shape, for infinite values,
-            for times that are not sorted or that repeat, and for times with gaps.
+            for dates that are not allowed, for times that are not sorted or that repeat, and for
+            times with gaps.
     """
-    check_times(name, index_of(table))
+    check_times(name, times_of(table))
     try:
-        values = np.asarray(dates_as_days(table), np.float64)
+        as_frame = getattr(table, "to_frame", None)
+        columns = table if as_frame is None else as_frame()
+        columns = np.asarray(columns) if getattr(columns, "columns", None) is None else columns
+        numbers = dates_as_days(columns)
+        if numbers is not columns and not allow_dates:
+            raise DataError(
+                f"{name} holds dates, times or durations{_first_of_dates(columns)}, and outputs "
+                "are numbers: make them the index of the table, or leave them out"
+            )
+        values = np.asarray(numbers, np.float64)
+    except DataError:
+        raise
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must hold numbers: {error}") from None
     values = values[:, None] if values.ndim == 1 else values
@@ -53,53 +74,13 @@ def time_rows(name: str, table: Any) -> np.ndarray:
     return values
 
 
-def index_of(table: Any) -> Any:
-    """The times of a pandas table; None for what has none."""
-    index = getattr(table, "index", None)
-    return index if getattr(index, "is_monotonic_increasing", None) is not None else None
-
-
-def check_times(name: str, index: Any) -> None:
-    """Refuses times that are not sorted, repeat, or leave some out.
-
-    Args:
-        name: of the table, in messages.
-        index: of pandas; None for no times.
-
-    Raises:
-        ValueError: naming the first.
-    """
-    if index is None or len(index) < 2:
-        return
-    if not (index.is_monotonic_increasing and index.is_unique):
-        raise ValueError(
-            f"the rows of {name} must be sorted by time, one row for each: use sort_index(), and "
-            "drop repeated times"
-        )
-    gap = _gap(index)
-    if gap is not None:
-        raise ValueError(
-            f"{name} has no rows between {index[gap]} and {index[gap + 1]}, and rows follow each "
-            "other in equal steps: put in rows of NaN, as asfreq(...) does"
-        )
-
-
-def _gap(index: Any) -> int | None:
-    """The row after which times jump; None where there is none."""
-    kind = type(index).__name__
-    if kind == "PeriodIndex":
-        steps = np.diff(index.asi8)
-    elif kind == "DatetimeIndex":
-        # months and business days are steps of unequal length
-        regular = index.freq is not None or (len(index) > 2 and index.inferred_freq is not None)
-        steps = np.ones(len(index) - 1) if regular else np.diff(index.asi8)
-    elif getattr(index, "dtype", np.dtype(object)).kind in "iuf":
-        steps = np.diff(np.asarray(index, float))
-    else:
-        return None
-    least = steps.min()
-    jumps = np.flatnonzero(steps > 1.5 * least)
-    return int(jumps[0]) if len(jumps) else None
+def _first_of_dates(columns: Any) -> str:
+    """Which column of a frame holds dates, in words; empty for what has no names of columns."""
+    for name in getattr(columns, "columns", ()):
+        one = columns[[name]]
+        if dates_as_days(one) is not one and name != 0:
+            return f" in column {name!r}"
+    return ""
 
 
 def horizons(fh: object) -> np.ndarray:
@@ -120,6 +101,24 @@ def horizons(fh: object) -> np.ndarray:
             f"given {fh!r}"
         )
     return steps.astype(int)
+
+
+def probabilities(name: str, values: object) -> np.ndarray:
+    """One or several probabilities, () or (n,).
+
+    Raises:
+        ValueError: for anything else than numbers strictly between 0 and 1.
+    """
+    try:
+        shares = np.asarray(values, float)
+        usable = shares.ndim <= 1 and shares.size > 0 and np.all((shares > 0.0) & (shares < 1.0))
+    except (TypeError, ValueError):
+        shares, usable = np.empty(0), False
+    if not usable:
+        raise ValueError(
+            f"{name} must be one or several probabilities in (0, 1), such as 0.9, given {values!r}"
+        )
+    return shares
 
 
 def check_controls(X: np.ndarray | None, columns: int, rows: int) -> None:
@@ -164,7 +163,7 @@ def time_data(y: Any, X: Any, controls: int | None = None) -> TimeData:
     Raises:
         ValueError: for unusable tables, and for tables that do not belong together.
     """
-    outputs, single = time_rows("y", y), np.ndim(y) == 1
+    outputs, single = time_rows("y", y, allow_dates=False), np.ndim(y) == 1
     table = None if X is None else time_rows("X", X)
     if controls is not None:
         check_controls(table, controls, len(outputs))
@@ -172,7 +171,43 @@ def time_data(y: Any, X: Any, controls: int | None = None) -> TimeData:
     if len(table) != len(outputs):
         raise ValueError(f"X has {len(table)} rows, y has {len(outputs)}: one row for each time")
     check_controls(table, table.shape[1], 0)
-    times, others = index_of(y), index_of(X)
-    if times is not None and others is not None and not times.equals(others):
+    return TimeData(outputs, table, single, _times_of_both(times_of(y), times_of(X)))
+
+
+def _times_of_both(times: Any, others: Any) -> Any:
+    """The times that outputs and controls share; rows that pandas has numbered are no times."""
+    if times is None or others is None:
+        return others if times is None else times
+    if numbered_from_zero(times) or numbered_from_zero(others):
+        return others if numbered_from_zero(times) else times
+    if not times.equals(others):
         raise ValueError("X and y have other times: give both the same index")
-    return TimeData(outputs, table, single, times)
+    return times
+
+
+def followed_by(before: TimeData, after: TimeData) -> TimeData:
+    """A series with rows that follow its last one."""
+    return TimeData(
+        np.concatenate([before.y, after.y]),
+        np.concatenate([before.X, after.X]),
+        before.single,
+        joined(before.index, after.index, len(after.y)),
+    )
+
+
+def future_controls(X: Any, before: TimeData, steps: int) -> np.ndarray | None:
+    """Controls of the rows after those of a fit, (steps, C); None where it had none.
+
+    Args:
+        X: a table that holds them: in the order of its rows, or by its times.
+        before: the rows of the fit.
+        steps: how many are needed.
+
+    Raises:
+        ValueError: for controls that are missing, or that are of other times.
+    """
+    controls = None if X is None else time_rows("X", X)
+    check_controls(controls, before.X.shape[1], steps)
+    if controls is None:
+        return None
+    return controls[rows_that_follow("X", times_of(X), before.index, steps)]

@@ -42,7 +42,8 @@ class AbstractApproximation(eqx.Module):
         convex: whether sites never have negative precisions.
         tied: whether all rows share one site, which an optimiser moves.
         closed_form: whether factors that are Gaussian in the function need no sites.
-        hidden: the posterior of the hidden values of a model; None for what is usual for it.
+        hidden: the posterior of the hidden values of a model, by a name that the model takes
+            (`AbstractModel.hidden_posteriors`); None for what is usual for it.
     """
 
     evaluation_point: eqx.AbstractClassVar[EvaluationPoint]
@@ -76,7 +77,10 @@ class PowerMeans(AbstractApproximation):
     Attributes:
         coupled: for likelihoods of classes that allow it, whether the functions of classes
             stay dependent.
-        hidden: the posterior of hidden values and states: "chain" or None, or "factorised".
+        hidden: the posterior of hidden values. Of states in time: "chain" or None, where
+            neighbours depend on each other, or "factorised". Of the hidden layers of a deep
+            model: "factorised", "chain", "conditional", "conditional_local",
+            "conditional_nodes", "coupled" or "nested", as `cavity.PowerEP` describes them.
         moved: whether an optimiser moves the states, together with parameters.
     """
 

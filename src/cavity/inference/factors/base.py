@@ -91,12 +91,13 @@ class AbstractFactor(eqx.Module):
 
     Attributes:
         has_rows: whether the factor is an `AbstractRowFactor`.
-        along_paths: whether its states are those of sampled paths.
+        samples_paths: whether it averages over sampled paths of hidden states, and has the moments
+            of states along them.
     """
 
     edges: eqx.AbstractVar[tuple[Edge, ...]]
     has_rows: ClassVar[bool] = False
-    along_paths: ClassVar[bool] = False
+    samples_paths: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod

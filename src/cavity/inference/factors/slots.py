@@ -38,6 +38,7 @@ from cavity.numerics.types import Array, Float, Scalar
 Store = TypeVar("Store")
 RowSite = TypeVar("RowSite")
 Source = TypeVar("Source")
+Belief = TypeVar("Belief", bound=AbstractBelief)
 # The beliefs that a search starts from.
 Started = TypeVar("Started", covariant=True)
 
@@ -160,7 +161,39 @@ class Tied(AbstractSlots[TiedSite, None, TiedCavity]):
         return jnp.zeros((), moments[0].dtype)
 
 
-class Variational(AbstractSlots[InputMoments | None, None, InputBelief]):
+class AbstractWithoutCavity(AbstractSlots[Store, RowSite, Belief]):
+    """Slots whose rows see the belief itself: no cavity takes their own site out of it.
+
+    To implement:
+        `empty(view, rows)`, `per_row(store)`, `message(store)` and
+        `log_normaliser_ratio(site, moments, power)`.
+    """
+
+    def source(self, store: Store, belief: AbstractBelief, power: Power) -> Belief:
+        return cast(Belief, belief)
+
+    def log_scale(self, source: Belief) -> float:
+        return 0.0
+
+    def cavity(self, site: RowSite, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
+        return *moments, jnp.ones((), bool)
+
+
+class AbstractWholeBelief(AbstractWithoutCavity[Store, RowSite, Belief]):
+    """Slots of one belief for the hidden values of all rows.
+
+    What it has in the place of a log-partition stands in the densities of the factor, not in
+    terms of single rows.
+
+    To implement:
+        `empty(view, rows)`, `per_row(store)` and `message(store)`.
+    """
+
+    def log_normaliser_ratio(self, site: RowSite, moments: Moments, power: Power) -> Array:
+        return jnp.zeros((), moments[0].dtype)
+
+
+class Variational(AbstractWithoutCavity[InputMoments | None, None, InputBelief]):
     """A belief for every row's own input, at power 0 whatever the power of the rows.
 
     Above power 0 a cavity for it would make the energy a saddle in it; without one the energy is
@@ -183,24 +216,13 @@ class Variational(AbstractSlots[InputMoments | None, None, InputBelief]):
     def message(self, store: InputMoments | None) -> InputBelief:
         return no_beliefs() if store is None else store.belief()
 
-    def source(
-        self, store: InputMoments | None, belief: AbstractBelief, power: Power
-    ) -> InputBelief:
-        return cast(InputBelief, belief)
-
-    def log_scale(self, source: InputBelief) -> float:
-        return 0.0
-
-    def cavity(self, site: None, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
-        return *moments, jnp.ones((), bool)
-
     def log_normaliser_ratio(self, site: None, moments: Moments, power: Power) -> Array:
         if self.points:
             return -0.5 * (moments[0] ** 2 + LOG_2PI)
         return -divergence(*moments)
 
 
-class VariationalChain(AbstractSlots[ChainMoments, None, ChainBelief]):
+class VariationalChain(AbstractWholeBelief[ChainMoments, None, ChainBelief]):
     """One belief for the states of all rows, at power 0 whatever the power of the rows.
 
     Attributes:
@@ -222,20 +244,8 @@ class VariationalChain(AbstractSlots[ChainMoments, None, ChainBelief]):
     def message(self, store: ChainMoments) -> ChainBelief:
         return store.belief(self.links)
 
-    def source(self, store: ChainMoments, belief: AbstractBelief, power: Power) -> ChainBelief:
-        return cast(ChainBelief, belief)
 
-    def log_scale(self, source: ChainBelief) -> float:
-        return 0.0
-
-    def cavity(self, site: None, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
-        return *moments, jnp.ones((), bool)
-
-    def log_normaliser_ratio(self, site: None, moments: Moments, power: Power) -> Array:
-        return jnp.zeros((), moments[0].dtype)
-
-
-class Conditional(AbstractSlots[HiddenSites, None, SitedConditional]):
+class Conditional(AbstractWholeBelief[HiddenSites, None, SitedConditional]):
     """Sites on the hidden values of every row, which an optimiser moves.
 
     They make another conditional of hidden values given functions. Its ratio to the model's own
@@ -262,20 +272,8 @@ class Conditional(AbstractSlots[HiddenSites, None, SitedConditional]):
     def message(self, store: HiddenSites) -> SitedConditional:
         return store.belief()
 
-    def source(self, store: HiddenSites, belief: AbstractBelief, power: Power) -> SitedConditional:
-        return cast(SitedConditional, belief)
 
-    def log_scale(self, source: SitedConditional) -> float:
-        return 0.0
-
-    def cavity(self, site: None, moments: Moments, power: Power) -> tuple[Array, Array, Array]:
-        return *moments, jnp.ones((), bool)
-
-    def log_normaliser_ratio(self, site: None, moments: Moments, power: Power) -> Array:
-        return jnp.zeros((), moments[0].dtype)
-
-
-class NaturalChain(AbstractSlots[ChainSites, ChainSites, ChainBelief]):
+class NaturalChain(AbstractWholeBelief[ChainSites, ChainSites, ChainBelief]):
     """One belief for the states of all rows, at power 0, which natural-gradient steps move.
 
     Attributes:
@@ -296,22 +294,6 @@ class NaturalChain(AbstractSlots[ChainSites, ChainSites, ChainBelief]):
 
     def message(self, store: ChainSites) -> ChainBelief:
         return store.belief(self.links)
-
-    def source(self, store: ChainSites, belief: AbstractBelief, power: Power) -> ChainBelief:
-        return cast(ChainBelief, belief)
-
-    def log_scale(self, source: ChainBelief) -> float:
-        return 0.0
-
-    def cavity(
-        self, site: ChainSites, moments: Moments, power: Power
-    ) -> tuple[Array, Array, Array]:
-        return *moments, jnp.ones((), bool)
-
-    def log_normaliser_ratio(
-        self, site: ChainSites | None, moments: Moments, power: Power
-    ) -> Array:
-        return jnp.zeros((), moments[0].dtype)
 
 
 class StartsBeliefs(Protocol[Started]):

@@ -164,7 +164,7 @@ class PathFactor(AbstractFactor):
         count: paths.
     """
 
-    along_paths: ClassVar[bool] = True
+    samples_paths: ClassVar[bool] = True
 
     edges: tuple[Edge, ...]
     transition: Layer

@@ -30,12 +30,9 @@ from cavity.models.state_space.conditional import (
 from cavity.models.state_space.site_graph import EmissionSites
 from cavity.models.state_space.site_terms import EmissionTerm
 from cavity.models.state_space.site_views import AffineStateView, OneStateView
-from cavity.models.state_space.start import affine_start, interpolated
+from cavity.models.state_space.start import STATE_SHARE, affine_start, interpolated
 from cavity.models.state_space.views import AffineEmissions, Emissions
 from cavity.numerics.types import Array, Float, Scalar
-
-# The deviation of a state that a search starts from, as a share of the states' own.
-SHARE = 0.3
 
 
 class EmissionParts(NamedTuple):
@@ -236,7 +233,7 @@ class AffineEmission(AbstractEmission):
         noise = capability(likelihood, GaussianInLatent)
         if noise is None:
             return component_start(rows, states)
-        zero, y = jnp.zeros(states, rows.y.dtype), interpolated(rows)
+        zero, y = jnp.zeros(states, rows.y.dtype), interpolated(rows, links)
         slopes = jax.jacfwd(lambda x: self.mean(x[None])[0])(zero)
         offset = jnp.reshape(self.mean(zero[None])[0], -1)
         variance = jnp.mean(noise.noise_variance())
@@ -321,4 +318,4 @@ class GPEmission(AbstractEmission):
 def component_start(rows: Rows, states: int) -> tuple[Float[Array, "T D"], Float[Array, "D D"]]:
     """Principal components of the outputs as states."""
     mean = principal_components(rows, states)
-    return mean, SHARE**2 * jnp.eye(states, dtype=mean.dtype)
+    return mean, STATE_SHARE**2 * jnp.eye(states, dtype=mean.dtype)

@@ -21,9 +21,9 @@ from cavity.models.state_space.propagation import (
     AffineFunctions,
     StateBelief,
     StateFunctions,
+    inputs_of,
     moments_under,
     propagated,
-    state_inputs,
     tangent_under,
 )
 from cavity.numerics.jit import compiled
@@ -265,7 +265,7 @@ def _of_beliefs(
 ) -> tuple[Float[Array, "1 S K P"], Float[Array, "1 S K P"]]:
     series, steps, size = states.mean.shape
     rows = StateBelief(states.mean.reshape(-1, size), states.cov.reshape(-1, size, size))
-    inputs = state_inputs(emission, rows, _flat(controls))
+    inputs = inputs_of(emission, rows, _flat(controls))
     if rule == "linearised":
         mean, cov = tangent_under(emission, inputs)
     else:

@@ -336,7 +336,7 @@ class GPSSM(AbstractModel):
     ) -> StateSpacePosterior:
         transition, emission = self._functions(graph, q)
         first = cast(Any, graph.factors[0])
-        chain = first.states(q) if first.along_paths else cast(ChainBelief, q[-1])
+        chain = first.states(q) if first.samples_paths else cast(ChainBelief, q[-1])
         return StateSpacePosterior(
             model=self,
             transition=transition,
@@ -352,7 +352,7 @@ class GPSSM(AbstractModel):
         self, graph: Graph, q: Beliefs
     ) -> tuple[LayerProcess, LayerProcess | AbstractMean]:
         """Transition and emission under beliefs about their inducing variables."""
-        if graph.factors[0].along_paths:
+        if graph.factors[0].samples_paths:
             views, own = cast(PathFactor, graph.only_factor()).views, cast(list[Any], list(q[:-1]))
             return (
                 self.transition.process(views, own[: len(views)]),

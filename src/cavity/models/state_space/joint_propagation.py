@@ -27,7 +27,7 @@ from cavity.inference.propagation import (
 )
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.process import TakesGaussianInputs
-from cavity.models.state_space.propagation import StateBelief, moments_under, state_inputs
+from cavity.models.state_space.propagation import StateBelief, inputs_of, moments_under
 from cavity.numerics.qmc import normal_points
 from cavity.numerics.types import Array, Float
 
@@ -115,7 +115,7 @@ def _at_nodes(
 def _by_moments(
     propagation: Moments, functions: LayerProcess, rows: StateRows, W: Float[Array, "N P D"]
 ) -> Differences:
-    inputs = state_inputs(functions, StateBelief(rows.mean, rows.cov), rows.x)
+    inputs = inputs_of(functions, StateBelief(rows.mean, rows.cov), rows.x)
     size = rows.mean.shape[1]
     mean, cov = moments_under(functions, inputs)
     process, prior = cast(TakesGaussianInputs, functions.process), functions.mean

@@ -23,6 +23,7 @@ from cavity.kernels.expectations.inputs import map_inputs
 from cavity.kernels.expectations.nodes import node_inputs, standard_nodes
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.process import TakesGaussianInputs
+from cavity.models.state_space.views import state_inputs
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.types import Array, Float
@@ -104,21 +105,20 @@ def _propagated(
     step = RULES[rule]
 
     def advance(belief: StateBelief, x: Array) -> tuple[StateBelief, StateBelief]:
-        after = step(functions, state_inputs(functions, belief, x))
+        after = step(functions, inputs_of(functions, belief, x))
         return after, after
 
     _, beliefs = jax.lax.scan(advance, start, jnp.swapaxes(controls, 0, 1))
     return jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), beliefs)
 
 
-def state_inputs(
+def inputs_of(
     functions: StateFunctions, belief: StateBelief, x: Float[Array, "n C"]
 ) -> GaussianInputs:
-    """States as inputs of functions, with the controls after them where functions see them."""
+    """What functions take at uncertain states: these, and the controls where they see them."""
     size = belief.mean.shape[1]
-    mean = functions.with_inputs(belief.mean, x)
-    more = (0, mean.shape[1] - size)
-    return GaussianInputs(mean, jnp.pad(belief.cov, [(0, 0), more, more]), tuple(range(size)))
+    known = functions.with_inputs(belief.mean, x)[:, size:]
+    return state_inputs(belief.mean, belief.cov, known)
 
 
 def moments_under(functions: LayerProcess, inputs: GaussianInputs) -> StateBelief:

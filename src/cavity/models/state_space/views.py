@@ -63,7 +63,7 @@ class Transitions(AbstractSight):
 
     def __call__(self, belief: ChainBelief, rows: Rows) -> GaussianRows:
         mean, cov = shifted(belief.mean), shifted(belief.cov)
-        inputs = state_inputs(mean, cov, rows.x if self.controlled else None)
+        inputs = state_inputs(mean, _in_short(cov), rows.x if self.controlled else None)
         more = inputs.mean.shape[1] - mean.shape[1]
         cross = jnp.pad(belief.cross, [(0, 0), (0, more), (0, 0)])
         var = jnp.diagonal(belief.cov, axis1=-2, axis2=-1)
@@ -80,7 +80,8 @@ class Emissions(AbstractSight):
     controlled: bool = eqx.field(static=True)
 
     def __call__(self, belief: ChainBelief, rows: Rows) -> GaussianRows:
-        inputs = state_inputs(belief.mean, belief.cov, rows.x if self.controlled else None)
+        known = rows.x if self.controlled else None
+        inputs = state_inputs(belief.mean, _in_short(belief.cov), known)
         return GaussianRows(inputs, rows.y, rows.presence)
 
 
@@ -94,7 +95,7 @@ class AffineEmissions(AbstractSight):
     mean: OutputMean
 
     def __call__(self, belief: ChainBelief, rows: Rows) -> GaussianRows:
-        inputs = state_inputs(belief.mean, belief.cov, None)
+        inputs = state_inputs(belief.mean, _in_short(belief.cov), None)
         slopes = jax.vmap(jax.jacfwd(lambda x: self.mean(x[None])[0]))(inputs.mean)
         var = jnp.einsum("npd,nde,npe->np", slopes, belief.cov, slopes)
         return GaussianRows(inputs, self.mean(inputs.mean), rows.site_presence, var)
@@ -128,13 +129,22 @@ def shifted(values: Float[Array, "T *shape"]) -> Float[Array, "T *shape"]:
 
 
 def state_inputs(
-    mean: Float[Array, "T D"], cov: Float[Array, "T D D"], x: Float[Array, "T C"] | None
+    mean: Float[Array, "T D"], cov: Float[Array, "T D *matrix"], x: Float[Array, "T C"] | None
 ) -> GaussianInputs:
-    """States as inputs of functions, with known inputs after them."""
+    """States as inputs of functions, with known inputs after them.
+
+    Args:
+        mean: of the states.
+        cov: their covariances, or variances.
+        x: known inputs; None for none.
+    """
     size = mean.shape[1]
-    if size == 1:
-        cov = cov[:, :, 0]
     if x is not None:
         mean, more = jnp.concatenate([mean, x], axis=1), (0, x.shape[1])
         cov = jnp.pad(cov, [(0, 0), *[more] * (cov.ndim - 1)])
     return GaussianInputs(mean, cov, tuple(range(size)))
+
+
+def _in_short(cov: Float[Array, "T D D"]) -> Float[Array, "T D *matrix"]:
+    """Covariances; of one state its variances, for which expectations are cheaper."""
+    return cov[:, :, 0] if cov.shape[1] == 1 else cov
