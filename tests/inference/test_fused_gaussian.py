@@ -48,20 +48,18 @@ def plain(graph):
 def by_hand(graph):
     (factor,) = graph.factors
     assert not factor.rows.blocked
-    data = (factor.rows, factor.noise_variance, factor.power)
+    data = (factor.rows, factor.noise_variance, factor.power, factor.volume)
     return fused_gaussian.fused_gaussian_messages(factor.edge.view, *data)
 
 
-def slopes(messages, y, power, points=Z, jitter=1e-8, **options):
+def slopes(messages, y, power, points=Z, jitter=1e-8, method=cavity.PowerEP(), **options):
     """A smooth function of all messages, and its gradient in all parameters."""
     data = prepare(X, y, power=power, **options)
     start = as_dtype(model(points), data)
     maps = bijections(start)
 
     def loss(real):
-        graph = build_graph(
-            from_real(real, start, maps), data, cavity.PowerEP(), jnp.asarray(jitter)
-        )
+        graph = build_graph(from_real(real, start, maps), data, method, jnp.asarray(jitter))
         found = messages(graph)
         random = np.random.default_rng(1)
         shift, precision = (
@@ -89,6 +87,16 @@ def automatic(case, power):
 def test_messages_and_their_derivatives(case, power):
     value, slope = of_case(by_hand, case, power)
     expected, by_ad = automatic(case, power)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    np.testing.assert_allclose(slope, by_ad, rtol=0, atol=1e-11 * np.abs(by_ad).max())
+
+
+@pytest.mark.parametrize("method", [cavity.PowerEP(tight=True), cavity.PowerEP(dtc=True)])
+@pytest.mark.parametrize("case", ["missing outputs", "known noise"])
+def test_messages_with_a_volume_of_their_own(case, method):
+    y, options = CASES[case]
+    value, slope = slopes(by_hand, y, 0.0, method=method, **options)
+    expected, by_ad = slopes(plain, y, 0.0, method=method, **options)
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     np.testing.assert_allclose(slope, by_ad, rtol=0, atol=1e-11 * np.abs(by_ad).max())
 

@@ -2,6 +2,7 @@
 
 from cavity.kernels.base import AbstractKernel, Active, Product, Scaled, Sum
 from cavity.kernels.dot_product import ArcCosine, Linear, NeuralNetwork, Polynomial
+from cavity.kernels.nystrom import Nystrom
 from cavity.kernels.random_fourier import (
     RandomFourier,
     fourier_error_probability,
@@ -33,6 +34,7 @@ __all__ = [
     "Matern32",
     "Matern52",
     "NeuralNetwork",
+    "Nystrom",
     "Periodic",
     "Polynomial",
     "Product",

@@ -6,6 +6,7 @@ parameters are learned. A method also checks the models and data that it support
 """
 
 import dataclasses
+import math
 
 from cavity.inference.approximations.approximations import (
     GaussianBounds,
@@ -17,7 +18,11 @@ from cavity.inference.propagation import AbstractPropagation, Nodes
 from cavity.inference.solvers.settings import RUNGS, FixedPointSolver
 from cavity.learning.method import AbstractMethod, Training, check_bound, check_settings
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.capabilities import HasMultinomialCurvature, capability
+from cavity.likelihoods.capabilities import (
+    GaussianInLatent,
+    HasMultinomialCurvature,
+    capability,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +61,19 @@ class PowerEP(AbstractMethod):
             their own layer, "conditional_nodes", where those of the last layer have their optimum
             at every node over the others, "coupled", where those of all layers have one joint
             Gaussian, or "nested", where values follow their functions.
+        tight: with Gaussian noise at power 0, charge what inducing variables leave unexplained
+            with $-\tfrac12 \sum_n \log(1 + d_n / \sigma^2)$ in the place of $-\tfrac12 \sum_n
+            d_n / \sigma^2$: a tighter lower bound of the exact evidence, with the posterior of
+            power 0.
+        dtc: with Gaussian noise at power 0, leave that term out: the deterministic training
+            conditional, also called projected process, for comparison. It is no bound, and
+            parameters learned by it may overfit. With `kernels.Nystrom` predictions lack the
+            variance that is left as well: subset of regressors.
 
     References:
-        Bui (2017), S19, S21 to S23 and S29; Turner's slides, S5; Jylanki (2013), S33 to S38.
+        Bui (2017), S7, S19, S21 to S23 and S29; Turner's slides, S5; Jylanki (2013), S33 to S38.
+        Titsias (2025) and Bui, Ashman and Turner (2025) for the tighter bound; Seeger et al.
+        (2003) for DTC.
     """
 
     step: float | None = dataclasses.field(default=None, kw_only=True)
@@ -71,13 +86,22 @@ class PowerEP(AbstractMethod):
     learning_rate: float = dataclasses.field(default=0.05, kw_only=True)
     coupled: bool = dataclasses.field(default=True, kw_only=True)
     hidden: str | None = dataclasses.field(default=None, kw_only=True)
+    tight: bool = dataclasses.field(default=False, kw_only=True)
+    dtc: bool = dataclasses.field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.tight and self.dtc:
+            raise ValueError("tight and dtc are two charges for the same term: give one of them")
+        if (self.tight or self.dtc) and not self.exact:
+            raise ValueError("tight and dtc belong to the closed form: leave exact=True")
 
     @property
     def approximation(self) -> PowerMeans:
-        return PowerMeans(closed_form=self.exact, coupled=self.coupled, hidden=self.hidden)
+        volume = 1.0 if self.tight else math.inf if self.dtc else None
+        return PowerMeans(
+            closed_form=self.exact, coupled=self.coupled, hidden=self.hidden, volume=volume
+        )
 
     @property
     def solver(self) -> FixedPointSolver:
@@ -89,6 +113,11 @@ class PowerEP(AbstractMethod):
         return Training(self.interleaved, self.batch, self.learning_rate)
 
     def check(self, likelihood: AbstractLikelihood) -> None:
+        if (self.tight or self.dtc) and capability(likelihood, GaussianInLatent) is None:
+            raise ValueError(
+                f"PowerEP({'tight' if self.tight else 'dtc'}=True) is for Gaussian noise, given "
+                f"{type(likelihood).__name__}: leave it out"
+            )
         if self.couples(likelihood) and self.batch is not None:
             raise ValueError(
                 "coupled classes move in parallel sweeps: leave batch=None, or give coupled=False"

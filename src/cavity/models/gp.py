@@ -172,7 +172,9 @@ class GP(AbstractGP):
         noise = capability(self.likelihood, GaussianInLatent)
         if approximation.closed_form and noise is not None:
             variance = noise.noise_variance
-            factor: AbstractFactor = ExactFactor(edges, rows, size, variance, power)
+            factor: AbstractFactor = ExactFactor(
+                edges, rows, size, variance, power, approximation.volume
+            )
         else:
             term = approximation.term(self.likelihood, exact=full)
             exchangeable = self.likelihood.differences and len(self.kernels) == 1

@@ -1,5 +1,6 @@
 """Functions of the power that keep their limit at zero."""
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -37,9 +38,11 @@ def with_limit_at_zero(
 
 
 def log1p_ratio(power: Power, x: Array) -> Array:
-    r"""$\log(1 + a x) / a$, which is $x$ at $a = 0$; accurate for every $a \ge 0$."""
+    r"""$\log(1 + a x) / a$, which is $x$ at $a = 0$ and 0 at infinity; accurate everywhere."""
     if is_exactly(power, 0.0):
         return x
+    if is_exactly(power, math.inf):
+        return jnp.zeros_like(x)
     if is_exactly(power, 1.0):
         return jnp.log1p(x)
     ax = power * x
@@ -54,6 +57,8 @@ def log_determinant_ratio(power: Power, S: Float[Array, "B B"]) -> Float[Array, 
     r"""$\log |I + a S| / a$, at $a = 0$ the trace of S; NaN for a negative determinant."""
     if is_exactly(power, 0.0):
         return jnp.trace(S)
+    if is_exactly(power, math.inf):
+        return jnp.zeros((), S.dtype)
     eye = jnp.eye(S.shape[-1], dtype=S.dtype)
 
     def direct(a: Power, S: Array) -> Array:

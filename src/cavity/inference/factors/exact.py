@@ -42,6 +42,8 @@ class ExactFactor(AbstractRowFactor):
         noise_variance: the noise variance of rows, from the known ones among their side data;
             the result broadcasts against (rows, outputs).
         power: the power of all rows; `rows.power` takes its place where given.
+        volume: the power of the volume that residuals take from the evidence; None for that of
+            the precision.
     """
 
     edges: tuple[Edge, ...]
@@ -49,6 +51,7 @@ class ExactFactor(AbstractRowFactor):
     chunk: int = eqx.field(static=True)
     noise_variance: Callable[..., Array]
     power: Power
+    volume: float | None = eqx.field(static=True, default=None)
 
     @property
     def edge(self) -> Edge:
@@ -72,14 +75,14 @@ class ExactFactor(AbstractRowFactor):
         self, rows: Rows, projection: Projection
     ) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, " rows"]]:
         """Shift and precision of the sites of a chunk, and the log of their scales."""
-        return exact_sites(rows, projection, self.noise_variance, self.power)
+        return exact_sites(rows, projection, self.noise_variance, self.power, self.volume)
 
     def empty_sites(self) -> Stores:
         return ()
 
     def messages(self, variables: Sequence[Any], sites: Stores) -> Sent:
         index = self.edge.variable
-        data = (self.rows, self.noise_variance, self.power, self.chunk)
+        data = (self.rows, self.noise_variance, self.power, self.chunk, self.volume)
         return ((index, self._view.gaussian_messages(variables[index], *data)),)
 
     def log_scale(

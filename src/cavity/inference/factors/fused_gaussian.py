@@ -39,7 +39,11 @@ KEPT = 1 << 27
 
 
 def fused_gaussian_messages(
-    view: AbstractWhitenedView, rows: Rows, noise_variance: Callable[..., Array], power: Power
+    view: AbstractWhitenedView,
+    rows: Rows,
+    noise_variance: Callable[..., Array],
+    power: Power,
+    volume: float | None = None,
 ) -> Messages:
     """All messages of rows, without blocks, to whitened inducing variables.
 
@@ -50,27 +54,29 @@ def fused_gaussian_messages(
         rows: the data.
         noise_variance: of rows, from their side data.
         power: the power of all rows.
+        volume: the power of the volume that residuals take from the evidence; None for that of
+            the precision.
     """
     # the derivative goes through the factor, not through its inverse
     view = eqx.tree_at(lambda v: v.root, view, jax.lax.stop_gradient(view.root))
-    return _fused((view, noise_variance), rows, power)
+    return _fused((view, noise_variance), rows, power, volume)
 
 
 @eqx.filter_custom_vjp
-def _fused(own: tuple[Any, Any], rows: Rows, power: Power) -> Messages:
-    return _forward(own, rows, power, kept=0)[0]
+def _fused(own: tuple[Any, Any], rows: Rows, power: Power, volume: float | None) -> Messages:
+    return _forward(own, rows, power, volume, kept=0)[0]
 
 
 @_fused.def_fwd
 def _fused_forward(
-    perturbed: PyTree, own: tuple[Any, Any], rows: Rows, power: Power
+    perturbed: PyTree, own: tuple[Any, Any], rows: Rows, power: Power, volume: float | None
 ) -> tuple[Messages, tuple[Messages, Array | None]]:
-    total, loadings = _forward(own, rows, power, kept=KEPT)
+    total, loadings = _forward(own, rows, power, volume, kept=KEPT)
     return total, (total, loadings)
 
 
 def _forward(
-    own: tuple[Any, Any], rows: Rows, power: Power, *, kept: int
+    own: tuple[Any, Any], rows: Rows, power: Power, volume: float | None, *, kept: int
 ) -> tuple[Messages, Array | None]:
     """The messages, and the loadings of the first chunks, `kept` values at the most."""
     view, noise = own
@@ -79,9 +85,9 @@ def _forward(
     def part(rows: Rows) -> tuple[Messages, Array]:
         K, prior, offset = view.covariances(rows)
         A = product_lower(view.root, K)
-        residual = _left(prior, jnp.sum(A**2, axis=0), rows, power)
-        projection = Projection(A, residual, offset)
-        sites = exact_sites(rows, projection, noise, power)
+        linear = _linear(rows, power, volume)
+        projection = Projection(A, _left(prior, jnp.sum(A**2, axis=0), linear=linear), offset)
+        sites = exact_sites(rows, projection, noise, power, volume)
         return variable.messages_from_sites(*sites, projection), A
 
     def step(total: Messages, rows: Rows, *, keep: bool) -> tuple[Messages, Array | None]:
@@ -117,6 +123,7 @@ def _fused_backward(
     own: tuple[Any, Any],
     rows: Rows,
     power: Power,
+    volume: float | None,
 ) -> tuple[Any, Any]:
     total, loadings = residuals
     slope = jax.tree.map(
@@ -132,8 +139,9 @@ def _fused_backward(
     flat = slope.shift.reshape(-1, view.root.shape[0])
     heard = total.shift.reshape(flat.shape)
     variance = eqx.filter_eval_shape(lambda r: noise(**r.columns), rows)
-    constant = _linear(rows, power) and variance.ndim < 2
-    pull = _Pull(parts[0], parts[1], power, twice, flat, slope.log_scale, constant)
+    constant = _linear(rows, power, volume) and variance.ndim < 2
+    powers = (power, volume)
+    pull = _Pull(parts[0], parts[1], powers, twice, flat, slope.log_scale, constant)
     (view_slope, noise_slope), own_gram = pull.over(rows, loadings, view.root)
     gram = jnp.sum(twice @ total.precision, axis=0) + flat.T @ heard
     if constant:
@@ -155,7 +163,7 @@ class _Pull(eqx.Module):
     Attributes:
         view: its parts that derivatives are wanted of, and the others.
         noise: the same of the noise variance.
-        power: of the rows.
+        powers: of the precisions of the rows and of their volumes.
         twice: derivatives in the precision, plus their transposes.
         shift: derivatives in the shift, one row per output.
         scale: derivative in the log scale.
@@ -164,7 +172,7 @@ class _Pull(eqx.Module):
 
     view: tuple[Any, Any]
     noise: tuple[Any, Any]
-    power: Power
+    powers: tuple[Power, float | None]
     twice: Float[Array, "G M M"]
     shift: Float[Array, "P M"]
     scale: Scalar
@@ -231,22 +239,23 @@ class _Pull(eqx.Module):
     def _sites(
         self, rows: Rows, q: Array, prior: Array, offset: Array, noise: PyTree
     ) -> tuple[Array, Array, Scalar]:
-        projection = Projection(None, _left(prior, q, rows, self.power), offset)
+        left = _left(prior, q, linear=_linear(rows, *self.powers))
+        projection = Projection(None, left, offset)
         noise = eqx.combine(noise, self.noise[1])
-        shift, precision, scale = exact_sites(rows, projection, noise, self.power)
+        shift, precision, scale = exact_sites(rows, projection, noise, *self.powers)
         return shift, precision, jnp.sum(scale)
 
 
-def _linear(rows: Rows, power: Power) -> bool:
+def _linear(rows: Rows, power: Power, volume: float | None) -> bool:
     """Whether sites depend on the variance that is left in proportion: at power 0."""
-    return is_exactly(power, 0.0) and rows.power is None
+    return is_exactly(power, 0.0) and rows.power is None and volume is None
 
 
-def _left(prior: Array, explained: Array, rows: Rows, power: Power) -> Array:
+def _left(prior: Array, explained: Array, *, linear: bool) -> Array:
     """The variance that is left, which rounding may put below zero.
 
-    At power 0 it stays there: the derivative of what is cut off would not be that of the sums
-    over rows that the backward pass takes.
+    Where sites are linear in it, it stays there: the derivative of what is cut off would not be
+    that of the sums over rows that the backward pass takes.
     """
     left = prior - explained
-    return left if _linear(rows, power) else jnp.maximum(left, 0.0)
+    return left if linear else jnp.maximum(left, 0.0)

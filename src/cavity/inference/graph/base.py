@@ -323,6 +323,7 @@ class AbstractProjectedView(AbstractSiteView[HasMarginals, AbstractProjectedVari
         noise_variance: Callable[..., Array],
         power: Power,
         chunk: int,
+        volume: float | None = None,
     ) -> Messages:
         """The messages of rows with Gaussian noise, whose sites are functions of the projection.
 
@@ -332,6 +333,8 @@ class AbstractProjectedView(AbstractSiteView[HasMarginals, AbstractProjectedVari
             noise_variance: of rows, from their side data.
             power: the power of all rows; `rows.power` takes its place where given.
             chunk: rows worked on at a time.
+            volume: the power of the volume that residuals take from the evidence; None for that
+                of the precision.
         """
 
 

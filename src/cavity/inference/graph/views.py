@@ -92,10 +92,12 @@ class InducingView(AbstractWhitenedView):
         noise_variance: Callable[..., Array],
         power: Power,
         chunk: int,
+        volume: float | None = None,
     ) -> Messages:
         if rows.blocked:
-            return projected_gaussian_messages(self, variable, rows, noise_variance, power, chunk)
-        return fused_gaussian_messages(self, rows, noise_variance, power)
+            data = (rows, noise_variance, power, chunk, volume)
+            return projected_gaussian_messages(self, variable, *data)
+        return fused_gaussian_messages(self, rows, noise_variance, power, volume)
 
     def _prior_of_blocks(self, rows: Rows) -> Float[Array, "K B B"]:
         columns = rows.side.get(SLOPES)

@@ -312,5 +312,7 @@ class Identity(AbstractProjectedView):
         noise_variance: Callable[..., Array],
         power: Power,
         chunk: int,
+        volume: float | None = None,
     ) -> Messages:
+        # there is no residual, so that its volume is nothing
         return projected_gaussian_messages(self, variable, rows, noise_variance, power, chunk)

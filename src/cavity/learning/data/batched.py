@@ -37,7 +37,7 @@ from cavity.learning.data.validation import check_model, check_order, check_outp
 from cavity.learning.method import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
-from cavity.models.base import AbstractModel
+from cavity.models.base import AbstractGP, AbstractModel
 from cavity.numerics.chunking import padded_size
 from cavity.numerics.text import plural
 
@@ -178,8 +178,19 @@ def in_memory(X: TrainingRows | None, y: ArrayLike | None) -> tuple[ArrayLike, A
     return cast(ArrayLike, X), y
 
 
-def _check_approximation(model: AbstractModel, method: AbstractMethod) -> None:
-    """Raises ValueError for a method whose approximation the model is not for."""
+def _check_approximation(model: AbstractModel, method: AbstractMethod, power: ArrayLike) -> None:
+    """Raises ValueError for an approximation that the model or the power is not for."""
+    if method.approximation.volume is not None:
+        if not isinstance(model, AbstractGP):
+            raise ValueError(
+                f"PowerEP(tight=True) and PowerEP(dtc=True) are for GP, given "
+                f"{type(model).__name__}: leave them out"
+            )
+        if np.any(np.asarray(power) != 0):
+            raise ValueError(
+                "PowerEP(tight=True) and PowerEP(dtc=True) change the evidence of power 0: give "
+                f"power=0, given power={power}"
+            )
     hidden = method.approximation.hidden
     if hidden is not None and hidden not in model.hidden_posteriors:
         choices = ", ".join(map(repr, model.hidden_posteriors))
@@ -210,7 +221,7 @@ def as_training_data(
             data in 32-bit mode.
     """
     check_model(model, blocks, method)
-    _check_approximation(model, method)
+    _check_approximation(model, method, power)
     check_order(model, method, in_memory=y is not None or X is None)
     if not model.takes_inputs:
         X = without_columns(X, y, empty_rows=model.ordered)
