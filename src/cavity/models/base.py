@@ -36,12 +36,14 @@ class AbstractModel(eqx.Module):
         latent_rows: whether rows have latent variables of their own, which learning finds first.
         ordered: whether rows are times, which keep their place where nothing is observed.
         hidden_posteriors: names of the posteriors of hidden values that the model may have.
+        volumes: whether residuals of the model may have a volume of their own.
     """
 
     likelihood: eqx.AbstractVar[AbstractLikelihood]
     latent_rows: ClassVar[bool] = False
     ordered: ClassVar[bool] = False
     hidden_posteriors: ClassVar[tuple[str, ...]] = ()
+    volumes: ClassVar[bool] = False
 
     @property
     def takes_inputs(self) -> bool:
@@ -138,6 +140,7 @@ class AbstractGP(AbstractModel):
         mean: prior mean function, or a tuple with one per latent function.
     """
 
+    volumes: ClassVar[bool] = True
     kernel: eqx.AbstractVar[AbstractKernel | tuple[AbstractKernel, ...]]
     inducing: eqx.AbstractVar[AbstractInducing | None]
     mean: eqx.AbstractVar[AbstractMean | tuple[AbstractMean, ...]]

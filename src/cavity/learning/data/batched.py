@@ -37,7 +37,7 @@ from cavity.learning.data.validation import check_model, check_order, check_outp
 from cavity.learning.method import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
-from cavity.models.base import AbstractGP, AbstractModel
+from cavity.models.base import AbstractModel
 from cavity.numerics.chunking import padded_size
 from cavity.numerics.text import plural
 
@@ -181,7 +181,7 @@ def in_memory(X: TrainingRows | None, y: ArrayLike | None) -> tuple[ArrayLike, A
 def _check_approximation(model: AbstractModel, method: AbstractMethod, power: ArrayLike) -> None:
     """Raises ValueError for an approximation that the model or the power is not for."""
     if method.approximation.volume is not None:
-        if not isinstance(model, AbstractGP):
+        if not model.volumes:
             raise ValueError(
                 f"PowerEP(tight=True) and PowerEP(dtc=True) are for GP, given "
                 f"{type(model).__name__}: leave them out"
