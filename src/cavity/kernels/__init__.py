@@ -2,8 +2,8 @@
 
 from cavity.kernels.base import AbstractKernel, Active, Product, Scaled, Sum
 from cavity.kernels.dot_product import ArcCosine, Linear, NeuralNetwork, Polynomial
-from cavity.kernels.nystrom import Nystrom
 from cavity.kernels.random_fourier import (
+    Nystrom,
     RandomFourier,
     fourier_error_probability,
     fourier_frequencies_needed,

@@ -33,7 +33,7 @@ from cavity.learning.data.batches import (
 from cavity.learning.data.fingerprint import to_text
 from cavity.learning.data.scales import Scales, Tally, row_tallies, scales_of
 from cavity.learning.data.training_data import AbstractTrainingData, Data, Minibatch
-from cavity.learning.data.validation import check_model, check_order, check_outputs
+from cavity.learning.data.validation import check_model, check_order, check_outputs, check_volume
 from cavity.learning.method import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
@@ -178,19 +178,8 @@ def in_memory(X: TrainingRows | None, y: ArrayLike | None) -> tuple[ArrayLike, A
     return cast(ArrayLike, X), y
 
 
-def _check_approximation(model: AbstractModel, method: AbstractMethod, power: ArrayLike) -> None:
-    """Raises ValueError for an approximation that the model or the power is not for."""
-    if method.approximation.volume is not None:
-        if not model.volumes:
-            raise ValueError(
-                f"PowerEP(tight=True) and PowerEP(dtc=True) are for GP, given "
-                f"{type(model).__name__}: leave them out"
-            )
-        if np.any(np.asarray(power) != 0):
-            raise ValueError(
-                "PowerEP(tight=True) and PowerEP(dtc=True) change the evidence of power 0: give "
-                f"power=0, given power={power}"
-            )
+def _check_approximation(model: AbstractModel, method: AbstractMethod) -> None:
+    """Raises ValueError for a method whose approximation the model is not for."""
     hidden = method.approximation.hidden
     if hidden is not None and hidden not in model.hidden_posteriors:
         choices = ", ".join(map(repr, model.hidden_posteriors))
@@ -221,7 +210,8 @@ def as_training_data(
             data in 32-bit mode.
     """
     check_model(model, blocks, method)
-    _check_approximation(model, method, power)
+    check_volume(model, method, power)
+    _check_approximation(model, method)
     check_order(model, method, in_memory=y is not None or X is None)
     if not model.takes_inputs:
         X = without_columns(X, y, empty_rows=model.ordered)

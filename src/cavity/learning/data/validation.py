@@ -45,6 +45,22 @@ def check_model(
         )
 
 
+def check_volume(model: AbstractModel, method: AbstractMethod, power: ArrayLike) -> None:
+    """Raises ValueError for residuals with a volume of their own where there can be none."""
+    if method.approximation.volume is None:
+        return
+    if not model.volumes:
+        raise ValueError(
+            f"PowerEP(tight=True) and PowerEP(dtc=True) are for GP, given {type(model).__name__}: "
+            "leave them out"
+        )
+    if np.any(np.asarray(power) != 0):
+        raise ValueError(
+            "PowerEP(tight=True) and PowerEP(dtc=True) change the evidence of power 0: give "
+            f"power=0, given power={power}"
+        )
+
+
 def check_order(model: AbstractModel, method: AbstractMethod, *, in_memory: bool) -> None:
     """Raises ValueError where rows that follow each other would be taken apart."""
     if not model.ordered:
