@@ -20,6 +20,10 @@ from .learning.cost import estimate_cost as estimate_cost
 from .learning.data.batches import Batches as Batches
 from .learning.diagnostics.bracket import Bracket as Bracket
 from .learning.diagnostics.bracket import bracket as bracket
+from .learning.diagnostics.examination import Examination as Examination
+from .learning.diagnostics.examine import examine as examine
+from .learning.diagnostics.function_parts import FunctionParts as FunctionParts
+from .learning.diagnostics.function_parts import function_parts as function_parts
 from .learning.diagnostics.marginal_corrections import ImprovedMarginals as ImprovedMarginals
 from .learning.diagnostics.marginal_corrections import improve_marginals as improve_marginals
 from .learning.diagnostics.tierney_kadane import tierney_kadane as tierney_kadane

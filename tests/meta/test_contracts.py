@@ -29,7 +29,7 @@ ARGUMENTS = {
     "cavity.learning.data.batched": {"BatchedData", "Batches"},
     "cavity.learning.data.batches": {"Batches", "HasShape"},
     "cavity.learning.data.validation": {"AbstractGP"},
-    "cavity.learning.diagnostics.bracket": {"GP"},
+    "cavity.learning.diagnostics.examined": {"GP"},
     "cavity.learning.diagnostics.tierney_kadane": {"Laplace"},
     "cavity.learning.dispatch": {"AbstractMethod", "MCMC"},
     "cavity.models.compression": {"Posterior"},
@@ -49,7 +49,7 @@ LEAVES = {
     },
     "cavity.inference.solvers.rowwise": {"AbstractSites"},
     "cavity.inference.solvers.site_coordinates": {"AbstractSites"},
-    "cavity.learning.diagnostics.bracket": {"ScalarSites"},
+    "cavity.learning.diagnostics.examined": {"ScalarSites"},
 }
 CAPABILITIES = "cavity.likelihoods.capabilities"
 MOST_ANY = 0.04

@@ -15,35 +15,23 @@ import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.inference.graph.rows import SLOPES
-from cavity.inference.graph.sites import ScalarSites
 from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.data.arrays import prepare
-from cavity.learning.data.batched import TrainingRows, in_memory
-from cavity.learning.data.training_data import Data
-from cavity.learning.diagnostics.row_covariance import (
-    Observations,
-    evidence_of_sites,
-    low_rank,
-    row_covariance,
-)
-from cavity.learning.infer import NumericalError, as_dtype, infer
+from cavity.learning.data.batched import TrainingRows
+from cavity.learning.diagnostics.examined import Examined, examined
+from cavity.learning.diagnostics.row_covariance import Observations, low_rank, row_covariance
+from cavity.learning.infer import NumericalError
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP
-from cavity.learning.result import FitResult, Inference
-from cavity.likelihoods.capabilities import GaussianInLatent, capability
+from cavity.learning.result import Inference
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
 from cavity.numerics.conjugate_gradients import bound_quadratic
 from cavity.numerics.jit import compiled
-from cavity.numerics.power_limits import Power
-from cavity.numerics.text import plural
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Scalar
 
 LEVELS = ("products", "trace", "row sums")
 # Rows up to which ten products with their covariance take a minute or so.
@@ -145,27 +133,31 @@ def bracket(
         raise ValueError(f"level must be None or one of {', '.join(LEVELS)}, given {level!r}")
     if products < 1:
         raise ValueError(f"products must be 1 or more, given {products}")
-    layout = {"rows": rows, "missing": missing}
-    result, data = _result_and_data(model, X, y, power, method, jitter, layout)
-    if SLOPES in data.rows.side:
-        raise ValueError("a bracket is for rows that observe values of the function, no slopes")
-    gp = result.model if isinstance(result, FitResult) else result.posterior.model
-    gp = as_dtype(_checked(gp, result), data)
-    gaussian = capability(gp.likelihood, GaussianInLatent)
-    value = float(result.log_evidence)
-    if not gp.sparse:
-        return Bracket(value, value, 0.0, value, 0.0, gaussian is not None, "exact", 0)
+    case = examined(
+        model, X, y, power=power, method=method, jitter=jitter, rows=rows, missing=missing
+    )
+    return bracket_of(case, products=products, level=level)
+
+
+def bracket_of(case: Examined, *, products: int = 10, level: str | None = None) -> Bracket:
+    """The bracket of a result whose rows are there as observations.
+
+    Args:
+        case: the result and its rows.
+        products: products with the covariance of the rows at the most.
+        level: as of `bracket`.
+
+    Raises:
+        NumericalError: where bounds are not finite.
+    """
+    value, proved = case.log_evidence, case.gaussian is not None
+    if case.observed is None:
+        return Bracket(value, value, 0.0, value, 0.0, proved, "exact", 0)
     if level is None:
-        level = "products" if int(data.length) <= MOST_ROWS else "trace"
-    shift = 0.0
-    used = jnp.asarray(result.jitter, data.rows.y.dtype)
+        level = "products" if int(case.data.length) <= MOST_ROWS else "trace"
     with one_blas_thread():
-        if gaussian is None:
-            observed, shift = _pseudo_data(gp, data, result, used)
-        else:
-            observed = _observations(gp, data, gaussian)
-        bounds = _bounds(gp, observed, used, level, jnp.asarray(products))
-    lower, upper = float(bounds.lower) + shift, float(bounds.upper) + shift
+        bounds = _bounds(case.gp, case.observed, case.jitter, level, jnp.asarray(products))
+    lower, upper = float(bounds.lower) + case.beyond, float(bounds.upper) + case.beyond
     if not np.isfinite(upper - lower):
         raise NumericalError(
             "the bounds are not finite: the noise is too small beside the kernel's variance, or "
@@ -174,136 +166,13 @@ def bracket(
     return Bracket(
         lower,
         upper,
-        max(upper - lower, 0.0) / data.n_observed,
+        max(upper - lower, 0.0) / case.data.n_observed,
         value,
         max(value - upper, 0.0),
-        gaussian is not None,
+        proved,
         level,
         int(bounds.products),
     )
-
-
-def _result_and_data(
-    model: AbstractModel | Inference,
-    X: TrainingRows | None,
-    y: ArrayLike | None,
-    power: ArrayLike,
-    method: AbstractMethod,
-    jitter: float,
-    layout: dict,
-) -> tuple[Inference, Data]:
-    """Inference in the model, where it is not a result already, and its rows."""
-    result = model if isinstance(model, Inference) else None
-    diagnostics = None if result is None else result.left_out
-    if X is None and y is None and result is not None and diagnostics is not None:
-        return result, diagnostics.data
-    if X is None or y is None:
-        raise ValueError(
-            "a bracket looks at all rows many times: give X and y, rows in memory; of a long "
-            "table a few thousand of its rows will do, with cavity.bracket(model, X, y)"
-        )
-    data = prepare(*in_memory(X, y), power=power, **layout)
-    if not isinstance(model, Inference):
-        _checked(model, None)
-        options = {"power": power, "method": method, "jitter": jitter}
-        return infer(model, X, y, **options, **layout), data
-    if diagnostics is not None and diagnostics.data.fingerprint() != data.fingerprint():
-        raise ValueError(
-            "X and y are not the rows of this result: leave both out, or give the model, as in "
-            "cavity.bracket(result.posterior.model, X, y)"
-        )
-    return model, data
-
-
-def _checked(model: AbstractModel, result: Inference | None) -> GP:
-    """The model where there is a bracket of its evidence.
-
-    Raises:
-        ValueError: where there is none, with the reason.
-    """
-    if not isinstance(model, GP):
-        raise ValueError(
-            f"a bracket compares with the full GP, which {type(model).__name__} does not have: "
-            "the functions of its layers or states see uncertain inputs"
-        )
-    if model.likelihood.latents > 1:
-        raise ValueError(
-            f"a bracket is for one latent function, {type(model.likelihood).__name__} has "
-            f"{model.likelihood.latents}"
-        )
-    if result is not None and (result.chains is not None or result.log_evidence is None):
-        raise ValueError("draws have no bracket of their evidence: give a model or use PowerEP()")
-    return model
-
-
-def _observations(gp: GP, data: Data, likelihood: GaussianInLatent) -> Observations:
-    """The rows as observations with Gaussian noise, blocks taken apart."""
-    rows = data.rows
-    noise = jnp.broadcast_to(
-        likelihood.noise_variance(**rows.columns),
-        (*rows.y.shape[:-1], max(rows.presence.shape[-1], _columns(likelihood, rows.columns))),
-    )
-    flat = [a.reshape(-1, a.shape[-1]) for a in (rows.x, rows.y, rows.presence, noise)]
-    return _centred(gp, *flat)
-
-
-def _columns(likelihood: GaussianInLatent, columns: dict[str, Array]) -> int:
-    shape = np.shape(likelihood.noise_variance(**columns))
-    return shape[-1] if shape else 1
-
-
-def _centred(gp: GP, x: Array, y: Array, presence: Array, noise: Array) -> Observations:
-    mean = gp.latents[0].output_mean(y.shape[-1])(x)
-    centred = jnp.where(jnp.broadcast_to(presence, y.shape) > 0.0, y - mean, 0.0)
-    return Observations(x, centred, presence, noise, jnp.arange(x.shape[0]))
-
-
-def _pseudo_data(
-    gp: GP, data: Data, result: Inference, jitter: Scalar
-) -> tuple[Observations, float]:
-    """Sites as Gaussian observations, and what their evidence lacks of that of the rows.
-
-    A site of power a on what inducing variables explain has the variance of an observation and
-    a shares of the residual. What is left of the evidence is taken to be the same in the full GP.
-    """
-    leaves = jax.tree.leaves(result.found, is_leaf=lambda x: isinstance(x, ScalarSites))
-    if len(leaves) != 1 or result.left_out is None:
-        raise ValueError(
-            "without Gaussian noise a bracket needs a site for every row: use PowerEP(), "
-            "Laplace() or LocalBound()"
-        )
-    (sites,) = leaves
-    graph_power = result.left_out.problem.row_power
-    residual = _residual(gp, data, jitter)[:, None]
-    presence = jnp.broadcast_to(data.rows.presence, data.rows.y.shape)
-    precision, shift = sites.precision * presence, sites.shift * presence
-    spare = 1.0 - graph_power * residual * precision
-    usable = (precision > 0.0) & (spare > 0.0)
-    bad = int(jnp.sum((presence > 0.0) & ~usable & (precision != 0.0)))
-    if bad:
-        raise ValueError(
-            f"{plural(bad, 'site')} cannot stand for a Gaussian observation: the precision is "
-            "negative, or above what the residual allows; this posterior has no bracket"
-        )
-    weight = jnp.where(usable, precision / jnp.where(usable, spare, 1.0), 0.0)
-    noise = jnp.where(usable, 1.0 / jnp.where(usable, weight, 1.0), 1.0)
-    y = jnp.where(usable, shift / jnp.where(usable, precision, 1.0), 0.0)
-    index = jnp.arange(y.shape[0])
-    observed = Observations(data.rows.x, y, usable.astype(y.dtype), noise, index)
-    value = _evidence_of_sites(gp, observed, jitter, graph_power)
-    return observed, float(result.log_evidence) - float(value)
-
-
-@compiled
-def _residual(gp: GP, data: Data, jitter: Scalar) -> Float[Array, " N"]:
-    _, view = gp.latents[0].sparse_layout(data.rows.y.shape[-1], jitter)
-    return view.project(data.rows).residual
-
-
-@compiled
-def _evidence_of_sites(gp: GP, observed: Observations, jitter: Scalar, power: Power) -> Scalar:
-    variable, view = gp.latents[0].sparse_layout(observed.y.shape[-1], jitter)
-    return evidence_of_sites(variable, view, observed, power)
 
 
 class Bounds(NamedTuple):

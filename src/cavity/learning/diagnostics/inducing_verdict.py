@@ -51,6 +51,10 @@ def judge_inducing(bracket: Bracket, noise: float, least: float = EQUAL) -> Indu
     if noise == math.inf:
         text = "the outputs do not vary, so that there is nothing to explain"
         return InducingVerdict(True, False, -math.inf, math.inf, text)
+    if bracket.level == "exact":
+        known = explained > least
+        text = "none, the function is not approximated"
+        return InducingVerdict(True, known, explained, share, text)
     if most <= least:
         text = (
             f"the exact evidence is {_nats(most)} over that of noise alone at the most: at these "
@@ -61,15 +65,15 @@ def judge_inducing(bracket: Bracket, noise: float, least: float = EQUAL) -> Indu
     width = f"the exact evidence is known to {bracket.width:.3g} nats"
     if not bracket.proved:
         width = f"the exact evidence is estimated to {bracket.width:.3g} nats"
-    beside = f"{width}, {_share(share)} of the {explained:.4g} that the model explains over noise"
+    beside = f"{width}, {_share(share)} the {explained:.4g} that the model explains over noise"
     if explained <= 0.0:
         beside = f"{width}, and its lower bound is no better than noise alone"
     if share <= ENOUGH:
-        return InducingVerdict(True, known, explained, share, f"enough: {beside}")
+        return InducingVerdict(True, known, explained, share, f"enough, for {beside}")
     if bracket.level in ("trace", "row sums"):
-        text = f"not shown to be enough, by a cheap and wide bracket: {beside}"
+        text = f"not shown to be enough by this cheap and wide bracket, for {beside}"
         return InducingVerdict(False, known, explained, share, text)
-    return InducingVerdict(False, known, explained, share, f"not enough: {beside}")
+    return InducingVerdict(False, known, explained, share, f"not enough, for {beside}")
 
 
 def _nats(value: float) -> str:
@@ -77,4 +81,4 @@ def _nats(value: float) -> str:
 
 
 def _share(share: float) -> str:
-    return f"{100.0 * share:.2g} %" if share < 10.0 else "many times"
+    return f"{100.0 * share:.2g} % of" if share < 0.995 else f"{share:.3g} times"

@@ -47,7 +47,7 @@ class Observations(eqx.Module):
         """Noise precisions, 0 where absent."""
         return self.presence / self.noise
 
-    def widened(self, variance: Scalar) -> "Observations":
+    def widened(self, variance: Scalar | Float[Array, "N _"]) -> "Observations":
         """The same with so much more noise in every row."""
         return dataclasses.replace(self, noise=self.noise + variance)
 
@@ -105,6 +105,21 @@ def low_rank(variable: WhitenedInducing, view: InducingView, data: Observations)
     quadratic = square - jnp.sum(messages.shift * belief.mean)
     volume = belief.log_normaliser + 0.5 * quadratic
     return LowRank(belief, volume, quadratic, jnp.max(trace), share, log_share)
+
+
+def residuals(view: InducingView, x: Float[Array, "N D"]) -> Float[Array, " N"]:
+    """The variances d of the function that inducing variables leave unexplained at inputs."""
+
+    def of_chunk(x: Array) -> Array:
+        return view.project(unobserved(x)).residual
+
+    return map_over_rows(of_chunk, x, cached_size(x.shape[0]))
+
+
+def unobserved(x: Float[Array, "n D"]) -> Rows:
+    """Rows with inputs alone."""
+    nothing = jnp.zeros((x.shape[0], 1), x.dtype)
+    return Rows(x, nothing, nothing)
 
 
 def evidence_of_sites(
@@ -187,8 +202,7 @@ def row_covariance(
     """Products with the exact covariance, and solutions with that of inducing variables."""
 
     def of_chunk(x: Array) -> Array:
-        rows = Rows(x, jnp.zeros((x.shape[0], 1), x.dtype), jnp.ones((x.shape[0], 1), x.dtype))
-        loadings = view.project(rows).loadings
+        loadings = view.project(unobserved(x)).loadings
         assert loadings is not None
         return loadings.T
 

@@ -1,0 +1,219 @@
+"""What an examination of a fit found, and its verdicts in sentences."""
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+from cavity.learning.diagnostics.bracket import Bracket
+from cavity.learning.diagnostics.evidence_terms import EvidenceTerms, PointGains
+from cavity.learning.diagnostics.function_parts import FunctionParts
+from cavity.learning.diagnostics.inducing_verdict import EQUAL, InducingVerdict
+from cavity.numerics.text import aligned, plural
+
+# The residual share of the noise, and the squared error over it, up to which noise is trusted.
+TRUSTED_SHARE, TRUSTED_ERROR = 0.1, 2.0
+
+
+class Noise(NamedTuple):
+    """The variance of Gaussian noise, beside what it may have been confused with.
+
+    Attributes:
+        variance: of the noise, the mean over the observed outputs.
+        residual: what inducing variables leave unexplained, mean of K - Q over the rows.
+        share: the mean of K - Q over the noise variance of the row.
+        squared_error: mean square of outputs minus posterior means at the same rows.
+        known: whether the variances of the rows were given.
+    """
+
+    variance: float
+    residual: float
+    share: float
+    squared_error: float
+    known: bool
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the residual is small beside the noise, and the errors are no larger."""
+        return self.share <= TRUSTED_SHARE and self.squared_error <= TRUSTED_ERROR * self.variance
+
+
+class InducingCount(NamedTuple):
+    r"""How many inducing variables there are, in three ways of counting.
+
+    Attributes:
+        size: their number M.
+        distinct: their number where those with a correlation above 0.9999 count as one.
+        determined: how many the data determine, $M - \operatorname{tr} \mathbf B^{-1}$, the sum
+            of one minus posterior over prior variance of whitened variables, mean over outputs.
+    """
+
+    size: int
+    distinct: int
+    determined: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Examination:
+    """What a fit is worth, at its parameters; `print` gives the verdicts in sentences.
+
+    Attributes:
+        bracket: bounds of the exact log evidence; see `cavity.bracket`.
+        noise_alone: the largest log density of the outputs under a constant and noise, nats.
+        inducing: the verdict on the number of inducing variables.
+        terms: complexity, data fit and residual of the evidence; None for a full GP without
+            Gaussian noise.
+        noise: the noise variance beside the residual; None without Gaussian noise.
+        count: how many inducing variables there are; None for a full GP.
+        gains: what one more point would change of the bound of power 0; None for a full GP.
+        parts: what can be learned of the function at the rows, and what not; None for a full GP.
+        power: of the approximation, the mean over the rows.
+    """
+
+    bracket: Bracket
+    noise_alone: float
+    inducing: InducingVerdict
+    terms: EvidenceTerms | None
+    noise: Noise | None
+    count: InducingCount | None
+    gains: PointGains | None
+    parts: FunctionParts | None
+    power: float
+
+    @property
+    def found(self) -> bool | None:
+        """Whether learning has found more than noise; None where the bracket leaves it open."""
+        return self.inducing.more_than_noise
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The verdicts: on inducing variables, on the noise, on what was learned."""
+        found = (_on_inducing(self), _on_noise(self), _on_learning(self), _on_evidence(self))
+        return tuple(text for text in found if text)
+
+    def __str__(self) -> str:
+        return "\n\n".join([aligned(self.rows()), "\n".join(self.sentences)])
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The numbers with their names, for a table."""
+        b = self.bracket
+        kind = "" if b.proved else ", estimated"
+        found = [
+            ("log evidence", f"{b.log_evidence:.4f} nats"),
+            ("exact log evidence", f"between {b.lower:.4f} and {b.upper:.4f} ({b.level}{kind})"),
+            ("noise alone", f"{self.noise_alone:.4f} nats"),
+        ]
+        if self.terms is not None:
+            t = self.terms
+            found += [
+                ("data fit", f"{t.data_fit:.4f}"),
+                ("complexity", f"{t.complexity:.4f}"),
+                ("residual", f"{t.residual:.4f}"),
+            ]
+            if t.beyond:
+                found.append(("beyond the sites", f"{t.beyond:.4f}"))
+        if self.noise is not None:
+            n = self.noise
+            found += [
+                ("noise variance", f"{n.variance:.4g}{', known' if n.known else ''}"),
+                ("mean squared error", f"{n.squared_error:.4g}, at the same rows"),
+                ("left unexplained", f"{n.residual:.4g}, {_of(n.share, 'the noise')}"),
+            ]
+        if self.count is not None:
+            c = self.count
+            found.append(
+                (
+                    "inducing variables",
+                    f"{c.size}, of which {c.distinct} are distinct and the data determine "
+                    f"{c.determined:.1f}",
+                )
+            )
+        if self.gains is not None:
+            found.append(("one more point", f"{_best(self.gains)}, in the bound of power 0"))
+        return found
+
+
+def _on_inducing(e: Examination) -> str:
+    """Whether there are enough inducing variables."""
+    text = f"Inducing variables: {e.inducing.text}."
+    if e.count is not None and e.count.distinct < e.count.size:
+        repeated = e.count.size - e.count.distinct
+        text += f" {repeated} of {e.count.size} repeat others, as they do where powers above 0 "
+        text += "are learned with."
+    return text
+
+
+def _on_noise(e: Examination) -> str:
+    """Whether the noise is to be trusted."""
+    noise = e.noise
+    if noise is None:
+        return ""
+    left = f"what inducing variables leave unexplained is {_of(noise.share, 'it')} on average"
+    left = "nothing of the function is approximated" if e.count is None else left
+    error = f"the mean squared error at the same rows is {noise.squared_error:.3g}"
+    beside = f"beside a noise variance of {noise.variance:.3g}"
+    if noise.known:
+        return f"Noise: its variances are known; {left}, and {error} {beside}."
+    if noise.trusted:
+        return f"Noise: to be trusted; {left}, and {error} {beside}."
+    if noise.squared_error > TRUSTED_ERROR * noise.variance:
+        cause = " (rows count what is left unexplained as noise of their own)"
+        cause = cause if noise.share > TRUSTED_SHARE and e.power > 0.0 else ""
+        return f"Noise: not to be trusted, too small; {error} {beside}{cause}; {left}."
+    if e.power > 0.0:
+        return (
+            f"Noise: not to be trusted, it may be too small; {left}, and at power {e.power:g} "
+            "rows count that as noise of their own."
+        )
+    return (
+        f"Noise: not to be trusted, it may be too large; {left}, and at power 0 more noise makes "
+        "that cheaper."
+    )
+
+
+def _on_learning(e: Examination) -> str:
+    """Whether learning has found more than noise."""
+    alone = f"noise alone ({e.noise_alone:.4f} nats)"
+    exact, least = "exact log evidence", " at least"
+    if e.bracket.level == "exact":
+        exact, least = "log evidence", ""
+    elif not e.bracket.proved:
+        least = " by an estimate"
+    if e.noise_alone == math.inf:
+        return "Learning: the outputs do not vary, and no model explains more than no noise does."
+    if e.found is None:
+        return (
+            f"Learning: whether more than noise was found is not known, {alone} is within the "
+            "bracket or as good as that."
+        )
+    if e.found:
+        return (
+            f"Learning: more than noise was found, for the {exact} is"
+            f"{least} {e.inducing.explained:.4g} nats over that of {alone}."
+        )
+    return (
+        f"Learning: no more than noise was found, for the {exact} is not above that of {alone}. "
+        "Either there is nothing to find, or learning ended in the wrong place: start it where a "
+        "short fit at power 1 ends, or with other lengthscales."
+    )
+
+
+def _on_evidence(e: Examination) -> str:
+    """Whether the evidence is too high."""
+    over = e.bracket.overestimate
+    if over <= 0.0:
+        return ""
+    shown = "at least" if e.bracket.proved else "by an estimate"
+    text = f"Log evidence: {shown} {over:.4g} nats too high, as it may be at powers above 0"
+    return f"{text}; do not compare models by it." if over > EQUAL else f"{text}."
+
+
+def _best(gains: PointGains) -> str:
+    """The largest gain, and where."""
+    best = gains.best
+    place = "" if gains.rows is None else f" at row {int(gains.rows[best])} (from 0)"
+    return f"up to {gains.gain[best]:.4g} nats{place}, of {plural(len(gains.gain), 'candidate')}"
+
+
+def _of(share: float, what: str) -> str:
+    """A share in words, such as 5 % of it, or 3 times it."""
+    return f"{100.0 * share:.2g} % of {what}" if share < 0.995 else f"{share:.3g} times {what}"

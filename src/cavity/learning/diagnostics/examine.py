@@ -1,0 +1,170 @@
+"""Examination of a fit: inducing variables, noise, and whether more than noise was learned."""
+
+from collections.abc import Mapping
+from typing import cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cavity.inference.variables.inducing import InducingBelief
+from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.data.batched import TrainingRows
+from cavity.learning.diagnostics.bracket import bracket_of
+from cavity.learning.diagnostics.evidence_terms import PointGains, evidence_terms, point_gains
+from cavity.learning.diagnostics.examination import Examination, InducingCount, Noise
+from cavity.learning.diagnostics.examined import Examined, examined
+from cavity.learning.diagnostics.function_parts import FunctionParts, function_parts
+from cavity.learning.diagnostics.inducing_verdict import EQUAL, judge_inducing
+from cavity.learning.diagnostics.noise_alone import noise_alone
+from cavity.learning.method import AbstractMethod
+from cavity.learning.methods import PowerEP
+from cavity.learning.result import Inference
+from cavity.models.base import AbstractModel
+from cavity.models.gp import GP
+from cavity.models.process import SparseProcess
+from cavity.numerics.jit import compiled
+from cavity.numerics.text import plural
+from cavity.numerics.types import Array, Float, Scalar
+
+# Covariances of candidates for one more point with the rows, and candidates at the least.
+ENTRIES, FEWEST = 4_000_000, 200
+# Inducing variables of a correlation beyond this count as one.
+MERGED = 1.0 - 1e-4
+
+
+def examine(
+    model: AbstractModel | Inference,
+    X: TrainingRows | None = None,
+    y: ArrayLike | None = None,
+    *,
+    power: ArrayLike = 0.5,
+    method: AbstractMethod = PowerEP(),
+    jitter: float = 1e-8,
+    rows: Mapping[str, ArrayLike] | None = None,
+    missing: str = "error",
+    products: int = 10,
+    level: str | None = None,
+    candidates: ArrayLike | None = None,
+) -> Examination:
+    """Examines a model on data: inducing variables, noise, and what was learned.
+
+    A bracket judges inference at given parameters and not the parameters, so the examination
+    compares with the evidence of noise alone, too.
+
+    Args:
+        model: the model; or the result of `cavity.infer` or `cavity.fit`.
+        X: inputs, (N, D); may be left out, with y, where a result still has its rows.
+        y: outputs, (N,) or (N, P).
+        power: of the approximation; a result has its own.
+        method: how its sites are found; a result has its own.
+        jitter: as in `infer`.
+        rows: side data of the rows, as in `infer`.
+        missing: "error", or "skip" to leave out outputs that are NaN.
+        products: products with the covariance of the rows for the bracket at the most.
+        level: of the bracket, see `cavity.bracket`; without products beyond 20,000 rows.
+        candidates: places at which one more inducing point is tried, (C, D); None for the rows,
+            or for as many of them, evenly spread, as make four million covariances.
+
+    Returns:
+        The examination. Without Gaussian noise everything but the evidence of noise alone takes
+        sites for observations and is an estimate.
+
+    Raises:
+        ValueError: for models of other kinds or of several latent functions, for draws, batches
+            and blocks, and for rows that are not those of the result.
+        NumericalError: where the bounds of the evidence are not finite.
+
+    References:
+        van der Wilk (2018), items 27, 33, 34, 37 to 39, 41 and 42.
+    """
+    options = {"power": power, "method": method, "jitter": jitter, "rows": rows}
+    case = examined(model, X, y, missing=missing, **options)
+    if case.result.left_out is None:
+        raise ValueError(
+            "an examination needs a site for every row, and the rows of a block share one: "
+            "examine the model without blocks, as in cavity.examine(result.model, X, y)"
+        )
+    found = bracket_of(case, products=products, level=level)
+    alone = noise_alone(case.gp.likelihood, case.data)
+    places = None if candidates is None else np.asarray(candidates, float)
+    if places is not None and (places.ndim != 2 or places.shape[1] != case.data.rows.x.shape[-1]):
+        raise ValueError(
+            f"candidates must have the {plural(case.data.rows.x.shape[-1], 'column')} of X, "
+            f"given shape {places.shape}"
+        )
+    sparse = case.observed is not None
+    parts = _parts(case) if sparse else None
+    return Examination(
+        bracket=found,
+        noise_alone=alone,
+        inducing=judge_inducing(found, alone, least=max(EQUAL, _learnable(case.gp))),
+        terms=evidence_terms(case),
+        noise=_noise(case, parts),
+        count=_count(case) if sparse else None,
+        gains=_gains(case, places) if sparse else None,
+        parts=parts,
+        power=float(jnp.mean(case.result.left_out.problem.row_power)),
+    )
+
+
+def _learnable(gp: GP) -> int:
+    """Parameters of the kernel, each of which may gain a nat from noise."""
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(gp.latents[0].kernel))
+
+
+def _inputs(case: Examined) -> Float[Array, "N D"]:
+    return case.data.rows.x[: int(case.data.length)]
+
+
+def _parts(case: Examined) -> FunctionParts:
+    return function_parts(case.result.posterior, np.asarray(_inputs(case)))
+
+
+def _noise(case: Examined, parts: FunctionParts | None) -> Noise | None:
+    """The noise, with everything it may have been confused with."""
+    if case.gaussian is None:
+        return None
+    rows, n = case.data.rows, int(case.data.length)
+    y = np.asarray(rows.y, float)[:n]
+    seen = np.broadcast_to(np.asarray(rows.presence) > 0.0, rows.y.shape)[:n]
+    variance = np.asarray(case.gaussian.noise_variance(**rows.columns), float)
+    variance = np.broadcast_to(variance, rows.y.shape)[:n]
+    mean = np.asarray(case.result.posterior.marginals(np.asarray(_inputs(case))).mean)
+    error = (y - mean.reshape(y.shape)) ** 2
+    left = np.zeros(y.shape)
+    if parts is not None:
+        left = left + parts.unlearnable_var[:, None]
+    averages = (np.mean(a[seen]) for a in (variance, left, left / variance, error))
+    return Noise(*map(float, averages), known="noise_variance" in rows.side)
+
+
+def _count(case: Examined) -> InducingCount:
+    belief = cast(SparseProcess, case.process).belief
+    with one_blas_thread():
+        correlation, determined = _counted(case.gp, belief, case.jitter)
+    near = np.abs(np.asarray(correlation)) > MERGED
+    # the first of those that are as good as the same stands for them
+    distinct = sum(not np.any(near[i, :i]) for i in range(len(near)))
+    return InducingCount(len(near), distinct, float(determined))
+
+
+@compiled
+def _counted(gp: GP, belief: InducingBelief, jitter: Scalar) -> tuple[Float[Array, "M M"], Scalar]:
+    _, view = gp.latents[0].sparse_layout(1, jitter)
+    cov = view.factor @ view.factor.T
+    scale = jnp.sqrt(jnp.diagonal(cov))
+    root = belief.root
+    determined = root.shape[-1] - jnp.mean(jnp.sum(root**2, axis=(1, 2)))
+    return cov / scale[:, None] / scale[None, :], determined
+
+
+def _gains(case: Examined, places: np.ndarray | None) -> PointGains:
+    if places is not None:
+        return point_gains(case, places, None)
+    assert case.observed is not None
+    seen = np.flatnonzero(np.any(np.asarray(case.observed.presence) > 0.0, axis=1))
+    most = min(len(seen), max(ENTRIES // max(len(seen), 1), FEWEST))
+    chosen = seen[np.linspace(0, len(seen) - 1, most).astype(int)]
+    return point_gains(case, np.asarray(case.observed.x)[chosen], chosen)
