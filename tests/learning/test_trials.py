@@ -5,7 +5,7 @@ import pytest
 
 import cavity
 from cavity.learning.infer import NumericalError
-from cavity.learning.optimisers.trials import TRIAL, fit_best
+from cavity.learning.optimisers.trials import ALONG, TRIAL, fit_best
 
 random = np.random.default_rng(0)
 X = np.sort(random.uniform(0, 1, 60))[:, None]
@@ -57,3 +57,54 @@ def test_an_interrupt_during_a_trial_keeps_the_best_so_far():
 def test_nothing_to_start_from():
     with pytest.raises(NumericalError):
         fit_best([BROKEN, BROKEN], X, Y)
+
+
+# A wave along one of four columns: started from long lengthscales, the bound calls it noise.
+WIDE = np.random.default_rng(0).uniform(-1.0, 1.0, (150, 4))
+WAVE = np.sin(5.0 * WIDE[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(150)
+UNIT = cavity.kernels.RBF(1.0, np.full(4, 1.2))
+
+
+def sparse(likelihood=cavity.likelihoods.Gaussian(0.1)):
+    points = cavity.inducing.Points(cavity.select_inducing(UNIT, WIDE, 8))
+    return cavity.GP(UNIT, likelihood, points)
+
+
+def test_a_sparse_fit_also_starts_where_a_short_one_at_power_1_ended():
+    """All steps by hand give the same, and the bound does not call everything noise."""
+    plain = cavity.fit(sparse(), WIDE, WAVE, power=0)
+    found = fit_best([sparse()], WIDE, WAVE, power=0)
+    assert plain.objective - found.objective > 100.0
+    first = cavity.fit(sparse(), WIDE, WAVE, power=1, max_iterations=ALONG)
+    second = cavity.fit(first.model, WIDE, WAVE, power=0, max_iterations=TRIAL)
+    last = cavity.fit(second.model, WIDE, WAVE, power=0)
+    assert found.objective == pytest.approx(last.objective, abs=1e-6)
+    assert found.history[0] == pytest.approx(second.history[0], abs=1e-6)
+    trial = cavity.fit(sparse(), WIDE, WAVE, power=0, max_iterations=TRIAL)
+    parts = (first, second, trial, last)
+    assert found.n_evaluations == sum(part.n_evaluations for part in parts)
+
+
+def test_other_fits_are_not_started_along_the_power():
+    """At power 1 already, without inducing variables, and with other noise."""
+    full = cavity.GP(UNIT, cavity.likelihoods.Gaussian(0.1))
+    counts = cavity.likelihoods.Poisson()
+    cases = ((sparse(), WAVE, 1.0), (full, WAVE, 0.0), (sparse(counts), np.round(WAVE + 2), 0.5))
+    for model, y, power in cases:
+        found = fit_best([model], WIDE, y, power=power, max_iterations=TRIAL + 1)
+        same = cavity.fit(model, WIDE, y, power=power, max_iterations=TRIAL + 1)
+        assert found.n_evaluations == same.n_evaluations
+
+
+def test_an_interrupt_at_power_1_keeps_the_best_at_the_power_asked_for():
+    trial = cavity.fit(sparse(), WIDE, WAVE, power=0, max_iterations=TRIAL)
+    seen = []
+
+    def interrupt(progress):
+        seen.append(progress.objective)
+        if len(seen) == trial.n_iterations + 5:
+            raise KeyboardInterrupt
+
+    found = fit_best([sparse()], WIDE, WAVE, power=0, callback=interrupt)
+    assert found.interrupted
+    assert found.objective == pytest.approx(trial.objective, abs=1e-6)
