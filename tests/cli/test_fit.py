@@ -14,7 +14,7 @@ from cavity.tables.table_model import TableModel
 from tests.cli.conftest import people, run
 
 IDENTITY = ["command", "version", "seconds", "warnings", "model"]
-SETTINGS = ["task", "likelihood", "kernel", "method", "power", "n_inducing"]
+SETTINGS = ["task", "likelihood", "kernel", "method", "power", "power_table", "n_inducing"]
 DATA = ["n_rows", "inputs", "targets", "classes"]
 ENDING = ["converged", "message", "log_evidence", "iterations", "evaluations", "jitter", "sites"]
 KEYS = [*IDENTITY, *SETTINGS, *DATA, *ENDING, "parameters", "test"]
@@ -38,6 +38,7 @@ def test_json_has_exactly_the_promised_keys(here, tables):
     assert record["model"] == "m.cavity"
     assert (record["task"], record["likelihood"]) == ("regression", "gaussian")
     assert (record["kernel"], record["method"], record["power"]) == ("rbf", "power_ep", 0.5)
+    assert record["power_table"] is None
     assert record["n_inducing"] is None
     assert record["n_rows"] == 30
     assert record["inputs"] == ["height", "smoker", "colour"]
@@ -48,6 +49,19 @@ def test_json_has_exactly_the_promised_keys(here, tables):
     assert len(record["parameters"]["kernel.lengthscale"]) == 5
     assert isinstance(record["parameters"]["likelihood.variance"], float)
     assert isinstance(record["log_evidence"], float)
+
+
+def test_a_power_chosen_from_the_table(here, tables):
+    options = ("--ignore", "spare", "--ignore", "noise", "--power", "auto", "--inducing", 5)
+    done = fit(tables / "train.csv", *options, "--json")
+    table = done.json["power_table"]
+    assert [trial["power"] for trial in table] == [1.0, 0.5, 0.0]
+    assert [trial["power"] for trial in table if trial["chosen"]] == [done.json["power"]]
+    keys = ["chosen", "left_out", "log_density", "log_evidence", "power"]
+    assert sorted(table[0]) == keys
+    shown = run("show", "m.cavity").out
+    assert "powers compared, by the mean log density of 7 rows held out" in shown
+    assert shown.count("chosen") == 1
 
 
 def test_not_converged_is_done_with_a_warning(here, tables):

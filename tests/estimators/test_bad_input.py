@@ -80,7 +80,11 @@ SETTINGS = [
     ({"power": 1.5}, r"power must lie in \[0, 1\].*given 1.5"),
     ({"power": -0.1}, r"power must lie in \[0, 1\].*given -0.1"),
     ({"power": np.nan}, r"power must lie in \[0, 1\].*given nan"),
-    ({"power": "half"}, r"power must be a number in \[0, 1\], or one per row; given 'half'"),
+    (
+        {"power": "half"},
+        r'power must be a number in \[0, 1\], one per row, or "auto", given \'half\'',
+    ),
+    ({"power": "auto", "method": "mcmc"}, "'mcmc' draws at no power: leave power at a number"),
     ({"power": np.full(7, 0.5)}, r"one number or one per row, \(60,\), given shape \(7,\)"),
     ({"n_inducing": 0}, "n_inducing must be .*at least 1, given 0"),
     ({"n_inducing": -5}, "n_inducing must be .*at least 1, given -5"),

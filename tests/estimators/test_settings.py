@@ -114,6 +114,31 @@ def test_one_power_for_each_row():
     assert mixed.log_evidence_ != pytest.approx(half.log_evidence_, abs=1e-3)
 
 
+def test_a_power_chosen_by_densities_of_rows_that_were_left_out():
+    """Densities are in the units of the data; leave_one_out is made at the chosen power."""
+    X, y = problem()
+    setting = {"inducing": X[:5], "learn_inducing": False, "max_iterations": 0}
+    setting |= {"random_state": 0}
+    pair = np.stack([y, 100.0 * y], axis=1)
+    chosen = cavity.GPRegressor(power="auto", **setting).fit(X, pair)
+    assert [trial.power for trial in chosen.power_table_] == [1.0, 0.5, 0.0]
+    (used,) = (trial for trial in chosen.power_table_ if trial.chosen)
+    assert chosen.power_ == used.power
+    same = cavity.GPRegressor(power=used.power, **setting).fit(X, pair)
+    assert (same.power_, same.power_table_) == (used.power, None)
+    assert chosen.log_evidence_ == pytest.approx(same.log_evidence_, rel=1e-8)
+    assert used.log_evidence == pytest.approx(same.log_evidence_, rel=1e-8)
+    assert used.log_density == pytest.approx(np.mean(same.leave_one_out(X, pair)), rel=1e-8)
+    np.testing.assert_allclose(chosen.leave_one_out(X, pair), same.leave_one_out(X, pair))
+
+
+def test_a_power_is_not_chosen_from_batches():
+    X, y = problem()
+    batches = cavity.Batches([(X, y)])
+    with pytest.raises(ValueError, match="compares fits to rows in memory"):
+        cavity.GPRegressor(power="auto", n_inducing=5).fit(X, y, batches=batches)
+
+
 def test_blocks():
     X, y = problem()
     model = cavity.GPRegressor(block_size=10, n_inducing=10, power=1.0).fit(X, y)

@@ -52,7 +52,7 @@ def demonstrate(session: Session, folder: str) -> Outcome:
         table=table,
         targets=[TARGET],
         out=model,
-        power=0.5 if best["power"] is None else best["power"],
+        power=None if best["power"] is None else str(best["power"]),
         inducing="full" if points is None else str(points),
     )
     fitted = fit_table(session, request)

@@ -3,12 +3,13 @@
 import dataclasses
 import re
 import warnings
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from cavity.cli.chosen import check_power, chosen_power, class_form
 from cavity.cli.deep import DEEP, check_model, deep_estimator, layer_records
 from cavity.cli.progress import interruptible, progress
 from cavity.cli.request import Request
@@ -109,13 +110,6 @@ def check(request: Request) -> None:
     if request.resume and request.checkpoint is None:
         raise usage("--resume", "it needs --checkpoint DIR, the folder to go on from")
     refuse_overwriting(request.out, table=request.table, test_table=request.test)
-
-
-def check_power(request: Request) -> None:
-    """A usage error for a power that is none."""
-    power = request.used_power
-    if not 0.0 <= power <= 1.0:
-        raise usage("--power", f"the power lies between 0 and 1, given {power:g}")
 
 
 def _check_draws(request: Request) -> None:
@@ -318,25 +312,15 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
         record["layers"] = layers
     if estimator.chains_ is not None:
         record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
+    if isinstance(estimator, GPRegressor | GPClassifier):
+        record |= chosen_power(estimator)
     if isinstance(estimator, GPClassifier):
-        record |= _class_form(estimator, request.method)
+        record |= class_form(estimator, request.method)
     if schema.dates:
         record["dates"] = {name: dates.since for name, dates in schema.dates.items()}
     if tables.batches is not None:
         record["batches"] = tables.batch_count
     return TableModel(posterior, schema, record, scale, tables.y_mean, tables.y_var)
-
-
-def _class_form(estimator: GPClassifier, method: str) -> dict[str, Any]:
-    """The power that was used and, of more than two classes by Power EP, whether they are coupled.
-
-    What the fit chose is no reason why learning ended, and is said elsewhere.
-    """
-    reason = estimator.message_.removesuffix(f"; {estimator.choice_}")
-    form: dict[str, Any] = {"power": float(cast(float, estimator.power_)), "message": reason}
-    if method == "power_ep" and estimator.likelihood_.couples:
-        form["coupled"] = not estimator.choice_
-    return form
 
 
 # ------------------------------------------------------------------------ while it works

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from cavity.cli.fit import check_kernel, check_power, inducing_points
+from cavity.cli.chosen import check_power
+from cavity.cli.fit import check_kernel, inducing_points
 from cavity.cli.progress import progress
 from cavity.cli.request import Request
 from cavity.cli.session import (

@@ -84,11 +84,12 @@ class Request:
         ),
     ] = "power_ep"
     power: Annotated[
-        float | None,
+        str | None,
         option(
-            "NUMBER",
+            "NUMBER|auto",
             "From 0, variational, to 1, EP: 0.5, of embeddings and time series 0; no matter in a "
-            "full GP with Gaussian noise.",
+            "full GP with Gaussian noise. auto: that of 0, 0.5 and 1 which gives rows that were "
+            "left out the largest density.",
         ),
     ] = None
     inducing: Annotated[
@@ -142,8 +143,12 @@ class Request:
     ] = False
 
     @property
-    def used_power(self) -> float:
-        """The power that was asked for, or that of the kind of model."""
+    def used_power(self) -> float | str:
+        """The power that was asked for, as a number or "auto", or that of the kind of model.
+
+        Raises:
+            ValueError: for text that is neither.
+        """
         if self.power is not None:
-            return self.power
+            return self.power if self.power == "auto" else float(self.power)
         return 0.0 if self.model in ("latent", "state-space") else 0.5

@@ -50,6 +50,7 @@ def describe_fit(fitted: TableModel) -> str:
     parts = [
         aligned(rows),
         *_layers(layers),
+        *_powers(record.get("power_table")),
         "parameters, in the units of the data:",
         _parameters(fitted),
     ]
@@ -136,6 +137,22 @@ def describe_forecaster(fitted: TableForecaster) -> str:
     return "\n\n".join(
         [aligned(rows), "parameters, of standardised columns:", aligned(shown, indent="  ")]
     )
+
+
+def _powers(table: Sequence[Mapping[str, Any]] | None) -> list[str]:
+    """A line per power that was compared, nothing where none was chosen."""
+    if not table:
+        return []
+    rows: list[tuple[str, ...]] = [("power", "log evidence", "log density", "")]
+    for trial in table:
+        numbers = (
+            f"{trial['power']:g}",
+            *(f"{trial[k]:.4f}" for k in ("log_evidence", "log_density")),
+        )
+        rows.append((*numbers, "chosen" if trial["chosen"] else ""))
+    which = table[0]["left_out"]
+    of = "each row given the others" if which == "each row" else f"{which} held out"
+    return [f"powers compared, by the mean log density of {of}:", aligned(rows, indent="  ")]
 
 
 def _layers(layers: Sequence[Mapping[str, Any]]) -> list[str]:

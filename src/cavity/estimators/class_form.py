@@ -4,9 +4,10 @@ import dataclasses
 from numbers import Real
 
 from cavity.estimators.registry import build_likelihood
-from cavity.estimators.settings import Settings, inducing_count
+from cavity.estimators.settings import Settings, inducing_count, is_auto
 from cavity.learning.cost import coupled_seconds, duration
 from cavity.learning.methods import PowerEP
+from cavity.learning.optimisers.powers import DEFAULT
 from cavity.likelihoods.capabilities import number_of_classes
 
 # Seconds of processor time beyond which classes are coupled only where that is asked for. Up to
@@ -68,6 +69,7 @@ def affordable_form(settings: Settings, rows: int, columns: int) -> IndependentC
     """
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
     power, iterations = settings.power, settings.max_iterations
+    power = DEFAULT if is_auto(power) else power
     if settings.method != "power_ep" or not likelihood.couples:
         return None
     if not isinstance(power, Real) or power not in REPLACED or not isinstance(iterations, int):

@@ -3,6 +3,7 @@
 import dataclasses
 
 from cavity.estimators.base import AbstractModelSettings, AbstractSearchSettings
+from cavity.estimators.choices import ChoosesPower
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem, learn_gp
@@ -11,7 +12,9 @@ from cavity.estimators.settings import Settings
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class GPClassifier(AbstractClassifier, AbstractSearchSettings, AbstractModelSettings):
+class GPClassifier(
+    ChoosesPower, AbstractClassifier, AbstractSearchSettings, AbstractModelSettings
+):
     r"""Gaussian process classification, full or sparse, by Power EP.
 
     Labels may be anything that can be told apart and sorted: text, truth values, numbers. Two
@@ -34,7 +37,9 @@ class GPClassifier(AbstractClassifier, AbstractSearchSettings, AbstractModelSett
             more than about three minutes of processor time, by the numbers of rows, classes and
             inducing points, they are independent, at power 1, which `choice_` says.
             `cavity.PowerEP(coupled=True)` couples them always.
-        power: in [0, 1]. 0 is variational inference, 1 is EP; it matters in a full GP too.
+        power: in [0, 1]. 0 is variational inference, 1 is EP; it matters in a full GP too. Or
+            "auto": that of 1, 0.5 and 0 whose posterior gives labels that it has not seen the
+            largest probability.
         n_inducing: number of inducing points; "auto" is the full GP up to 1,000 rows and 200
             points beyond, or where the method needs them; None is the full GP, up to 20,000 rows;
             at or above the number of distinct rows all of them are used.
@@ -64,6 +69,9 @@ class GPClassifier(AbstractClassifier, AbstractSearchSettings, AbstractModelSett
         choice_: where classes are independent because coupled ones take long, a sentence of it.
         method_: the method that was used.
         power_: the power that was used.
+        power_table_: of a power that was chosen, a `PowerTrial` for each that was compared:
+            `power`, `log_evidence`, `log_density` of labels left out, which were `left_out`, and
+            whether it was `chosen`; otherwise None.
         n_iter_: iterations.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.
@@ -130,10 +138,8 @@ class GPClassifier(AbstractClassifier, AbstractSearchSettings, AbstractModelSett
         settings, self.choice_ = problem.settings, ""
         if problem.batches is None:
             settings, self.choice_ = with_affordable_form(settings, *problem.X.shape)
-        self.method_, self.power_ = build_method(settings.method, settings.seed), settings.power
+        self.method_ = build_method(settings.method, settings.seed)
         return learn_gp(dataclasses.replace(problem, settings=settings))
 
     def _settings_used(self) -> Settings:
-        return dataclasses.replace(
-            super()._settings_used(), method=self.method_, power=self.power_
-        )
+        return dataclasses.replace(super()._settings_used(), method=self.method_)

@@ -223,6 +223,8 @@ def check_layers(settings: AbstractDeepSettings) -> None:
     whole("steps", settings.steps, 0)
     if settings.batch is not None:
         whole("batch", settings.batch, 1, "None (all rows) or ")
+    if isinstance(settings.power, str):
+        raise ValueError(f"a deep GP takes a number in [0, 1] as power, given {settings.power!r}")
     if np.ndim(cast(ArrayLike, settings.power)):
         raise ValueError("a deep GP has one power for all rows: give one number")
     rate = settings.learning_rate

@@ -2,18 +2,19 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.estimators.registry import build_method, whole
-from cavity.estimators.settings import AUTO_INDUCING, Settings, build
+from cavity.estimators.settings import AUTO_INDUCING, Settings, build, is_auto
 from cavity.learning.data.batched import survey
 from cavity.learning.data.batches import Batches
 from cavity.learning.initialisation.inducing_points import cluster_blocks
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.optimisers.powers import PowerTrial, fit_powers
 from cavity.learning.optimisers.trials import fit_best
 from cavity.learning.result import FitResult
 
@@ -53,18 +54,31 @@ class Learned(NamedTuple):
         result: the fit.
         observed: outputs that were not missing, (P,).
         rows: the number of rows.
+        power: the power; None where a model does not say.
+        powers: of a chosen power, what each that was compared came to.
     """
 
     result: FitResult
     observed: np.ndarray
     rows: int
+    power: object = None
+    powers: tuple[PowerTrial, ...] | None = None
 
 
 def learn_gp(problem: Problem) -> Learned:
-    """The Gaussian process that was asked for, by maximum evidence."""
+    """The Gaussian process that was asked for, by maximum evidence.
+
+    Raises:
+        ValueError: for a power that is to be chosen with batches.
+    """
     settings, seed = problem.settings, problem.settings.seed
     if problem.batches is not None and settings.n_inducing == "auto":
         settings = dataclasses.replace(settings, n_inducing=AUTO_INDUCING)
+    if problem.batches is not None and is_auto(settings.power):
+        raise ValueError(
+            'power="auto" compares fits to rows in memory, and these come in batches: give a '
+            "number in [0, 1], such as 0.5"
+        )
     side, size = problem.side, settings.block_size
     starts, maps = build(settings, problem.X, problem.outputs, side)
     data: tuple[object, object] = problem.X, problem.y
@@ -81,24 +95,26 @@ def learn_gp(problem: Problem) -> Learned:
     blocks = None
     if size is not None:
         blocks = cluster_blocks(problem.X, whole("", size, 1), seed=seed)
-    result = fit_best(
-        starts,
-        *data,
-        power=cast(ArrayLike, settings.power),
-        method=build_method(settings.method, seed),
-        jitter=settings.jitter,
-        blocks=blocks,
-        rows=side or None,
-        missing=settings.missing,
-        bijections=maps,
-        n_restarts=settings.n_restarts,
-        max_iterations=whole("max_iterations", settings.max_iterations, 0),
-        tolerance=settings.tolerance,
-        seed=seed,
-        callback=problem.callback,
-        checkpoint=problem.checkpoint,
-    )
-    return Learned(result, observed, rows)
+    options: dict[str, Any] = {
+        "method": build_method(settings.method, seed),
+        "jitter": settings.jitter,
+        "blocks": blocks,
+        "rows": side or None,
+        "missing": settings.missing,
+        "bijections": maps,
+        "n_restarts": settings.n_restarts,
+        "max_iterations": whole("max_iterations", settings.max_iterations, 0),
+        "tolerance": settings.tolerance,
+        "seed": seed,
+        "callback": problem.callback,
+        "checkpoint": problem.checkpoint,
+    }
+    if is_auto(settings.power):
+        result, powers = fit_powers(starts, problem.X, problem.y, **options)
+        power = next(trial.power for trial in powers if trial.chosen)
+        return Learned(result, observed, rows, power, powers)
+    result = fit_best(starts, *data, power=cast(ArrayLike, settings.power), **options)
+    return Learned(result, observed, rows, settings.power)
 
 
 def divided(batches: Batches, divisor: np.ndarray | np.floating) -> Batches:

@@ -10,13 +10,18 @@ from cavity.estimators.base import (
     AbstractSearchSettings,
     given,
 )
+from cavity.estimators.choices import ChoosesPower
 from cavity.estimators.learning import Learned, Problem, learn_gp
 from cavity.estimators.regression import AbstractRegressor, check_shape
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class GPRegressor(
-    AbstractRegressor, AbstractSearchSettings, AbstractOutputSettings, AbstractModelSettings
+    ChoosesPower,
+    AbstractRegressor,
+    AbstractSearchSettings,
+    AbstractOutputSettings,
+    AbstractModelSettings,
 ):
     r"""Gaussian process regression, exact or sparse, by Power EP; of outliers and counts too.
 
@@ -42,7 +47,8 @@ class GPRegressor(
             for the full GP on small tables. Or a method object such as
             `cavity.PowerEP(step=0.5)`.
         power: in [0, 1]. 0 is the variational bound, 1 is EP (with Gaussian noise FITC). Plays no
-            part in a full GP with Gaussian noise, which is exact.
+            part in a full GP with Gaussian noise, which is exact. Or "auto": that of 1, 0.5 and 0
+            whose posterior gives outputs that it has not seen the largest density.
         n_inducing: number of inducing points; "auto" is the full GP up to 1,000 rows and 200
             points beyond, or where the method needs them; None is the full GP, up to 20,000 rows;
             at or above the number of distinct rows all of them are used.
@@ -72,6 +78,10 @@ class GPRegressor(
         inducing_: the fitted inducing variables; None for a full GP.
         converged_: whether learning and inference converged.
         message_: why learning ended.
+        power_: the power that was used.
+        power_table_: of a power that was chosen, a `PowerTrial` for each that was compared:
+            `power`, `log_evidence`, `log_density` of outputs left out, which were `left_out`, and
+            whether it was `chosen`; otherwise None.
         n_iter_: iterations.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.

@@ -34,6 +34,7 @@ from cavity.learning.data.validation import check_outputs
 from cavity.learning.initialisation.inducing_points import CHOICES, select_inducing
 from cavity.learning.initialisation.models import Given, started
 from cavity.learning.mcmc.kernels import blackjax
+from cavity.learning.optimisers.powers import DEFAULT
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability, number_of_classes
 from cavity.likelihoods.support import Support
@@ -88,9 +89,11 @@ def check(
     """
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
     check_side(side, likelihood, settings.likelihood)
+    _check_power(settings)
+    power = DEFAULT if is_auto(settings.power) else settings.power
     with jax.enable_x64(True):
         data = prepare(
-            X, y, power=cast(ArrayLike, settings.power), rows=dict(side), missing=settings.missing
+            X, y, power=cast(ArrayLike, power), rows=dict(side), missing=settings.missing
         )
     check_outputs(likelihood, data)
     outputs = data.rows.y.shape[-1]
@@ -118,6 +121,21 @@ def check(
         if not isinstance(value, Real) or not 0.0 <= float(value) <= most:
             raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
     return likelihood
+
+
+def is_auto(setting: object) -> bool:
+    """Whether a setting is left to be chosen from the data."""
+    return isinstance(setting, str) and setting == "auto"
+
+
+def _check_power(settings: Settings) -> None:
+    """Refuses a power in words other than "auto", and draws, which have none to choose."""
+    if isinstance(settings.power, str) and not is_auto(settings.power):
+        raise ValueError(
+            f'power must be a number in [0, 1], one per row, or "auto", given {settings.power!r}'
+        )
+    if is_auto(settings.power) and build_method(settings.method).samples:
+        raise ValueError("the method 'mcmc' draws at no power: leave power at a number")
 
 
 def check_side(
@@ -157,7 +175,7 @@ def _check_method(settings: Settings, likelihood: AbstractLikelihood) -> None:
         chosen, likelihood, sparse=True, blocked=True
     ):
         raise ValueError(f"the method {name} takes no blocks of rows: leave block_size=None")
-    if chosen.tied and np.ndim(np.asarray(settings.power)):
+    if chosen.tied and not is_auto(settings.power) and np.ndim(np.asarray(settings.power)):
         raise ValueError(f"the method {name} has one power for all rows: give one number")
 
 

@@ -1,0 +1,50 @@
+"""What is chosen from the table: checks of asking for it, and what is remembered of it."""
+
+from typing import Any, cast
+
+from cavity.cli.request import Request
+from cavity.cli.session import usage
+from cavity.estimators.classifier import GPClassifier
+from cavity.estimators.regressor import GPRegressor
+
+
+def check_power(request: Request) -> None:
+    """A usage error for a power that is none."""
+    try:
+        power = request.used_power
+    except ValueError:
+        text = f"the power is auto, or a number between 0 and 1, given '{request.power}'"
+        raise usage("--power", text) from None
+    if isinstance(power, str):
+        _check_chosen_power(request)
+    elif not 0.0 <= power <= 1.0:
+        raise usage("--power", f"the power lies between 0 and 1, given {power:g}")
+
+
+def _check_chosen_power(request: Request) -> None:
+    """A usage error for a power to be chosen where that is not done."""
+    if request.model != "gp":
+        raise usage("--power", "auto is for Gaussian processes of one layer: give a number")
+    if request.method == "mcmc":
+        raise usage("--power", "'mcmc' draws at no power: leave --power out")
+    if request.batch_rows is not None:
+        raise usage("--power", "auto needs all rows in memory: give a number, or no --batch-rows")
+
+
+def chosen_power(estimator: GPRegressor | GPClassifier) -> dict[str, Any]:
+    """The power that was used, and how it was chosen."""
+    table = estimator.power_table_
+    trials = None if table is None else [trial._asdict() for trial in table]
+    return {"power": float(cast(float, estimator.power_)), "power_table": trials}
+
+
+def class_form(estimator: GPClassifier, method: str) -> dict[str, Any]:
+    """Of more than two classes by Power EP, whether they are coupled, and why learning ended.
+
+    What the fit chose is no reason why learning ended, and is said elsewhere.
+    """
+    reason = estimator.message_.removesuffix(f"; {estimator.choice_}")
+    form: dict[str, Any] = {"message": reason}
+    if method == "power_ep" and estimator.likelihood_.couples:
+        form["coupled"] = not estimator.choice_
+    return form
