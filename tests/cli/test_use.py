@@ -170,3 +170,60 @@ def test_predictions_do_not_need_the_training_table(here, model, tables):
     (here / "moved.cavity").write_bytes(model.read_bytes())
     read_table(tables / "train.csv")
     assert predict("moved.cavity", tables / "test.csv").code == 0
+
+
+EXAMINED = (
+    "command version seconds warnings model table n_rows log_evidence noise_alone bracket enough "
+    "more_than_noise explained share terms noise inducing gains learnable learned verdicts"
+)
+
+
+def test_examine(two_targets, tables):
+    done = run("examine", two_targets, tables / "train.csv", "--json")
+    assert done.code == 0, done.err
+    assert sorted(done.json) == sorted(EXAMINED.split())
+    bracket = done.json["bracket"]
+    assert bracket["lower"] <= bracket["upper"]
+    assert bracket["proved"]
+    assert done.json["enough"] in (True, False)
+    assert done.json["inducing"]["size"] == 8
+    assert len(done.json["gains"]) == 10
+    assert {gain["row"] for gain in done.json["gains"]} <= set(range(1, 31))
+    terms = done.json["terms"]
+    assert sum(terms.values()) == pytest.approx(done.json["log_evidence"])
+    text = run("examine", two_targets, tables / "train.csv").out
+    assert all(sentence in text for sentence in done.json["verdicts"])
+    assert "weight, spare" in text
+
+
+def test_examine_a_full_gp_and_two_classes(model, classes, tables):
+    found = run("examine", model, tables / "train.csv", "--json").json
+    assert found["enough"] is True
+    assert found["inducing"] is None
+    assert found["bracket"]["level"] == "exact"
+    found = run("examine", classes, tables / "train.csv", "--json").json
+    assert found["terms"] is None
+    assert found["bracket"]["proved"] is False
+
+
+def test_examine_refuses_what_it_cannot_read(here, model, tables):
+    table = people(12, 4)
+    table.drop("weight").write_csv("short.csv")
+    table.with_columns(height=pl.Series([None, *table["height"][1:]])).write_csv("gaps.csv")
+    (here / "cut.cavity").write_bytes(model.read_bytes()[:500])
+    for where, what, named in (
+        (model, "short.csv", "weight"),
+        (model, "gaps.csv", "row 1"),
+        ("cut.cavity", tables / "train.csv", "cut.cavity"),
+        (model, "nowhere.csv", "nowhere.csv"),
+    ):
+        done = run("examine", where, what)
+        assert done.code == 1
+        assert named in done.err
+        assert len(done.err.strip().splitlines()) == 1
+    assert run("examine", model, "gaps.csv", "--drop-missing").code == 0
+    people(1, 4).write_csv("row.csv")
+    alone = run("examine", model, "row.csv", "--json")
+    assert alone.code == 0
+    assert alone.json["noise_alone"] is None
+    assert "do not vary" in alone.json["verdicts"][-1]

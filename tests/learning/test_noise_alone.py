@@ -92,6 +92,11 @@ def test_the_verdict_measures_a_bracket_by_what_is_explained_over_noise():
     assert flat.more_than_noise is False
     assert "cannot help" in str(flat)
     assert "do not vary" in str(judge_inducing(BRACKET, noise=np.inf))
+    # worse than noise: parameters of an approximation that is not near the model
+    fault = judge_inducing(BRACKET, noise=-20.0)
+    assert not fault.enough
+    assert fault.more_than_noise is False
+    assert "parameters are at fault" in str(fault)
 
 
 def test_a_model_of_noise_has_a_tight_bracket_and_no_more_than_noise():

@@ -88,7 +88,7 @@ def written(tmp_path):
 
 def test_one_numeric_input(written):
     names, page = written(*fitted_to(one_input(), ["y"], n_inducing=7))
-    assert names == ["fit", *QUALITY]
+    assert names == ["fit", *QUALITY, "point_gains"]
     assert "mark the 7 inducing points" in page.text
     assert "40 rows of this table with 1 input column;" in page.text
     assert "Outlying rows" not in page.text

@@ -35,7 +35,7 @@ def ripeness(count=40):
 def test_classes_of_one_input(written):  # noqa: F811
     fitted, encoded = fitted_to(ripeness(), ["y"], n_inducing=7, likelihood=BERNOULLI)
     names, page = written(fitted, encoded)
-    assert names == ["fit", *QUALITY]
+    assert names == ["fit", *QUALITY, "point_gains"]
     assert "Gaussian process classification" in page.text
     assert "2 classes: no" in page.text
     for name, value in fitted.metrics(encoded).items():

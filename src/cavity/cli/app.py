@@ -13,7 +13,7 @@ from cavity.cli.session import Outcome, Session, run
 
 app = typer.Typer(
     name="cavity",
-    help="Gaussian-process models from tables: fit, predict, evaluate, report.",
+    help="Gaussian-process models from tables: fit, predict, evaluate, examine, report.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -150,6 +150,22 @@ def evaluate(
 ) -> None:
     """Compare predictions with the target column of TABLE."""
     _use("evaluate", locals())
+
+
+@app.command()
+def examine(
+    model: Model,
+    table: Table,
+    *,
+    drop_missing: DropMissing = False,
+    json: Json = False,
+) -> None:
+    """Say whether the approximation of a model is good enough, on the rows of TABLE.
+
+    TABLE is best the one of the fit: are there enough inducing points, is the noise to be
+    trusted, and has learning found more than noise?
+    """
+    _use("examine", locals())
 
 
 @app.command()

@@ -1,10 +1,11 @@
-"""`cavity predict`, `evaluate`, `report` and `show`: what a model file is good for."""
+"""`cavity predict`, `evaluate`, `examine`, `report` and `show`: uses of a model file."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cavity.cli.examination import describe_examination, examination_record
 from cavity.cli.session import Outcome, Session, refuse_overwriting, usage
 from cavity.cli.table_parts import Parts, report_warnings
 from cavity.cli.text import describe_embedding, describe_fit, describe_forecaster, describe_metrics
@@ -166,6 +167,20 @@ def evaluate(
     record = {"model": model, "table": table, "n_rows": rows, "metrics": metrics}
     head = f"{plural(rows, 'row')} of {table}, {', '.join(fitted.targets)}:"
     return Outcome(record | parts.record, f"{head}\n\n{describe_metrics(metrics)}")
+
+
+def examine(session: Session, model: str, table: str, *, drop_missing: bool = False) -> Outcome:
+    """Says whether the approximation of a model is good enough on a table."""
+    from cavity.report.examination import examine_table
+
+    fitted = TableModel.load(model)
+    encoded = encode(read_table(table), fitted.schema, drop_missing=drop_missing)
+    report_warnings(session, table, encoded.noticed)
+    found = examine_table(fitted, encoded)
+    record = {"model": model, "table": table, "n_rows": len(encoded.X)}
+    record |= examination_record(found, encoded.numbers)
+    head = f"{plural(len(encoded.X), 'row')} of {table}, {', '.join(fitted.targets)}:"
+    return Outcome(record, f"{head}\n\n{describe_examination(found, encoded.numbers)}")
 
 
 def report(

@@ -12,6 +12,7 @@ from cavity.estimators.registry import Method, build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
 from cavity.learning.infer import NumericalError
 from cavity.learning.methods import PowerEP
+from cavity.learning.result import Inference
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.numerics.text import plural
 from cavity.tables.schema import Encoded
@@ -40,26 +41,52 @@ class SingleRows:
     caution: str = ""
 
 
-def single_rows(fitted: TableModel, table: Encoded) -> SingleRows | str:
-    """The rows of a table given each other, or in a sentence why they are not shown.
+def inference_on(fitted: TableModel, table: Encoded) -> Inference:
+    """Inference on a table at the parameters that a fit learned, of targets divided by a scale.
 
     Args:
         fitted: the model.
         table: rows with their targets.
     """
     assert table.y is not None
-    method = build_method(fitted.record["method"])
-    if fitted.record.get("coupled") is False:
-        method = PowerEP(coupled=False)
-    trouble = _why_not(fitted, method, len(table.X))
-    if trouble:
-        return f"There are no leave-one-out densities: {trouble}."
-    scale = fitted.output_scale
     settings = {"power": fitted.record["power"], "jitter": fitted.record["jitter"]}
     data = (table.X, table.y, table.side)
+    method = _method(fitted)
+    return infer_again(fitted.posterior, fitted.output_scale, *data, method=method, **settings)
+
+
+def quick_inference_on(fitted: TableModel, table: Encoded) -> Inference | str:
+    """Inference on a table where that is quick, or why there is none."""
+    trouble = _why_not(fitted, _method(fitted), len(table.X))
+    if trouble:
+        return trouble
     try:
-        result = infer_again(fitted.posterior, scale, *data, method=method, **settings)
-        densities = left_out_densities(result, scale)
+        return inference_on(fitted, table)
+    except NumericalError as error:
+        return f"inference on this table failed, {error}"
+
+
+def _method(fitted: TableModel) -> Method:
+    if fitted.record.get("coupled") is False:
+        return PowerEP(coupled=False)
+    return build_method(fitted.record["method"])
+
+
+def single_rows(
+    fitted: TableModel, table: Encoded, inference: Inference | str | None = None
+) -> SingleRows | str:
+    """The rows of a table given each other, or in a sentence why they are not shown.
+
+    Args:
+        fitted: the model.
+        table: rows with their targets.
+        inference: on these rows, or why there is none; None to do it here.
+    """
+    result = quick_inference_on(fitted, table) if inference is None else inference
+    if isinstance(result, str):
+        return f"There are no leave-one-out densities: {result}."
+    try:
+        densities = left_out_densities(result, fitted.output_scale)
         precisions = None
         if capability(fitted.posterior.model.likelihood, HasHeavyTails) is not None:
             with jax.enable_x64(True):

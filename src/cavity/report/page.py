@@ -15,14 +15,22 @@ from cavity.estimators.predictions import (
 )
 from cavity.inducing.base import Points
 from cavity.learning.metrics.regression import average_metrics
+from cavity.learning.result import Inference
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.report import class_figures, figures
 from cavity.report.class_figures import ClassOutcome
 from cavity.report.columns import column_rows, row_dates
 from cavity.report.convergence import unconverged
+from cavity.report.examination import Examined, examined
 from cavity.report.figures import BANDS, Outcome, Picture, Shown
 from cavity.report.layers import layer_summaries
-from cavity.report.leave_one_out import LeftOutRows, SingleRows, left_out_rows, single_rows
+from cavity.report.leave_one_out import (
+    LeftOutRows,
+    SingleRows,
+    left_out_rows,
+    quick_inference_on,
+    single_rows,
+)
 from cavity.report.metric_descriptions import METRICS
 from cavity.report.outliers import Outliers, outliers
 from cavity.report.parameters import class_of, parameter_rows, relevances
@@ -74,7 +82,8 @@ def write_report(path: str | Path, fitted: TableModel, encoded: Encoded) -> list
         for section in sections
         for picture in section.pictures
     ]
-    return names + [picture.name for picture in common]
+    examination = page.examined.pictures if page.examined else []
+    return names + [picture.name for picture in [*common, *examination]]
 
 
 def _render(page: "Page", sections: list[Section], common: list[Picture], notes: list[str]) -> str:
@@ -102,6 +111,7 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
         row_dates=functools.partial(row_dates, page.fitted.schema, page.encoded),
         known_noise=posterior.known_noise,
         layers=layer_summaries(posterior, page.encoded.X),
+        examined=page.examined,
         average=average_metrics(metrics) if metrics else {},
         explanations=METRICS,
         sections=sections,
@@ -202,9 +212,21 @@ class Page:
         return left_out_rows(*what, **said)
 
     @functools.cached_property
+    def inference(self) -> Inference | str:
+        """Inference on the rows at the learned parameters, or why there is none."""
+        return quick_inference_on(self.fitted, self.encoded)
+
+    @functools.cached_property
     def single_rows(self) -> SingleRows | str:
         """What the rows say of each other, or why that is not shown."""
-        return single_rows(self.fitted, self.encoded)
+        return single_rows(self.fitted, self.encoded, self.inference)
+
+    @functools.cached_property
+    def examined(self) -> Examined | None:
+        """What is said of the approximation; None without targets, and where nothing can be."""
+        if self.encoded.y is None:
+            return None
+        return examined(self.fitted, self.encoded, self.inference)
 
     @functools.cached_property
     def log_probabilities(self) -> np.ndarray:

@@ -2,7 +2,10 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from cavity.learning.diagnostics.bracket import Bracket
 from cavity.learning.diagnostics.evidence_terms import EvidenceTerms, PointGains
@@ -93,8 +96,41 @@ class Examination:
     def __str__(self) -> str:
         return "\n\n".join([aligned(self.rows()), "\n".join(self.sentences)])
 
-    def rows(self) -> list[tuple[str, str]]:
-        """The numbers with their names, for a table."""
+    @property
+    def learnable(self) -> float | None:
+        """The share of the prior variance at the rows that can be learned at all."""
+        if self.parts is None:
+            return None
+        can, cannot = (np.mean(v) for v in (self.parts.prior_var, self.parts.unlearnable_var))
+        return float(can / (can + cannot))
+
+    @property
+    def learned(self) -> float | None:
+        """The share of what can be learned that the data have taken away, at the rows."""
+        if self.parts is None:
+            return None
+        left = np.mean(self.parts.var) / np.mean(self.parts.prior_var)
+        return float(1.0 - left)
+
+    def shifted(self, nats: float) -> "Examination":
+        """The same with so much more in all log densities, as in another unit of the outputs."""
+        b, terms = self.bracket, self.terms
+        moved = {k: getattr(b, k) + nats for k in ("lower", "upper", "log_evidence")}
+        if terms is not None:
+            terms = dataclasses.replace(terms, constant=terms.constant + nats)
+        return dataclasses.replace(
+            self,
+            bracket=dataclasses.replace(b, **moved),
+            noise_alone=self.noise_alone + nats,
+            terms=terms,
+        )
+
+    def rows(self, numbers: Sequence[int] | None = None) -> list[tuple[str, str]]:
+        """The numbers with their names, for a table.
+
+        Args:
+            numbers: what a reader calls the rows of the data; None to count them from 0.
+        """
         b = self.bracket
         kind = "" if b.proved else ", estimated"
         found = [
@@ -128,7 +164,16 @@ class Examination:
                 )
             )
         if self.gains is not None:
-            found.append(("one more point", f"{_best(self.gains)}, in the bound of power 0"))
+            best = best_place(self.gains, numbers)
+            found.append(("one more point", f"{best}, in the bound of power 0"))
+        if self.learnable is not None:
+            found.append(
+                (
+                    "learnable",
+                    f"{100.0 * self.learnable:.3g} % of the prior variance at the rows, of which "
+                    f"the data took away {100.0 * (self.learned or 0.0):.3g} %",
+                )
+            )
         return found
 
 
@@ -160,9 +205,11 @@ def _on_noise(e: Examination) -> str:
         cause = cause if noise.share > TRUSTED_SHARE and e.power > 0.0 else ""
         return f"Noise: not to be trusted, too small; {error} {beside}{cause}; {left}."
     if e.power > 0.0:
+        way = "it may be too small" if e.power > 0.9 else "it may be wrong either way"
+        part = "that" if e.power > 0.9 else "part of that"
         return (
-            f"Noise: not to be trusted, it may be too small; {left}, and at power {e.power:g} "
-            "rows count that as noise of their own."
+            f"Noise: not to be trusted, {way}; {left}, and at power {e.power:g} rows count {part} "
+            "as noise of their own."
         )
     return (
         f"Noise: not to be trusted, it may be too large; {left}, and at power 0 more noise makes "
@@ -190,6 +237,13 @@ def _on_learning(e: Examination) -> str:
             f"Learning: more than noise was found, for the {exact} is"
             f"{least} {e.inducing.explained:.4g} nats over that of {alone}."
         )
+    below = e.noise_alone - e.bracket.upper
+    if below > EQUAL:
+        return (
+            f"Learning: the parameters are worse than noise alone, for their {exact} is{least} "
+            f"{below:.4g} nats below that of {alone}. They were learned for an approximation "
+            "that is not near the model, or not learned: learn at a lower power, or start there."
+        )
     return (
         f"Learning: no more than noise was found, for the {exact} is not above that of {alone}. "
         "Either there is nothing to find, or learning ended in the wrong place: start it where a "
@@ -207,10 +261,12 @@ def _on_evidence(e: Examination) -> str:
     return f"{text}; do not compare models by it." if over > EQUAL else f"{text}."
 
 
-def _best(gains: PointGains) -> str:
-    """The largest gain, and where."""
-    best = gains.best
-    place = "" if gains.rows is None else f" at row {int(gains.rows[best])} (from 0)"
+def best_place(gains: PointGains, numbers: Sequence[int] | None = None) -> str:
+    """The largest gain, and the row where it is, in words."""
+    best, place = gains.best, ""
+    if gains.rows is not None:
+        row = int(gains.rows[best])
+        place = f" at row {row} (from 0)" if numbers is None else f" at row {numbers[row]}"
     return f"up to {gains.gain[best]:.4g} nats{place}, of {plural(len(gains.gain), 'candidate')}"
 
 

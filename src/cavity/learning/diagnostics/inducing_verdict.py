@@ -18,9 +18,9 @@ class InducingVerdict:
     A bracket alone does not say it: a model that takes everything for noise has one of no width.
 
     Attributes:
-        enough: whether the width is at most `ENOUGH` of `explained`; also where even the upper
-            bound is no better than noise alone, so that more inducing variables cannot help at
-            these parameters; False where nothing is shown.
+        enough: whether the width is at most `ENOUGH` of `explained`; also where the upper bound
+            is as good as noise alone, so that more inducing variables cannot help at these
+            parameters; False where nothing is shown, and where both are below noise alone.
         more_than_noise: whether the lower bound is above noise alone; None where noise alone lies
             within the bracket, so that it is not known.
         explained: the lower bound minus the evidence of noise alone, nats.
@@ -55,10 +55,16 @@ def judge_inducing(bracket: Bracket, noise: float, least: float = EQUAL) -> Indu
         known = explained > least
         text = "none, the function is not approximated"
         return InducingVerdict(True, known, explained, share, text)
+    if most < -least:
+        text = (
+            f"not judged, for the exact evidence of these parameters is {-most:.4g} nats or more "
+            "below that of noise alone: the parameters are at fault"
+        )
+        return InducingVerdict(False, False, explained, share, text)
     if most <= least:
         text = (
-            f"the exact evidence is {_nats(most)} over that of noise alone at the most: at these "
-            "parameters more inducing variables cannot help"
+            f"enough, for the exact evidence is at the most {most:.3g} nats over that of noise "
+            "alone: at these parameters more inducing variables cannot help"
         )
         return InducingVerdict(True, False, explained, share, text)
     known = True if explained > least else None
@@ -74,10 +80,6 @@ def judge_inducing(bracket: Bracket, noise: float, least: float = EQUAL) -> Indu
         text = f"not shown to be enough by this cheap and wide bracket, for {beside}"
         return InducingVerdict(False, known, explained, share, text)
     return InducingVerdict(False, known, explained, share, f"not enough, for {beside}")
-
-
-def _nats(value: float) -> str:
-    return f"{value:.3g} nats" if value > 0.0 else f"not above ({value:.3g} nats)"
 
 
 def _share(share: float) -> str:

@@ -1,0 +1,127 @@
+"""Whether a model's approximation is good enough, on the rows of a table."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from cavity.estimators.layers import layers_of
+from cavity.inducing.base import Points
+from cavity.learning.diagnostics.examination import Examination, best_place
+from cavity.learning.diagnostics.examine import examine
+from cavity.learning.infer import NumericalError
+from cavity.learning.result import Inference
+from cavity.persistence.errors import DataError
+from cavity.report import examination_figures as figures
+from cavity.report.figures import Picture
+from cavity.report.leave_one_out import inference_on
+from cavity.tables.schema import Encoded
+from cavity.tables.table_model import TableModel
+
+# Places along a single input where one more point is tried, and bars of the largest gains.
+PLACES, BARS = 200, 10
+
+
+class Examined(NamedTuple):
+    """What the page says of the approximation."""
+
+    facts: list[tuple[str, str]]
+    sentences: tuple[str, ...]
+    pictures: list[Picture]
+
+
+def examine_table(
+    fitted: TableModel,
+    table: Encoded,
+    inference: Inference | None = None,
+    candidates: np.ndarray | None = None,
+) -> Examination:
+    """The examination of a model on a table, evidences in the units of its targets.
+
+    Args:
+        fitted: the model.
+        table: rows with their targets.
+        inference: on these rows; None to do it here.
+        candidates: places where one more point is tried, (C, D); None for the rows.
+
+    Raises:
+        DataError: for models that cannot be examined, with the reason.
+        NumericalError: where bounds are not finite.
+    """
+    if "mcmc" in fitted.record:
+        raise DataError(
+            "the posterior of this model was drawn from, and draws have no evidence to examine: "
+            "fit with another method"
+        )
+    if layers_of(fitted.posterior.model):
+        raise DataError(
+            "an examination compares with the full Gaussian process, which a model of layers does "
+            "not have"
+        )
+    count = fitted.posterior.model.likelihood.latents
+    if count > 1:
+        raise DataError(
+            f"an examination is for one latent function, and this model has {count}: "
+            "'cavity evaluate' compares its predictions with the targets"
+        )
+    result = inference_on(fitted, table) if inference is None else inference
+    with jax.enable_x64(True):
+        try:
+            found = examine(result, candidates=candidates)
+        except ValueError as error:
+            raise DataError(str(error)) from None
+    return found.shifted(-len(table.X) * float(np.sum(np.log(fitted.output_scale))))
+
+
+def examined(fitted: TableModel, table: Encoded, inference: Inference | str) -> Examined | None:
+    """What the page says of the approximation; None where nothing can be said.
+
+    Args:
+        fitted: the model.
+        table: rows with their targets.
+        inference: on these rows, or why there is none.
+    """
+    if isinstance(inference, str):
+        return None
+    along = _along(fitted, table)
+    try:
+        found = examine_table(fitted, table, inference, along)
+    except (DataError, NumericalError):
+        return None
+    pictures = []
+    if found.gains is not None and np.max(found.gains.gain) > 0.0:
+        pictures.append(_picture(fitted, table, found))
+    return Examined(found.rows(table.numbers.tolist()), found.sentences, pictures)
+
+
+def _along(fitted: TableModel, table: Encoded) -> np.ndarray | None:
+    """Places along the input, where there is a single one of numbers."""
+    inputs = fitted.schema.inputs
+    if len(inputs) != 1 or inputs[0].kind != "numeric" or np.ptp(table.X) == 0.0:
+        return None
+    places = np.linspace(np.min(table.X), np.max(table.X), PLACES)
+    # the gain is zero at inducing points alone, which a grid would miss
+    return np.sort(np.concatenate([places, _inducing(fitted, places)]))[:, None]
+
+
+def _inducing(fitted: TableModel, places: np.ndarray) -> np.ndarray:
+    """The inducing points of a single input between the ends of some places."""
+    inducing = getattr(fitted.posterior.model, "inducing", None)
+    Z = np.asarray(inducing.Z)[:, 0] if isinstance(inducing, Points) else np.zeros(0)
+    return Z[(np.min(places) <= Z) & (np.max(places) >= Z)]
+
+
+def _picture(fitted: TableModel, table: Encoded, found: Examination) -> Picture:
+    """What one more inducing point would gain: along the input, or at the best rows."""
+    gains = found.gains
+    assert gains is not None
+    if gains.rows is None:
+        name = fitted.schema.inputs[0].name
+        x = gains.places[:, 0]
+        places, Z = (fitted.schema.shown(name, part) for part in (x, _inducing(fitted, x)))
+        return figures.gains_along(name, places, gains.gain, Z)
+    order = np.argsort(-gains.gain, kind="stable")[:BARS]
+    numbers = table.numbers[gains.rows[order]]
+    return figures.largest_gains(
+        numbers, gains.gain[order], best_place(gains, table.numbers.tolist())
+    )

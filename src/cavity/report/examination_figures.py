@@ -1,0 +1,75 @@
+"""Pictures of what one more inducing point would gain."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cavity.report import plots
+from cavity.report.figures import Picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+else:
+    Figure = Any
+
+NAME, TITLE = "point_gains", "What one more inducing point would gain"
+HOW = (
+    "The gain is that of the variational bound of the log evidence (power 0) at these parameters, "
+    "in nats, and is never negative. "
+)
+UNIT = "gain of one more point (nats)"
+
+
+def gains_along(name: str, places: np.ndarray, gain: np.ndarray, inducing: np.ndarray) -> Picture:
+    """The gain of a point anywhere along the only input.
+
+    Args:
+        name: of the input.
+        places: along it, (C,).
+        gain: at these, (C,).
+        inducing: where inducing points are, (M,).
+    """
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        axes.fill_between(places, 0.0, gain, color=plots.MODEL, alpha=0.25, linewidth=0)
+        axes.plot(places, gain, color=plots.MODEL, linewidth=1.8)
+        axes.set(xlabel=plots.label(name), ylabel=UNIT)
+        axes.set_ylim(0.0, 1.08 * float(np.max(gain)))
+        axes.margins(x=0)
+        if len(inducing):
+            plots.draw_inducing(axes, inducing)
+
+    return Picture(
+        NAME,
+        TITLE,
+        f"The gain of one more inducing point along {name}, {np.max(gain):.3g} nats at the most.",
+        f"{HOW}It is zero where there is a point already, which the triangles mark. Where the "
+        "curve is high against what the model explains over noise, points are missing.",
+        plots.picture(draw, height=2.8),
+    )
+
+
+def largest_gains(rows: np.ndarray, gain: np.ndarray, words: str) -> Picture:
+    """The rows at which one more point would gain most.
+
+    Args:
+        rows: their numbers in the table, (B,).
+        gain: the gains there, falling, (B,).
+        words: the largest one in words.
+    """
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        plots.draw_relevance(axes, [f"row {row}" for row in rows], gain)
+        axes.set_xlabel(UNIT)
+
+    return Picture(
+        NAME,
+        TITLE,
+        f"Bars of the largest gains of one more inducing point: {words}.",
+        f"{HOW}Each bar is a point at a row of this table; the {len(rows)} best are shown. They "
+        "are gains of one point each: two of them that are near each other gain little more than "
+        "one.",
+        plots.picture(draw, height=0.8 + 0.22 * len(rows)),
+    )
