@@ -125,20 +125,22 @@ def moved(kernel, scale_input=1.0, shift=0.0, scale_output=1.0):
     if isinstance(kernel, Product):
         first = moved(kernel.first, scale_input, shift, scale_output)
         return Product(first, moved(kernel.second, scale_input, shift))
-    parts = {f.name: getattr(kernel, f.name) for f in dataclasses.fields(kernel)}
-    if any(isinstance(part, AbstractKernel) for part in parts.values()):
-        moves = scale_input, shift, scale_output
-        for name, part in parts.items():
-            if isinstance(part, AbstractKernel):
-                new = moved(part, *moves)
-                kernel = eqx.tree_at(lambda k, name=name: getattr(k, name), kernel, new)
-        return kernel
 
     def move(value, unit):
         value = value * scale_input**unit.input * scale_output**unit.output
         return np.asarray(value + shift if unit.location else value)
 
-    return jax.tree.map(move, kernel, units(kernel))
+    measured = units(kernel)
+    for field in dataclasses.fields(kernel):
+        part = getattr(kernel, field.name)
+        if field.metadata.get("static", False) or part is None:
+            continue
+        if isinstance(part, AbstractKernel):
+            new = moved(part, scale_input, shift, scale_output)
+        else:
+            new = jax.tree.map(move, part, getattr(measured, field.name))
+        kernel = eqx.tree_at(lambda k, name=field.name: getattr(k, name), kernel, new)
+    return kernel
 
 
 def check_units(kernel, n_inputs):

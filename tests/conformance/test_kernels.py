@@ -20,11 +20,14 @@ from cavity.kernels import (
     Matern32,
     Matern52,
     NeuralNetwork,
+    Nystrom,
+    Orbit,
     Periodic,
     Polynomial,
     RandomFourier,
     RationalQuadratic,
     SpectralMixture,
+    SumOver,
     White,
 )
 from cavity.parameters import positive
@@ -44,6 +47,8 @@ KERNELS = {
     "periodic": Periodic(1.3, SCALES, 2.0 * SCALES),
     "spectral_mixture": SpectralMixture(*MIXTURE),
     "random_fourier": RandomFourier(Matern52(1.3, SCALES), 5),
+    "nystrom": Nystrom(Matern52(1.3, SCALES), [[0.3, -1.0], [1.2, 0.4], [-0.8, 0.1]]),
+    "sum_over": SumOver(Orbit.shifts(2), RBF(1.3, SCALES), [0.8, -0.6]),
     "constant": Constant(1.3),
     "white": White(1.3),
     "linear": Linear(SCALES, CENTRE),

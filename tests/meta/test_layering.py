@@ -37,7 +37,7 @@ FLOORS = {
     "_version": 5,
 }
 SHARED_BY_SIBLINGS = {
-    "kernels": {"base"},
+    "kernels": {"base", "parts"},
     "inducing": {"base", "gaussian_integral"},
     "likelihoods": {"base", "by_quadrature", "capabilities", "log_link", "predictive", "support"},
     "models": {
@@ -55,6 +55,8 @@ COLLECTORS = (
     "cavity.kernels.text_form",
     "cavity.kernels.expectations",
     "cavity.kernels.random_fourier",
+    "cavity.kernels.part_sums",
+    "cavity.kernels.sum_over",
 )
 CORE = {"jax", "numpy", "equinox", "jaxtyping"}
 LEARNING = CORE | {"scipy", "optax", "sklearn", "threadpoolctl", "blackjax"}

@@ -5,11 +5,14 @@ from cavity.inducing.combinations import Combinations, merged
 from cavity.inducing.features import Features
 from cavity.inducing.gaussian import Waves, Windows
 from cavity.inducing.slopes import Slopes
+from cavity.inducing.sums import InBase, OfParts
 
 __all__ = [
     "AbstractInducing",
     "Combinations",
     "Features",
+    "InBase",
+    "OfParts",
     "Points",
     "Slopes",
     "Waves",

@@ -2,6 +2,7 @@
 
 from cavity.kernels.base import AbstractKernel, Active, Product, Scaled, Sum
 from cavity.kernels.dot_product import ArcCosine, Linear, NeuralNetwork, Polynomial
+from cavity.kernels.parts import AbstractParts, Orbit, Patches, distinct_parts
 from cavity.kernels.random_fourier import (
     Nystrom,
     RandomFourier,
@@ -20,11 +21,13 @@ from cavity.kernels.stationary import (
     SpectralMixture,
     White,
 )
+from cavity.kernels.sum_over import SumOver
 from cavity.kernels.text_form import parse, text
 
 __all__ = [
     "RBF",
     "AbstractKernel",
+    "AbstractParts",
     "AbstractStationary",
     "Active",
     "ArcCosine",
@@ -35,6 +38,8 @@ __all__ = [
     "Matern52",
     "NeuralNetwork",
     "Nystrom",
+    "Orbit",
+    "Patches",
     "Periodic",
     "Polynomial",
     "Product",
@@ -43,7 +48,9 @@ __all__ = [
     "Scaled",
     "SpectralMixture",
     "Sum",
+    "SumOver",
     "White",
+    "distinct_parts",
     "fourier_error_probability",
     "fourier_frequencies_needed",
     "parse",

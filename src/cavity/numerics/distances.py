@@ -20,7 +20,7 @@ def scaled_distance(
     U, V = X / lengthscale, Z / lengthscale
     # |u - v|² = |u|² + |v|² - 2 uᵀv; as one product with ones beside u and v it would be quicker,
     # but equal inputs would be apart by rounding, which small noise does not forgive
-    return jnp.sum(U**2, axis=1)[:, None] + jnp.sum(V**2, axis=1)[None, :] - 2.0 * U @ V.T
+    return jnp.sum(U**2, axis=1)[:, None] + (jnp.sum(V**2, axis=1)[None, :] - (2.0 * U) @ V.T)
 
 
 @functools.partial(scaled_distance.defjvp, symbolic_zeros=True)

@@ -156,9 +156,9 @@ class Units:
     location: bool = False
 
 
-def real(**units: Any) -> Any:
-    """Declares an array field that may take any value."""
-    return _field(Real(), units)
+def real(*, optional: bool = False, **units: Any) -> Any:
+    """Declares an array field that may take any value, or, where it is optional, be None."""
+    return _field(Real(), units, optional=optional)
 
 
 def positive(
