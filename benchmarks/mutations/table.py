@@ -6,6 +6,7 @@ from benchmarks.mutations.deep_faults import DEEP_FAULTS
 from benchmarks.mutations.factor_faults import FACTOR_FAULTS
 from benchmarks.mutations.forecast_faults import FORECAST_FAULTS
 from benchmarks.mutations.graph_faults import GRAPH_FAULTS
+from benchmarks.mutations.inducing_faults import INDUCING_FAULTS
 from benchmarks.mutations.latent_faults import LATENT_FAULTS
 from benchmarks.mutations.learning_faults import LEARNING_FAULTS
 from benchmarks.mutations.solver_faults import SOLVER_FAULTS
@@ -20,4 +21,5 @@ FAULTS = (
     *FORECAST_FAULTS,
     *CHAIN_FAULTS,
     *DATA_FAULTS,
+    *INDUCING_FAULTS,
 )

@@ -30,6 +30,7 @@ from .learning.diagnostics.tierney_kadane import tierney_kadane as tierney_kadan
 from .learning.fit import fit as fit
 from .learning.infer import NumericalError as NumericalError
 from .learning.infer import infer as infer
+from .learning.initialisation.inducing_kinds import initial_inducing as initial_inducing
 from .learning.initialisation.inducing_points import cluster_blocks as cluster_blocks
 from .learning.initialisation.inducing_points import select_inducing as select_inducing
 from .learning.mcmc.chains import Chains as Chains

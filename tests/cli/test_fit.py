@@ -15,6 +15,7 @@ from tests.cli.conftest import people, run
 
 IDENTITY = ["command", "version", "seconds", "warnings", "model"]
 SETTINGS = ["task", "likelihood", "kernel", "method", "power", "power_table", "n_inducing"]
+SETTINGS += ["inducing_kind"]
 DATA = ["n_rows", "inputs", "targets", "classes"]
 ENDING = ["converged", "message", "log_evidence", "iterations", "evaluations", "jitter", "sites"]
 KEYS = [*IDENTITY, *SETTINGS, *DATA, *ENDING, "parameters", "test"]

@@ -20,6 +20,7 @@ from cavity.kernels import (
     fourier_error_probability,
     fourier_frequencies_needed,
 )
+from cavity.kernels.random_fourier import feature_count, features
 from tests.oracle import dense
 from tests.tolerances import assert_close
 
@@ -156,6 +157,45 @@ def test_estimators_work_features_out_at_any_length():
         warnings.simplefilter("ignore", ConvergenceWarning)
         gp.fit(rows, np.sin(3 * rows[:, 0]))
     assert gp.inducing_ is None
+
+
+def test_estimators_take_waves_from_text():
+    """The text form is the object: the full GP by features at any length, with learned scales."""
+    rows = RNG.uniform(-1, 1, (1200, 2))
+    y = np.sin(3 * rows[:, 0])
+    gp = cavity.GPRegressor(kernel="fourier(rbf, 6)", max_iterations=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        gp.fit(rows, y)
+    assert gp.inducing_ is None
+    assert np.shape(gp.kernel_.frequencies) == (6, 2)
+    assert not np.allclose(gp.kernel_.kernel.lengthscale, 1.0)
+
+
+def test_sums_have_features_where_all_terms_have_them():
+    """A constant has one. With any other kernel there are none: the full GP by rows."""
+    other = RandomFourier(Matern32(0.7, LENGTHSCALES), 4, seed=1)
+    both = KERNEL + other + Constant(0.3)
+    assert feature_count(both) == 12 + 8 + 1
+    F = np.asarray(features(both, X))
+    assert_close(F @ F.T, both.cross(X, X))
+    mixed = KERNEL + RBF(0.5, LENGTHSCALES)
+    assert feature_count(mixed) is None
+    model = cavity.GP(mixed, likelihoods.Gaussian(0.1))
+    assert not model.sparse
+    expected = dense.exact_log_evidence(np.asarray(mixed.cross(X, X)), Y, 0.1)
+    found = cavity.infer(model, X, Y).log_evidence
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_bracket_of_waves_is_exact():
+    model = cavity.GP(KERNEL, likelihoods.Gaussian(0.1))
+    found = cavity.bracket(model, X, Y)
+    F = np.asarray(KERNEL.features(X))
+    expected = dense.exact_log_evidence(F @ F.T, Y, 0.1)
+    assert found.lower == pytest.approx(expected, rel=1e-9)
+    assert found.upper == pytest.approx(expected, rel=1e-9)
+    assert found.proved
 
 
 REFUSED = {

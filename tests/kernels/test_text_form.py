@@ -52,6 +52,8 @@ CANONICAL = [
     "0.5 * (rbf * linear)",
     "0.5 * (2 * rbf)",
     "1e-05 * (rbf + 0.25 * linear) * (matern52 + white)",
+    "fourier(rbf, 20)",
+    "0.5 * fourier(matern32[0,2], 3) + constant",
 ]
 
 
@@ -175,6 +177,13 @@ def test_columns_chosen_for_a_whole_sum_are_written_on_its_parts():
         ("rbf[age]", "no column 'age'; columns are numbered"),
         ("(rbf)[0]", "found '\\[0\\]'"),
         ("__import__('os')", "unknown kernel"),
+        ("fourier", "fourier\\(rbf, 200\\)"),
+        ("fourier(rbf)", "fourier\\(rbf, 200\\)"),
+        ("fourier(rbf, 2.5)", "fourier\\(rbf, 200\\)"),
+        ("fourier(rbf, 20", "fourier\\(rbf, 200\\)"),
+        ("fourier(fourier(rbf, 2), 3)", "fourier\\(rbf, 200\\)"),
+        ("fourier(rbf, 0)", "R must be a whole number of at least 1"),
+        ("fourier(periodic, 20)", "RBF; given Periodic"),
     ],
 )
 def test_what_cannot_be_read_is_refused(written, message):

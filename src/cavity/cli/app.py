@@ -23,6 +23,7 @@ app = typer.Typer(
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model that fit has written.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 TableOut = Annotated[str, option("FILE", "The .csv or .parquet file to write.")]
+ModelOut = Annotated[str, typer.Argument(metavar="OUT", help="The model file to write.")]
 PageOut = Annotated[str, option("FILE", "The HTML file to write.")]
 Quantiles = Annotated[str | None, option("P,P,...", "Such as 0.05,0.95.")]
 Costs = Annotated[
@@ -226,6 +227,12 @@ def report(
 def show(model: Model, *, json: Json = False) -> None:
     """Say what a model file holds."""
     _use("show", locals())
+
+
+@app.command()
+def compress(model: Model, out: ModelOut, *, json: Json = False) -> None:
+    """Write a copy of a sparse MODEL for predictions alone, in as few numbers as there are."""
+    _use("compress", locals(), "compress")
 
 
 @app.command()

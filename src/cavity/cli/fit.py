@@ -22,7 +22,7 @@ from cavity.cli.session import (
     refuse_overwriting,
     usage,
 )
-from cavity.cli.task import check_likelihood, check_method, default_likelihood
+from cavity.cli.task import check_inducing_kind, check_likelihood, check_method, default_likelihood
 from cavity.cli.text import describe_fit
 from cavity.cli.training_tables import Tables, check_in_batches, in_batches, read
 from cavity.estimators.base import AbstractEstimator
@@ -99,6 +99,7 @@ def check(request: Request) -> None:
         raise usage("--inducing", "'tied' needs inducing points: a number, or auto")
     check_power(request)
     inducing_points(request.inducing)
+    check_inducing_kind(request)
     check_kernel(request.kernel)
     sides = (request.noise_column, request.exposure_column)
     check_likelihood(request.task, request.likelihood, request.targets or (), *sides)
@@ -254,6 +255,7 @@ def _estimator(
         max_iterations=request.max_iterations,
         random_state=request.seed,
         n_inducing=wanted,
+        inducing_kind=request.inducing_kind,
     )
 
 
@@ -294,6 +296,7 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
         "method": "tied" if deep else request.method,
         "power": request.used_power,
         "n_inducing": None if first is None else first.size,
+        "inducing_kind": None if first is None else request.inducing_kind,
         "n_rows": tables.rows,
         "inputs": [column.name for column in schema.inputs],
         "targets": [column.name for column in schema.targets],

@@ -20,6 +20,7 @@ from cavity.cli.session import (
     refuse_overwriting,
     usage,
 )
+from cavity.cli.task import check_inducing_kind
 from cavity.cli.text import describe_forecaster
 from cavity.cli.use import quantile_levels
 from cavity.estimators.forecaster import GPForecaster
@@ -66,6 +67,7 @@ def check(request: Request) -> None:
     if request.inducing == "full":
         raise usage("--inducing", "a time series needs inducing points: a number, or auto")
     inducing_points(request.inducing)
+    check_inducing_kind(request)
     check_power(request)
     check_kernel(request.kernel)
     with blaming("--kernel"):

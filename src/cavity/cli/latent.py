@@ -20,6 +20,7 @@ from cavity.cli.session import (
     refuse_overwriting,
     usage,
 )
+from cavity.cli.task import check_inducing_kind
 from cavity.cli.text import describe_embedding
 from cavity.estimators.embedding import GPEmbedding
 from cavity.estimators.latent_map import LatentMap, Standardised, check_rows_and_columns
@@ -66,6 +67,7 @@ def check(request: Request) -> None:
     if request.inducing == "full":
         raise usage("--inducing", "an embedding needs inducing points: a number, or auto")
     inducing_points(request.inducing)
+    check_inducing_kind(request)
     check_power(request)
     check_kernel(request.kernel)
     with blaming("--kernel"):

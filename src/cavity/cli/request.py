@@ -100,6 +100,13 @@ class Request:
             "layer of a deep model, 50 in an embedding, 30 of a time series.",
         ),
     ] = "auto"
+    inducing_kind: Annotated[
+        str,
+        option(
+            "NAME",
+            "What inducing variables are, with --inducing N: points, windows, waves or slopes.",
+        ),
+    ] = "points"
     mean: Annotated[str, option("NAME", "Prior mean: constant, zero or linear.")] = "constant"
     layers: Annotated[
         int | None, option("N", "Of a deep model, the last one included: 2.", min=1)

@@ -20,7 +20,8 @@ def describe_fit(fitted: TableModel) -> str:
     record = fitted.record
     points = record["n_inducing"]
     gaussian = record["likelihood"] == "gaussian"
-    form = "full GP" if points is None else plural(points, "inducing point")
+    kind = (record.get("inducing_kind") or "points").removesuffix("s")
+    form = "full GP" if points is None else plural(points, f"inducing {kind}")
     layers = record.get("layers", [])
     if layers:
         form = f"{plural(len(layers), 'layer')}, {form} in the last one"

@@ -50,6 +50,7 @@ class AbstractModelSettings:
     power: object = 0.5
     n_inducing: object = "auto"
     inducing: object = "greedy"
+    inducing_kind: object = "points"
     learn_inducing: object = True
     mean: object = "constant"
 

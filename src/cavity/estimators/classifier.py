@@ -44,7 +44,10 @@ class GPClassifier(
             points beyond, or where the method needs them; None is the full GP, up to 20,000 rows;
             at or above the number of distinct rows all of them are used.
         inducing: how the points start: "greedy" (largest conditional variance), "kmeans",
-            "random", or the points themselves, (M, D).
+            "random", or the points themselves, (M, D), or an object of `cavity.inducing`.
+        inducing_kind: what stands at the points, where `n_inducing` is a number: "points", the
+            values of the function; "windows", "waves" or "slopes", as `cavity.initial_inducing`
+            starts them.
         learn_inducing: whether the points move in learning.
         mean: prior mean of the latent function: "constant", "zero", "linear", or a mean object.
         standardise: start from the location and spread of the data; otherwise from unit values.

@@ -53,7 +53,10 @@ class GPRegressor(
             points beyond, or where the method needs them; None is the full GP, up to 20,000 rows;
             at or above the number of distinct rows all of them are used.
         inducing: how the points start: "greedy" (largest conditional variance), "kmeans",
-            "random", or the points themselves, (M, D).
+            "random", or the points themselves, (M, D), or an object of `cavity.inducing`.
+        inducing_kind: what stands at the points, where `n_inducing` is a number: "points", the
+            values of the function; "windows", "waves" or "slopes", as `cavity.initial_inducing`
+            starts them.
         learn_inducing: whether the points move in learning.
         mean: prior mean: "constant", "zero", "linear", or a mean object.
         block_size: rows of the blocks that share a site, found by clustering; None for none.

@@ -31,7 +31,8 @@ from cavity.kernels.random_fourier import feature_count
 from cavity.kernels.text_form import parse
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.validation import check_outputs
-from cavity.learning.initialisation.inducing_points import CHOICES, select_inducing
+from cavity.learning.initialisation.inducing_kinds import KINDS, initial_inducing
+from cavity.learning.initialisation.inducing_points import CHOICES
 from cavity.learning.initialisation.models import Given, started
 from cavity.learning.mcmc.kernels import blackjax
 from cavity.learning.optimisers.powers import DEFAULT
@@ -64,6 +65,7 @@ class Settings:
     power: object = 0.5
     n_inducing: object = "auto"
     inducing: object = "greedy"
+    inducing_kind: object = "points"
     learn_inducing: object = True
     mean: object = "constant"
     block_size: object = None
@@ -253,12 +255,15 @@ def build(
     if count is not None:
         distinct = len(np.unique(X, axis=0))
         learned = learned and count < distinct
-        choice = one_of("inducing", settings.inducing, CHOICES)
+        how = {
+            "kind": one_of("inducing_kind", settings.inducing_kind, KINDS),
+            "choice": one_of("inducing", settings.inducing, CHOICES),
+        }
         sets = [
-            select_inducing(m.latents[0].kernel, X, count, choice=choice, seed=settings.seed)
+            initial_inducing(m.latents[0].kernel, X, count, **how, seed=settings.seed)
             for m in starts
         ]
-        starts = [_with_inducing(m, Points(Z)) for m, Z in zip(starts, sets, strict=True)]
+        starts = [_with_inducing(m, chosen) for m, chosen in zip(starts, sets, strict=True)]
     elif given is not None:
         starts = [_with_inducing(m, given) for m in starts]
     maps = bijections(starts[0])
@@ -319,12 +324,19 @@ def _check_inducing(
 ) -> tuple[AbstractInducing | None, int | None]:
     """The inducing variables where they were given, or how many to choose; both None: full GP."""
     given, wanted = settings.inducing, settings.n_inducing
+    kind = one_of("inducing_kind", settings.inducing_kind, KINDS)
+    if kind != "points" and (not isinstance(given, str) or wanted is None or wanted == "auto"):
+        raise ValueError(
+            f"inducing_kind={kind!r} says what stands at points that are chosen: set n_inducing "
+            "to a number and leave inducing one of greedy, kmeans and random (on the command line "
+            "--inducing 200)"
+        )
     if isinstance(given, AbstractInducing):
         return given, None
     if not isinstance(given, str):
         return Points(_points(given, columns)), None
     one_of("inducing", given, CHOICES)
-    explicit = isinstance(settings.kernel, AbstractKernel) and feature_count(settings.kernel)
+    explicit = feature_count(_kernel(settings, columns)) is not None
     if explicit and not isinstance(wanted, int):  # the full GP at the cost of the features
         return None, None
     if isinstance(wanted, str):

@@ -35,7 +35,7 @@ class Combinations(AbstractInducing):
 
     Raises:
         ValueError: if the base has another number of functionals than there are weights, or if
-            all weights of a variable are zero.
+            all weights of a variable are zero or one is not finite.
 
     References:
         van der Wilk (2018), items 53 to 55.
@@ -57,6 +57,8 @@ class Combinations(AbstractInducing):
                 f"{shape[0] * shape[1]}, given {base.size}"
             )
         if not isinstance(weights, jax.Array):
+            if not np.all(np.isfinite(np.asarray(weights, float))):
+                raise ValueError("weights must be finite numbers")
             empty = np.flatnonzero(~np.any(np.asarray(weights, float) != 0.0, axis=1))
             if len(empty):
                 raise ValueError(

@@ -40,7 +40,7 @@ class Windows(AbstractInducing):
             learned.
 
     Raises:
-        ValueError: for shapes that do not fit.
+        ValueError: for shapes that do not fit, and widths that are not positive.
 
     References:
         van der Wilk (2018), item 50; Walder, Kim and Schoelkopf (2008).
@@ -52,7 +52,7 @@ class Windows(AbstractInducing):
     def __init__(self, centres: Any, widths: Any):
         check_places("centres", centres)
         self.centres = centres
-        self.widths = _per_place("widths", widths, np.shape(centres))
+        self.widths = _widths(widths, np.shape(centres))
 
     def __call__(self, g: Callable[[Float[Array, " D"]], Array]) -> Float[Array, "M ..."]:
         return by_quadrature(self.weighting(), g)
@@ -84,7 +84,7 @@ class Waves(AbstractInducing):
         phases: $\phi$ (M,), or one number for all, in radians.
 
     Raises:
-        ValueError: for shapes that do not fit.
+        ValueError: for shapes that do not fit, and widths that are not positive.
 
     References:
         van der Wilk (2018), items 51 and 52, their covariances as corrected there;
@@ -100,7 +100,7 @@ class Waves(AbstractInducing):
         check_places("centres", centres)
         shape = np.shape(centres)
         self.centres = centres
-        self.widths = _per_place("widths", widths, shape)
+        self.widths = _widths(widths, shape)
         self.frequencies = _per_place("frequencies", frequencies, shape)
         self.phases = _per_place("phases", phases, shape[:1])
 
@@ -116,6 +116,24 @@ class Waves(AbstractInducing):
         frequency = 2.0 * jnp.pi * jnp.asarray(self.frequencies)
         phase = jnp.asarray(self.phases)
         return GaussianWaves(jnp.asarray(self.centres), jnp.asarray(self.widths), frequency, phase)
+
+
+def _widths(widths: Any, shape: tuple[int, ...]) -> Any:
+    """Widths in the shape of the places.
+
+    Raises:
+        ValueError: for another shape, and for numbers that are not positive.
+    """
+    found = _per_place("widths", widths, shape)
+    if isinstance(found, jax.Array):
+        return found
+    bad = found[~((found > 0) & np.isfinite(found))]
+    if bad.size:
+        raise ValueError(
+            f"widths must be positive and finite, given {bad[0]:g}; for width zero use "
+            "inducing.Points"
+        )
+    return found
 
 
 def _per_place(name: str, values: Any, shape: tuple[int, ...]) -> Any:

@@ -44,6 +44,10 @@ class RandomFourier(AbstractKernel):
     and power. Functions are sums of waves: far from the data they are not uncertain as those of
     the kernel itself are, and error bars there are not to be trusted.
 
+    Sums of such kernels and constants are worked out by all their features. A sum or product with
+    any other kernel has no finite number of them: it is a full GP like any other, at a cost of
+    N³, and takes inducing points.
+
     Frequencies are not learned. Where they are (replace their bijection), this is the sparse
     spectrum GP, a model of its own that may overfit:
 

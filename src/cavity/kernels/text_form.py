@@ -3,6 +3,7 @@
     sum      =  product { "+" product }
     product  =  factor { "*" factor }
     factor   =  number  |  name [ "[" column { "," column } "]" ]  |  "(" sum ")"
+              |  "fourier" "(" name [ "[" column { "," column } "]" ] "," number ")"
 
 Columns are counted from 0, or called by their names. A number scales the kernel it multiplies.
 """
@@ -18,6 +19,7 @@ import numpy as np
 
 from cavity.kernels.base import AbstractKernel, Active, Product, Scaled, Sum
 from cavity.kernels.dot_product import ArcCosine, Linear, NeuralNetwork, Polynomial
+from cavity.kernels.random_fourier import RandomFourier
 from cavity.kernels.stationary import (
     RBF,
     Constant,
@@ -47,6 +49,8 @@ def _mixture(D: int, Q: int) -> SpectralMixture:
     frequencies = np.linspace(0.5 / Q, 0.5, Q)[:, None] * np.ones(D)
     return SpectralMixture(np.full(Q, 1.0 / Q), frequencies, np.full((Q, D), 0.5 / np.pi))
 
+
+FOURIER = "fourier"  # random waves of a kernel: a word with parentheses
 
 _ones, _zeros = np.ones, np.zeros
 
@@ -88,7 +92,8 @@ def parse(text: str, n_inputs: int, names: Sequence[str] | None = None) -> Abstr
     Args:
         text: such as `rbf`, `matern52 * periodic[0]`, `0.5 * (rbf + linear[age,bmi]) + white`.
             `polynomial3` has degree 3 (2 when not said), `arccosine0` order 0 (1),
-            `spectral_mixture5` five components (3).
+            `spectral_mixture5` five components (3). `fourier(rbf, 200)` is the RBF kernel by 200
+            random waves, `RandomFourier(RBF(), 200)`; of matern12, matern32 and matern52 too.
         n_inputs: number of columns of the inputs.
         names: the names of the columns, where they have any.
 
@@ -144,7 +149,10 @@ def _write(kernel: AbstractKernel, columns: list[int] | None, names: list[str]) 
         inside = _group(kernel.kernel, columns, names, Sum | Product | Scaled)
         return f"{float(kernel.factor):.6g} * {inside}"
     chosen = [_column_name(d, names) for d in columns or []]
-    return _name(kernel) + (f"[{','.join(chosen)}]" if chosen else "")
+    listed = f"[{','.join(chosen)}]" if chosen else ""
+    if isinstance(kernel, RandomFourier):
+        return f"{FOURIER}({_name(kernel.kernel)}{listed}, {kernel.frequencies.shape[0]})"
+    return _name(kernel) + listed
 
 
 def _group(
@@ -259,7 +267,33 @@ class _Reader:
             raise self.error(f"a scale factor must be positive and finite, given {value}")
         return float(value)
 
+    def fourier(self) -> AbstractKernel:
+        """Random waves of a kernel, after their name."""
+        form = f"{FOURIER} is written {FOURIER}(rbf, 200), a kernel's name and a number of waves"
+        if not self.next_is("("):
+            raise self.error(form)
+        kind, name = self.tokens[self.position]
+        self.position += kind != "end"
+        if kind != "name" or name == FOURIER:
+            raise self.error(form)
+        kernel = self.named(name)
+        whole = self.next_is(",") and self.tokens[self.position]
+        if not whole or not re.fullmatch(r"\d{1,6}", whole[1]):
+            raise self.error(form)
+        self.position += 1
+        if not self.next_is(")"):
+            raise self.error(form)
+        columns = kernel.dims if isinstance(kernel, Active) else None
+        inside = kernel.kernel if isinstance(kernel, Active) else kernel
+        try:
+            waves = RandomFourier(inside, int(whole[1]))
+        except (TypeError, ValueError) as problem:
+            raise self.error(str(problem)) from None
+        return waves if columns is None else waves.on(*columns)
+
     def named(self, name: str) -> AbstractKernel:
+        if name == FOURIER:
+            return self.fourier()
         kind, value = self.tokens[self.position]
         if kind != "columns":
             return self.built(name, self.n_inputs)
@@ -275,7 +309,8 @@ class _Reader:
         if word is None and stem in _WORDS and _WORDS[stem].default is not None:
             word, number = _WORDS[stem], int(name[len(stem) :])
         if word is None:
-            raise self.error(f"unknown kernel {name!r}{_suggest(name.lower(), list(_WORDS))}")
+            known = [*_WORDS, FOURIER]
+            raise self.error(f"unknown kernel {name!r}{_suggest(name.lower(), known)}")
         try:
             return word.build(n_columns, word.default or 0 if number is None else number)
         except ValueError as problem:

@@ -1,0 +1,130 @@
+"""Faults of inducing variables of other domains, of explicit features and of compression."""
+
+from benchmarks.mutations.fault import Fault
+
+KINDS = ("inducing/test_kinds.py",)
+STARTS = ("learning/test_inducing_kinds.py",)
+WAVES = ("kernels/test_random_fourier.py",)
+SMALL = ("models/test_compression.py",)
+INTEGRAL = "inducing/gaussian_integral.py"
+INDUCING_FAULTS = (
+    Fault(
+        "waves of two windows do not interfere",
+        INTEGRAL,
+        "lost = lost + precision * spread_a * spread_b * (omega_a + omega_b) ** 2",
+        "lost = lost + 0.0 * omega_b",
+        KINDS,
+    ),
+    Fault(
+        "the angle between two waves adds what it should subtract",
+        INTEGRAL,
+        "precision * (omega_a * spread_a - omega_b * spread_b)",
+        "precision * (omega_a * spread_a + omega_b * spread_b)",
+        KINDS,
+    ),
+    Fault(
+        "a mean of exponentials over signs is a sum",
+        INTEGRAL,
+        "term.weight / 2.0 ** max(len(present) - 1, 0) * total",
+        "term.weight * total",
+        KINDS,
+    ),
+    Fault(
+        "wide windows weigh as much as narrow ones",
+        INTEGRAL,
+        "-0.5 * jnp.log(t) - 0.5 * lost / t",
+        "-0.5 * lost / t",
+        KINDS,
+    ),
+    Fault(
+        "the variance of a slope is that of a value",
+        "inducing/slopes.py",
+        "kernel.diag(a.Z), variance)",
+        "kernel.diag(a.Z), kernel.diag(a.Z))",
+        KINDS,
+    ),
+    Fault(
+        "slopes where the column asks for values",
+        "inducing/slopes.py",
+        "jnp.asarray(a.columns)[:, None] < 0, value, slope",
+        "jnp.asarray(a.columns)[:, None] < -1, value, slope",
+        KINDS,
+    ),
+    Fault(
+        "sums take functionals of other variables",
+        "inducing/combinations.py",
+        "jnp.moveaxis(jnp.asarray(x).reshape(M, C, *x.shape[1:]), 1, 0)",
+        "jnp.asarray(x).reshape(C, M, *x.shape[1:])",
+        KINDS,
+    ),
+    Fault(
+        "merging weighs both variables alike",
+        "inducing/combinations.py",
+        "pair[1] * own[[second]]",
+        "pair[0] * own[[second]]",
+        KINDS,
+    ),
+    Fault(
+        "initial windows do not heed lengthscales",
+        "learning/initialisation/inducing_kinds.py",
+        "Windows(Z, WINDOW * lengths)",
+        "Windows(Z, WINDOW)",
+        STARTS,
+    ),
+    Fault(
+        "correlation lengths fall with the square",
+        "learning/initialisation/inducing_kinds.py",
+        "distance / np.sqrt(np.maximum(fallen, 1.0))",
+        "distance / np.maximum(fallen, 1.0)",
+        STARTS,
+    ),
+    Fault(
+        "groups of initial slopes lack a column",
+        "learning/initialisation/inducing_kinds.py",
+        "np.tile(np.arange(-1, columns), len(Z))",
+        "np.tile(np.arange(0, columns + 1) % columns, len(Z))",
+        STARTS,
+    ),
+    Fault(
+        "waves have the variance of all together each",
+        "kernels/random_fourier.py",
+        "jnp.sqrt(self.kernel.variance / self.frequencies.shape[0])",
+        "jnp.sqrt(self.kernel.variance)",
+        WAVES,
+    ),
+    Fault(
+        "frequencies of Matern kernels have light tails",
+        "kernels/random_fourier.py",
+        "if freedom < math.inf:",
+        "if freedom < 0:",
+        WAVES,
+    ),
+    Fault(
+        "a sum with other kernels has features",
+        "kernels/random_fourier.py",
+        "return None if None in counts or not any_explicit else",
+        "return None if not any_explicit else",
+        WAVES,
+    ),
+    Fault(
+        "the features of a constant have its variance",
+        "kernels/random_fourier.py",
+        "jnp.full((X.shape[0], 1), jnp.sqrt(kernel.variance))",
+        "jnp.full((X.shape[0], 1), kernel.variance)",
+        WAVES,
+    ),
+    Fault(
+        "compression keeps the covariance of the variables",
+        "models/compression.py",
+        "jnp.swapaxes(belief.root, -1, -2) @ belief.root",
+        "belief.root @ jnp.swapaxes(belief.root, -1, -2)",
+        SMALL,
+    ),
+    Fault(
+        "compression forgets what data raised",
+        "models/compression.py",
+        "jnp.any(values < -1e-9)",
+        "jnp.any(values < -1e99)",
+        SMALL,
+    ),
+)

@@ -1,0 +1,45 @@
+"""`cavity compress`: a model file for predictions alone."""
+
+import dataclasses
+import os
+
+import jax
+
+from cavity.cli.session import Outcome, Session, refuse_overwriting
+from cavity.estimators.base import to_numpy
+from cavity.models.compression import compressed
+from cavity.persistence.errors import DataError
+from cavity.persistence.model_file import check_output
+from cavity.tables.embedding import load_fitted
+from cavity.tables.table_model import TableModel
+
+
+def compress(session: Session, model: str, out: str) -> Outcome:
+    """Writes a model for predictions alone, and says how small it is."""
+    refuse_overwriting(out, model=model)
+    fitted = load_fitted(model)
+    if not isinstance(fitted, TableModel):
+        raise DataError(
+            f"{model} is an embedding or a time series; only regressions and classifications are "
+            "compressed"
+        )
+    check_output(out)
+    try:
+        with jax.enable_x64(True):
+            small = to_numpy(compressed(fitted.posterior))
+    except TypeError as error:
+        raise DataError(f"{model} cannot be compressed: {error}") from None
+    before, after = fitted.posterior.numbers, small.numbers
+    if after >= before:
+        raise DataError(
+            f"{model} needs all of its {before} numbers: it is a full GP, or compressed already; "
+            "a fit with --inducing N gives a smaller one"
+        )
+    dataclasses.replace(fitted, posterior=small).save(out)
+    sizes = [os.path.getsize(path) for path in (model, out)]
+    record = {"model": model, "out": out, "numbers": [before, after], "bytes": sizes}
+    text = (
+        f"{model}: {before} numbers, {sizes[0]} bytes\n{out}: {after} numbers, {sizes[1]} bytes, "
+        "for predictions alone"
+    )
+    return Outcome(record, text)
