@@ -108,3 +108,31 @@ def test_an_interrupt_at_power_1_keeps_the_best_at_the_power_asked_for():
     found = fit_best([sparse()], WIDE, WAVE, power=0, callback=interrupt)
     assert found.interrupted
     assert found.objective == pytest.approx(trial.objective, abs=1e-6)
+
+
+def test_starts_that_end_apart_are_said_to():
+    """Runs with perturbed starts, against what each ends at by itself; near ones say nothing."""
+    poor = start(0.2, 0.5)
+    several = cavity.fit(poor, X, Y, n_restarts=4)
+    assert len(several.ends) == 5
+    assert several.ends[0] == pytest.approx(cavity.fit(poor, X, Y).objective, abs=1e-4)
+    assert min(several.ends) == pytest.approx(several.objective, abs=1e-4)
+    gap = max(several.ends) - min(several.ends)
+    near = sum(end < min(several.ends) + 5.0 for end in several.ends)
+    assert gap > 5.0
+    said = f"5 starts ended up to {gap:.3g} nats apart, {near} of them within 5 nats of the best"
+    assert said in several.message
+    assert said in str(several)
+    alike = cavity.fit(FAST, X, Y, n_restarts=1)
+    assert np.ptp(alike.ends) < 5.0
+    assert "apart" not in alike.message
+    assert cavity.fit(FAST, X, Y).ends == ()
+
+
+def test_trials_of_starts_are_kept():
+    found = fit_best([SLOW, FAST], X, Y)
+    expected = [cavity.fit(s, X, Y, max_iterations=TRIAL).objective for s in (SLOW, FAST)]
+    assert found.trials == pytest.approx(tuple(expected))
+    assert "2 starts were, after a few iterations, up to" in str(found)
+    assert "apart" not in found.message
+    assert fit_best([FAST], X, Y).trials == ()

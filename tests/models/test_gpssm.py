@@ -299,8 +299,10 @@ def test_functions_and_smoothed_outputs_of_a_posterior(linear):
     np.testing.assert_allclose(outputs.var, expected, atol=1e-8)
     with pytest.raises(ValueError, match=r"fitted with 3"):
         posterior.marginals(np.zeros((1, 2)))
+    # affine functions of states do not see controls, which may be left out
+    np.testing.assert_array_equal(posterior.smoothed().mean, outputs.mean)
     with pytest.raises(ValueError, match="controls of the training rows"):
-        posterior.smoothed()
+        posterior.smoothed(c[:2])
 
 
 def test_constant_outputs_and_one_row_have_finite_results():

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.cli.model_kinds import DEEP, MODELS, refuse_options_of_others
 from cavity.cli.request import Request
 from cavity.cli.session import usage
 from cavity.cli.training_tables import Tables
@@ -12,8 +13,6 @@ from cavity.estimators.layers import layers_of
 from cavity.estimators.registry import REGRESSION, one_of
 from cavity.models.base import AbstractModel
 
-GP, DEEP, LATENT, STATE_SPACE = MODELS = ("gp", "deep", "latent", "state-space")
-
 
 def check_model(request: Request) -> None:
     """A usage error for options that do not go with the kind of model."""
@@ -21,19 +20,9 @@ def check_model(request: Request) -> None:
         one_of("the model", request.model, MODELS)
     except ValueError as error:
         raise usage("--model", str(error)) from None
-    if request.model != DEEP:
-        for name in ("layers", "width", "steps"):
-            if getattr(request, name) is not None:
-                raise usage(f"--{name}", "it is for deep models: add --model deep")
-    for name, value in {"state": request.states, "control": request.controls}.items():
-        if value and request.model != STATE_SPACE:
-            raise usage(f"--{name}", "it is for time series: add --model state-space")
-    if request.model != LATENT:
-        for name, value in {"components": request.components, "column": request.columns}.items():
-            if value:
-                raise usage(f"--{name}", "it is for embeddings: add --model latent")
-        if not request.targets:
-            raise usage("--target", "name at least one column to predict")
+    refuse_options_of_others(request)
+    if not request.targets:
+        raise usage("--target", "name at least one column to predict")
     if request.model != DEEP:
         return
     if request.method not in ("power_ep", "tied"):

@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from cavity.cli.chosen import check_power, chosen_power, class_form
-from cavity.cli.deep import DEEP, check_model, deep_estimator, layer_records
+from cavity.cli.deep import check_model, deep_estimator, layer_records
+from cavity.cli.model_kinds import DEEP
 from cavity.cli.progress import interruptible, progress
 from cavity.cli.request import Request
 from cavity.cli.session import (

@@ -1,82 +1,55 @@
 """`cavity fit --model state-space` and `cavity forecast`: time series with hidden states."""
 
-import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from cavity.cli.chosen import check_power
-from cavity.cli.fit import check_kernel, inducing_points
-from cavity.cli.progress import progress
+from cavity.cli.fit import inducing_points
+from cavity.cli.hidden import check_hidden, learned, likelihood_of, opened_checkpoint
 from cavity.cli.request import Request
-from cavity.cli.session import (
-    INTERRUPTED,
-    Outcome,
-    Session,
-    blaming,
-    patient_interrupts,
-    refuse_overwriting,
-    usage,
-)
-from cavity.cli.task import check_inducing_kind
+from cavity.cli.session import INTERRUPTED, Outcome, Session, refuse_overwriting, usage
 from cavity.cli.text import describe_forecaster
 from cavity.cli.use import quantile_levels
 from cavity.estimators.forecaster import GPForecaster
-from cavity.estimators.latent_settings import latent_kernel, latent_likelihood
-from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.numerics.text import plural
 from cavity.persistence import model_file as storage
-from cavity.persistence.checkpoint import Checkpoint
 from cavity.persistence.errors import DataError
 from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
-from cavity.tables.forecasting import TableForecaster, columns_of, learn_series
+from cavity.tables.forecasting import SeriesColumn, TableForecaster, columns_of, learn_series
+from cavity.tables.known_rows import marks
 from cavity.tables.table_model import FORECASTER, parameters
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+else:
+    DataFrame = Any
 
 # Options of fit that a time series has no use for, and what to say.
 UNUSED = {
-    "task": ("--task", "a time series is forecast, so it has no task: leave it out"),
-    "test": ("--test", "forecasts are written by 'cavity forecast': leave it out"),
-    "noise_column": ("--noise-column", "the noise of a time series is learned: leave it out"),
-    "exposure_column": ("--exposure-column", "a time series takes no exposures: leave it out"),
-    "drop_missing": ("--drop-missing", "missing cells are allowed in a time series: leave it out"),
-    "batch_rows": ("--batch-rows", "a time series needs all rows in memory: leave it out"),
-    "restarts": ("--restarts", "a time series is learned from several starts: leave it out"),
-    "draws": ("--draws", "draws are made with --method mcmc only"),
-    "columns": ("--column", "it is for embeddings: add --model latent"),
-    "components": ("--components", "it is for embeddings; states are --state N"),
-    "ignore": ("--ignore", "columns that are neither --target nor --control are left out anyway"),
-    "layers": ("--layers", "it is for deep models: add --model deep"),
-    "width": ("--width", "it is for deep models: add --model deep"),
-    "steps": ("--steps", "it is for deep models, and of 'cavity forecast'"),
+    "task": "a time series is forecast, so it has no task: leave it out",
+    "test": "forecasts are written by 'cavity forecast': leave it out",
+    "noise_column": "the noise of a time series is learned: leave it out",
+    "exposure_column": "a time series takes no exposures: leave it out",
+    "drop_missing": "missing cells are allowed in a time series: leave it out",
+    "batch_rows": "a time series needs all rows in memory: leave it out",
+    "draws": "draws are made with --method mcmc only",
+    "ignore": "columns that are neither --target nor --control are left out anyway",
+}
+REASONS = {
+    "method": "a time series has one method: leave it out",
+    "mean": "the functions of a time series are about linear ones: leave it out",
+    "inducing": "a time series needs inducing points: a number, or auto",
 }
 
 
 def check(request: Request) -> None:
     """A usage error for whatever is wrong before any file is opened."""
-    for name, (option, message) in UNUSED.items():
-        if getattr(request, name):
-            raise usage(option, message)
     if not request.targets:
         raise usage("--target", "name at least one column to forecast")
-    if request.method != Request.method:
-        raise usage("--method", "a time series has one method: leave it out")
-    if request.mean != Request.mean:
-        raise usage("--mean", "the functions of a time series are about linear ones: leave it out")
-    if request.inducing == "full":
-        raise usage("--inducing", "a time series needs inducing points: a number, or auto")
-    inducing_points(request.inducing)
-    check_inducing_kind(request)
-    check_power(request)
-    check_kernel(request.kernel)
-    with blaming("--kernel"):
-        latent_kernel(request.kernel, states(request) + len(request.controls or ()))
-    with blaming("--likelihood"):
-        latent_likelihood(request.likelihood or GPForecaster.likelihood)
-    if request.resume and request.checkpoint is None:
-        raise usage("--resume", "it needs --checkpoint DIR, the folder to go on from")
-    refuse_overwriting(request.out, table=request.table)
+    check_hidden(request, UNUSED, REASONS, states(request) + len(request.controls or ()))
+    if request.series in (*request.targets, *(request.controls or ())):
+        raise usage("--series", f"'{request.series}' is a target or control: name another column")
 
 
 def states(request: Request) -> int:
@@ -88,11 +61,11 @@ def fit_series(session: Session, request: Request) -> Outcome:
     """Fits a state-space model to columns of a table, in the order of its rows, and writes it."""
     check(request)
     storage.check_output(request.out)
-    checkpoint = None
-    if request.checkpoint is not None:
-        checkpoint = Checkpoint(request.checkpoint, resume=request.resume)
-        checkpoint.open()
+    checkpoint = opened_checkpoint(request)
     table = read_table(request.table)
+    series = None if request.series is None else SeriesColumn.of(table, request.series)
+    if series is not None:
+        table = series.in_order(table)
     schema = learn_series(table, request.targets or (), request.controls or ())
     y = columns_of(table, schema, schema.targets)
     X = columns_of(table, schema, schema.inputs)
@@ -100,14 +73,19 @@ def fit_series(session: Session, request: Request) -> Outcome:
     estimator = GPForecaster(
         n_states=states(request),
         kernel=request.kernel,
-        likelihood=request.likelihood or GPForecaster.likelihood,
+        likelihood=likelihood_of(request),
         n_inducing=GPForecaster.n_inducing if points == "auto" else points,
         power=request.used_power,
+        n_restarts=request.restarts,
         max_iterations=request.max_iterations,
         random_state=request.seed,
     )
-    interrupted = _learn(estimator, y, X if X.shape[1] else None, checkpoint)
-    fitted = TableForecaster(estimator.time_map, schema, _record(estimator, request, y))
+    labels = None if series is None else table[series.name].to_list()
+    given: dict[str, Any] = {"X": X if X.shape[1] else None, "series": labels}
+    given["checkpoint"] = checkpoint
+    interrupted = learned(estimator, lambda show: estimator.fit(y, callback=show, **given))
+    record = _record(estimator, request, y, series)
+    fitted = TableForecaster(estimator.time_map, schema, record, marks(np.hstack([y, X])))
     fitted.save(request.out)
     if interrupted:
         session.note(f"interrupted; {request.out} holds the best model so far")
@@ -118,37 +96,21 @@ def fit_series(session: Session, request: Request) -> Outcome:
     return Outcome(fitted.record, text, INTERRUPTED if interrupted else 0)
 
 
-def _learn(
-    estimator: GPForecaster, y: np.ndarray, X: np.ndarray | None, checkpoint: Checkpoint | None
-) -> bool:
-    """Fits the estimator; whether that was interrupted."""
-    with (
-        patient_interrupts("the best model so far") as interrupted,
-        progress(evidence=True) as show,
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore", ConvergenceWarning)  # it is said in our own way
-
-        def callback(step: Progress) -> None:
-            show(step)
-            if interrupted():
-                raise GracefulStop
-
-        estimator.fit(y, X, callback=callback, checkpoint=checkpoint)
-        return interrupted() or bool(estimator.interrupted_)
-
-
-def _record(estimator: GPForecaster, request: Request, y: np.ndarray) -> dict[str, Any]:
+def _record(
+    estimator: GPForecaster, request: Request, y: np.ndarray, series: SeriesColumn | None
+) -> dict[str, Any]:
     """How a time series was fitted, as JSON values."""
     return {
         "model": request.out,
         "task": FORECASTER,
-        "likelihood": request.likelihood or GPForecaster.likelihood,
+        "likelihood": likelihood_of(request),
         "kernel": request.kernel,
         "power": request.used_power,
         "states": states(request),
         "targets": list(request.targets or ()),
         "controls": list(request.controls or ()),
+        "series": None if series is None else series.name,
+        "series_labels": None if series is None else list(series.labels),
         "n_inducing": estimator.time_map.posterior.transition.process.size,
         "n_rows": len(y),
         "missing": int(np.sum(np.isnan(y))),
@@ -178,15 +140,20 @@ def forecast(
     fitted = TableForecaster.load(model)
     check_output(out)
     X = _controls(fitted, controls, steps)
-    mean, std = fitted.time_map.moments(steps, X)
+    future = fitted.time_map.forecast(steps, X)
+    mean, std = future.moments()
     leaving = fitted.time_map.leaving(steps)
     if leaving is not None:
         session.warn(leaving)
     parts = {"mean": mean, "std": std}
     if levels:
-        values = fitted.time_map.quantiles(steps, X, levels)
+        values = future.quantiles(levels)
         parts |= {f"quantile_{p:g}": values[..., i] for i, p in enumerate(levels)}
     columns: dict[str, Any] = {"step": np.arange(1, steps + 1)}
+    if fitted.series is not None:
+        name, labels = fitted.series
+        columns = {name: np.repeat(labels, steps), "step": np.tile(columns["step"], len(labels))}
+        parts = {n: part.reshape(-1, len(fitted.targets)) for n, part in parts.items()}
     several = len(fitted.targets) > 1
     for name, part in parts.items():
         ending = [f"_{target}" if several else "" for target in fitted.targets]
@@ -206,14 +173,28 @@ def _controls(fitted: TableForecaster, table: str | None, steps: int) -> np.ndar
         return None
     if table is None:
         raise usage("--controls", f"the model needs {', '.join(names)} for every row to come")
-    X = columns_of(read_table(table), fitted.schema, fitted.schema.inputs)
-    if len(X) < steps:
+    rows = read_table(table)
+    if fitted.series is None:
+        return _first_controls(fitted, table, rows, steps)
+    parts = zip(fitted.series.labels, fitted.series.parts(rows), strict=True)
+    each = [
+        _first_controls(fitted, f"{table}, {fitted.series.name} {label},", part, steps)
+        for label, part in parts
+    ]
+    return np.stack(each)
+
+
+def _first_controls(fitted: TableForecaster, name: str, rows: DataFrame, steps: int) -> np.ndarray:
+    """Controls of the first rows of a table, (steps, C)."""
+    if len(rows) < steps:
         raise DataError(
-            f"{table} ends before the forecast does: {plural(len(X), 'row')} for "
+            f"{name} ends before the forecast does: {plural(len(rows), 'row')} for "
             f"{plural(steps, 'step')}"
         )
+    X = columns_of(rows, fitted.schema, fitted.schema.inputs)
     blank = np.argwhere(np.isnan(X[:steps]))
     if len(blank):
         row, column = blank[0]
-        raise DataError(f"{table}: '{names[column]}' is missing in row {row + 1}; fill it in")
+        missing = fitted.schema.inputs[column].name
+        raise DataError(f"{name}: '{missing}' is missing in row {row + 1}; fill it in")
     return X[:steps]

@@ -1,35 +1,21 @@
 """`cavity fit --model latent`: an embedding of the columns of a table."""
 
 import dataclasses
-import warnings
 from typing import Any, cast
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from cavity.cli.chosen import check_power
-from cavity.cli.fit import check_finite, check_kernel, inducing_points
-from cavity.cli.progress import progress
+from cavity.cli.fit import check_finite, inducing_points
+from cavity.cli.hidden import check_hidden, learned, likelihood_of, opened_checkpoint
 from cavity.cli.request import Request
-from cavity.cli.session import (
-    INTERRUPTED,
-    Outcome,
-    Session,
-    blaming,
-    patient_interrupts,
-    refuse_overwriting,
-    usage,
-)
-from cavity.cli.task import check_inducing_kind
+from cavity.cli.session import INTERRUPTED, Outcome, Session
 from cavity.cli.text import describe_embedding
 from cavity.estimators.embedding import GPEmbedding
 from cavity.estimators.latent_map import LatentMap, Standardised, check_rows_and_columns
-from cavity.estimators.latent_settings import check_values, latent_kernel, latent_likelihood
-from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
+from cavity.estimators.latent_settings import check_values, latent_likelihood
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.numerics.text import plural
 from cavity.persistence import model_file as storage
-from cavity.persistence.checkpoint import Checkpoint
 from cavity.persistence.errors import DataError
 from cavity.report.convergence import unconverged
 from cavity.tables.embedding import TableEmbedding, latent_parameters, learn_columns, outputs
@@ -38,45 +24,26 @@ from cavity.tables.table_model import EMBEDDING
 
 # Options of fit that an embedding has no use for, and what to say.
 UNUSED = {
-    "targets": ("--target", "an embedding has no target: give --ignore to leave a column out"),
-    "task": ("--task", "an embedding has no target, so no task: leave it out"),
-    "test": ("--test", "an embedding has no target to compare with: leave it out"),
-    "noise_column": ("--noise-column", "an embedding learns its noise: leave it out"),
-    "exposure_column": ("--exposure-column", "an embedding takes no exposures: leave it out"),
-    "drop_missing": ("--drop-missing", "missing cells are allowed in an embedding: leave it out"),
-    "batch_rows": ("--batch-rows", "an embedding needs all rows in memory: leave it out"),
-    "restarts": ("--restarts", "an embedding tries several starts anyway: leave it out"),
-    "draws": ("--draws", "draws are made with --method mcmc only"),
-    "states": ("--state", "it is for time series: add --model state-space"),
-    "controls": ("--control", "it is for time series: add --model state-space"),
+    "targets": "an embedding has no target: give --ignore to leave a column out",
+    "task": "an embedding has no target, so no task: leave it out",
+    "test": "an embedding has no target to compare with: leave it out",
+    "noise_column": "an embedding learns its noise: leave it out",
+    "exposure_column": "an embedding takes no exposures: leave it out",
+    "drop_missing": "missing cells are allowed in an embedding: leave it out",
+    "batch_rows": "an embedding needs all rows in memory: leave it out",
+    "restarts": "an embedding tries several starts anyway: leave it out",
+    "draws": "draws are made with --method mcmc only",
+}
+REASONS = {
+    "method": "an embedding chooses its method by its likelihood: leave it out",
+    "mean": "the functions of an embedding have mean zero: leave it out",
+    "inducing": "an embedding needs inducing points: a number, or auto",
 }
 
 
 def check(request: Request) -> None:
     """A usage error for whatever is wrong before any file is opened."""
-    for name, (option, message) in UNUSED.items():
-        if getattr(request, name):
-            raise usage(option, message)
-    for name in ("layers", "width", "steps"):
-        if getattr(request, name) is not None:
-            raise usage(f"--{name}", "it is for deep models: add --model deep")
-    if request.method != Request.method:
-        raise usage("--method", "an embedding chooses its method by its likelihood: leave it out")
-    if request.mean != Request.mean:
-        raise usage("--mean", "the functions of an embedding have mean zero: leave it out")
-    if request.inducing == "full":
-        raise usage("--inducing", "an embedding needs inducing points: a number, or auto")
-    inducing_points(request.inducing)
-    check_inducing_kind(request)
-    check_power(request)
-    check_kernel(request.kernel)
-    with blaming("--kernel"):
-        latent_kernel(request.kernel, components(request))
-    with blaming("--likelihood"):
-        latent_likelihood(request.likelihood or GPEmbedding.likelihood)
-    if request.resume and request.checkpoint is None:
-        raise usage("--resume", "it needs --checkpoint DIR, the folder to go on from")
-    refuse_overwriting(request.out, table=request.table)
+    check_hidden(request, UNUSED, REASONS, components(request))
 
 
 def components(request: Request) -> int:
@@ -88,10 +55,7 @@ def fit_embedding(session: Session, request: Request) -> Outcome:
     """Fits an embedding to the columns of a table and writes it."""
     check(request)
     storage.check_output(request.out)
-    kept = None
-    if request.checkpoint is not None:
-        kept = Checkpoint(request.checkpoint, resume=request.resume)
-        kept.open()
+    kept = opened_checkpoint(request)
     table = read_table(request.table)
     schema = learn_columns(table, request.columns or (), request.ignore or ())
     Y = outputs(table, schema)
@@ -101,13 +65,13 @@ def fit_embedding(session: Session, request: Request) -> Outcome:
     estimator = GPEmbedding(
         n_components=components(request),
         kernel=request.kernel,
-        likelihood=request.likelihood or GPEmbedding.likelihood,
+        likelihood=likelihood_of(request),
         n_inducing=GPEmbedding.n_inducing if points == "auto" else points,
         power=request.used_power,
         max_iterations=request.max_iterations,
         random_state=request.seed,
     )
-    interrupted = _learn(estimator, Y, kept)
+    interrupted = learned(estimator, lambda show: estimator.fit(Y, callback=show, checkpoint=kept))
     check_finite(estimator)
     columns = Standardised(estimator.column_mean_, estimator.column_scale_)
     latent = LatentMap(cast(LatentPosterior, estimator.posterior_), columns)
@@ -132,7 +96,7 @@ def _check_rows(request: Request, Y: np.ndarray, names: list[str]) -> None:
         raise DataError(f"{request.table} has one row, and an embedding needs two at least")
     called = [f"column '{name}'" for name in names]
     check_rows_and_columns(Y, called, first=1)
-    likelihood = latent_likelihood(request.likelihood or GPEmbedding.likelihood)
+    likelihood = latent_likelihood(likelihood_of(request))
     check_values(Y, likelihood, called, first=1)
     varying = int(np.sum(np.nanmax(Y, axis=0) > np.nanmin(Y, axis=0)))
     dims = components(request)
@@ -144,35 +108,16 @@ def _check_rows(request: Request, Y: np.ndarray, names: list[str]) -> None:
         )
 
 
-def _learn(estimator: GPEmbedding, Y: np.ndarray, kept: Checkpoint | None) -> bool:
-    """Fits the estimator; whether that was interrupted."""
-    keeping = "the best model so far"
-    with (
-        patient_interrupts(keeping) as interrupted,
-        progress(evidence=True) as show,
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore", ConvergenceWarning)  # it is said in our own way
-
-        def callback(step: Progress) -> None:
-            show(step)
-            if interrupted():
-                raise GracefulStop
-
-        estimator.fit(Y, callback=callback, checkpoint=kept)
-        return interrupted() or bool(estimator.interrupted_)
-
-
 def _record(
     estimator: GPEmbedding, latent: LatentMap, request: Request, Y: np.ndarray, names: list[str]
 ) -> dict[str, Any]:
     """How an embedding was fitted, as JSON values."""
     scales = latent.columns.scale
-    gaussian = (request.likelihood or GPEmbedding.likelihood) == "gaussian"
+    gaussian = likelihood_of(request) == "gaussian"
     return {
         "model": request.out,
         "task": EMBEDDING,
-        "likelihood": request.likelihood or GPEmbedding.likelihood,
+        "likelihood": likelihood_of(request),
         "kernel": request.kernel,
         "method": "power_ep" if gaussian else "tied",
         "power": request.used_power,

@@ -55,6 +55,10 @@ class Request:
         list[str] | None,
         option("COLUMN", "Of a time series: column known ahead; repeatable.", "--control"),
     ] = None
+    series: Annotated[
+        str | None,
+        option("COLUMN", "Of a time series: column that tells several series apart."),
+    ] = None
     task: Annotated[
         str | None,
         option(

@@ -120,6 +120,7 @@ def describe_forecaster(fitted: TableForecaster) -> str:
     rows = [
         ("task", f"forecast of {', '.join(record['targets'])}"),
         ("controls", ", ".join(record["controls"]) or "none"),
+        *_series(record),
         (
             "data",
             f"{plural(record['n_rows'], 'row')}, {plural(record['missing'], 'cell')} missing",
@@ -154,6 +155,15 @@ def _powers(table: Sequence[Mapping[str, Any]] | None) -> list[str]:
     which = table[0]["left_out"]
     of = "each row given the others" if which == "each row" else f"{which} held out"
     return [f"powers compared, by the mean log density of {of}:", aligned(rows, indent="  ")]
+
+
+def _series(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Which series there are, where a column tells them apart."""
+    if record.get("series") is None:
+        return []
+    labels = record["series_labels"]
+    more = f" and {len(labels) - 8} more" if len(labels) > 8 else ""
+    return [("series", f"{len(labels)} by {record['series']}: {', '.join(labels[:8])}{more}")]
 
 
 def _layers(layers: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -207,7 +207,9 @@ def report(
         if drop_missing or colour is not None:
             option = "--drop-missing" if drop_missing else "--colour"
             raise usage(option, "a time series has no use for it: leave it out")
-        figures = write_forecast(out, fitted, data)
+        figures, notes = write_forecast(out, fitted, data)
+        for note in notes:
+            session.warn(note)
         record = {"model": model, "table": table, "out": out, "figures": figures}
         return Outcome(record, f"report with {plural(len(figures), 'figure')} written to {out}")
     if isinstance(fitted, TableEmbedding):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import warnings
-from numbers import Real
 from typing import Any, cast
 
 import jax
@@ -13,31 +12,26 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.base import to_numpy
+from cavity.estimators.forecaster_settings import checked_settings, method_of
 from cavity.estimators.latent_map import Standardised, standardised
 from cavity.estimators.latent_settings import check_values, latent_kernel, latent_likelihood
-from cavity.estimators.registry import one_of, whole
-from cavity.estimators.time_map import TimeMap
+from cavity.estimators.registry import whole
+from cavity.estimators.time_map import Outlook, TimeMap
 from cavity.estimators.time_tables import (
     TimeData,
     followed_by,
     future_controls,
     horizons,
     probabilities,
+    rows_after,
     time_data,
 )
-from cavity.estimators.times import rows_that_follow
 from cavity.learning.infer import one_blas_thread
-from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.result import FitResult
 from cavity.learning.state_space import fit_state_space
 from cavity.learning.state_space_update import follow_states
-from cavity.likelihoods.base import AbstractLikelihood
-from cavity.models.state_space.forecast import PROPAGATIONS
 from cavity.models.state_space.posterior import StateSpacePosterior
-from cavity.numerics.linalg import MOST_JITTER
 
-# Posteriors of states.
-STATES = ("chain", "factorised", "conditional")
 # Levels of quantiles that are asked for by default.
 LEVELS = (0.05, 0.95)
 
@@ -73,6 +67,8 @@ class GPForecaster(BaseEstimator):
         propagation: how forecasts go on: "paths", or one Gaussian per step by "moments" or
             "linearised".
         n_paths: paths of a forecast.
+        n_restarts: further runs from perturbed starts; the best is kept, and `message_` says where
+            they ended more than 5 nats apart.
         max_iterations: iterations at the most; 0 keeps starting values.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or `numpy.random.RandomState` for everything random.
@@ -88,6 +84,7 @@ class GPForecaster(BaseEstimator):
         X_mean_: what was subtracted from every control, (C,).
         X_scale_: what every control was divided by, (C,).
         n_rows_: rows so far.
+        series_: labels of the series; None where `fit` was given none.
         converged_: whether learning converged.
         message_: why learning ended.
         n_iter_: iterations.
@@ -106,12 +103,13 @@ class GPForecaster(BaseEstimator):
     power: object = 0.0
     propagation: object = "paths"
     n_paths: object = 500
+    n_restarts: object = 0
     max_iterations: object = 1000
     jitter: object = 1e-8
     random_state: object = None
 
-    def fit(self, y, X=None, fh=None, callback=None, checkpoint=None):
-        """Learns the dynamics and the states of a series.
+    def fit(self, y, X=None, fh=None, callback=None, checkpoint=None, series=None):
+        """Learns the dynamics and the states of a series, or of several with the same dynamics.
 
         Args:
             y: the series, (T,) or (T, P), NaN where missing; arrays or data frames of numbers.
@@ -121,6 +119,9 @@ class GPForecaster(BaseEstimator):
             callback: called with a `Progress` after every iteration.
             checkpoint: a `cavity.Checkpoint`, where the fit keeps what it has done and goes on
                 from what it did before; `random_state` must be a number.
+            series: labels of the series of every row, (T,), one series after another; None for
+                one series. With labels predictions have an axis of series in front, in the order
+                of `series_`, and so have the controls and outputs that methods take.
 
         Returns:
             The forecaster itself. Interrupting from the keyboard keeps the best found so far.
@@ -133,10 +134,10 @@ class GPForecaster(BaseEstimator):
                 "a checkpoint is for a fit that can be repeated: give the forecaster a whole "
                 "number as random_state, such as random_state=0"
             )
-        self._check()
+        checked_settings(self)
         self._fh = None if fh is None else horizons(fh)
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        data = time_data(y, X)
+        data = time_data(y, X, series=series)
         if len(data.y) < 2:
             raise ValueError("a series of one row has no dynamics: give at least two rows")
         self._learn(data, callback, checkpoint)
@@ -157,12 +158,12 @@ class GPForecaster(BaseEstimator):
             ValueError: for unusable horizons or controls.
         """
         steps, controls = self._steps(fh, X)
-        return self._shaped(self.time_map.moments(int(steps.max()), controls).mean[steps - 1])
+        return self._at(steps, self._forecast(steps, controls).moments().mean)
 
     def predict_var(self, fh=None, X=None):
         """Variances of future outputs, noise included; arguments and shape as `predict`."""
         steps, controls = self._steps(fh, X)
-        return self._shaped(self.time_map.moments(int(steps.max()), controls).std[steps - 1] ** 2)
+        return self._at(steps, self._forecast(steps, controls).moments().std ** 2)
 
     def predict_quantiles(self, fh=None, X=None, alpha=None):
         """Quantiles of future outputs.
@@ -180,7 +181,7 @@ class GPForecaster(BaseEstimator):
         """
         levels = np.atleast_1d(probabilities("alpha", LEVELS if alpha is None else alpha))
         steps, controls = self._steps(fh, X)
-        return self._shaped(self.time_map.quantiles(int(steps.max()), controls, levels)[steps - 1])
+        return self._at(steps, self._forecast(steps, controls).quantiles(levels))
 
     def predict_interval(self, fh=None, X=None, coverage=0.9):
         """Lower and upper ends of central intervals of future outputs.
@@ -215,9 +216,10 @@ class GPForecaster(BaseEstimator):
         Raises:
             ValueError: for unusable rows or controls.
         """
-        data = self._new_rows(y, X)
-        controls = None if X is None else data.X
-        return self._shaped(self.time_map.log_density(data.y, controls))
+        outputs, controls = self._new_rows(y, X)[:2]
+        controls = None if X is None else controls
+        future = self.time_map.forecast(outputs.shape[-2], controls)
+        return self._shaped(future.log_density(outputs))
 
     def update(self, y, X=None, update_params=True):
         """Adds rows that follow the last one.
@@ -233,10 +235,16 @@ class GPForecaster(BaseEstimator):
             The forecaster itself.
 
         Raises:
-            ValueError: for unusable rows or controls.
+            ValueError: for unusable rows or controls, and where the fit had labels of series.
         """
+        check_is_fitted(self, "posterior_")
+        if self._data.series is not None:
+            raise ValueError(
+                "rows are added to one series, and the fit had labels of series: call fit with "
+                "all rows"
+            )
         whole_series = followed_by(self._data, self._new_rows(y, X))
-        self._check()
+        checked_settings(self)
         if update_params:
             self._learn(whole_series, None, None)
         else:
@@ -245,27 +253,9 @@ class GPForecaster(BaseEstimator):
 
     # ------------------------------------------------------------------------- inside
 
-    def _check(self) -> AbstractLikelihood:
-        """Refuses impossible settings, before any work; gives the likelihood."""
-        for name in ("n_states", "n_inducing", "n_paths"):
-            whole(name, getattr(self, name), 1)
-        whole("max_iterations", self.max_iterations, 0)
-        for name, most in {"power": 1.0, "jitter": MOST_JITTER}.items():
-            value = getattr(self, name)
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not number or not 0.0 <= float(value) <= most:
-                raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
-        one_of("emission", self.emission, ("linear", "identity"))
-        one_of("propagation", self.propagation, PROPAGATIONS)
-        one_of("hidden", self.hidden, STATES)
-        if self.hidden == "conditional" and self.power != 0.0:
-            raise ValueError('hidden="conditional" is variational: give power=0.0')
-        latent_kernel(self.kernel, whole("n_states", self.n_states, 1))
-        return latent_likelihood(self.likelihood)
-
     def _learn(self, data: TimeData, callback: Any, checkpoint: Any) -> None:
         """Learns from all rows and keeps the result."""
-        likelihood = self._check()
+        likelihood = checked_settings(self)
         names = [f"output {j}" for j in range(data.y.shape[1])]
         empty = np.isnan(data.y).all(axis=0)
         if np.any(empty):
@@ -284,15 +274,17 @@ class GPForecaster(BaseEstimator):
                 scaled[0],
                 scaled[1] if columns else None,
                 states=states,
+                series=data.series,
                 kernel=latent_kernel(self.kernel, states + columns),
                 # Gaussian noise starts from what the linear model leaves, one for each output
                 likelihood=None if self.likelihood == "gaussian" else likelihood,
                 points=whole("n_inducing", self.n_inducing, 1),
                 emission=str(self.emission),
-                method=_method(self.hidden),
+                method=method_of(self.hidden),
                 power=float(cast(float, self.power)),
                 jitter=float(cast(float, self.jitter)),
                 seed=self._seed,
+                n_restarts=whole("n_restarts", self.n_restarts, 0),
                 max_iterations=whole("max_iterations", self.max_iterations, 0),
                 callback=callback,
                 checkpoint=checkpoint,
@@ -309,14 +301,14 @@ class GPForecaster(BaseEstimator):
                 self.posterior_,
                 scaled[0],
                 scaled[1] if data.X.shape[1] else None,
-                method=_method(self.hidden),
+                method=method_of(self.hidden),
                 power=float(cast(float, self.power)),
                 jitter=float(cast(float, self.jitter)),
             )
         self._keep(result, data)
 
     def _keep(self, result: FitResult, data: TimeData) -> None:
-        self._data, self.n_rows_ = data, len(data.y)
+        self._data, self.n_rows_, self.series_ = data, len(data.y), data.names
         self.posterior_ = cast(StateSpacePosterior, to_numpy(result.posterior))
         self.model_ = self.posterior_.model
         with jax.enable_x64(True):
@@ -339,15 +331,12 @@ class GPForecaster(BaseEstimator):
         return Standardised(self.X_mean_, self.X_scale_)
 
     def _new_rows(self, y: Any, X: Any) -> TimeData:
-        """Rows after those of the fit, checked against them."""
+        """Rows after those of the fit, checked against them; of series with an axis of these."""
         check_is_fitted(self, "posterior_")
-        columns = len(self.y_scale_)
-        data = time_data(y, X, controls=len(self.X_scale_))
-        if data.y.shape[1] != columns:
-            raise ValueError(f"y has {data.y.shape[1]} columns, the fit had {columns}")
-        names = [f"output {j}" for j in range(columns)]
-        check_values(data.y, latent_likelihood(self.likelihood), names)
-        rows_that_follow("y", data.index, self._data.index, len(data.y))
+        data = rows_after(y, X, self._data)
+        names = [f"output {j}" for j in range(len(self.y_scale_))]
+        flat = data.y.reshape(-1, len(names))
+        check_values(flat, latent_likelihood(self.likelihood), names)
         return data
 
     @property
@@ -361,6 +350,7 @@ class GPForecaster(BaseEstimator):
             propagation=str(self.propagation),
             paths=whole("n_paths", self.n_paths, 1),
             seed=self._seed,
+            several=self._data.series is not None,
         )
 
     def _steps(self, fh: Any, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
@@ -375,12 +365,14 @@ class GPForecaster(BaseEstimator):
             warnings.warn(leaving, stacklevel=3)
         return steps, controls
 
+    def _forecast(self, steps: np.ndarray, controls: np.ndarray | None) -> Outlook:
+        return self.time_map.forecast(int(steps.max()), controls)
+
+    def _at(self, steps: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Values at some horizons, of those at all up to the last."""
+        return self._shaped(np.take(values, steps - 1, axis=0 if self.series_ is None else 1))
+
     def _shaped(self, values: np.ndarray) -> np.ndarray:
-        return values[:, 0] if self._data.single else values
-
-
-def _method(hidden: object) -> PowerEP | TiedPowerEP:
-    """How a model with this posterior of states is learned."""
-    if hidden == "conditional":
-        return TiedPowerEP(hidden="conditional")
-    return PowerEP(hidden=str(hidden))
+        """Values without the axis of outputs where y was a vector."""
+        axis = 1 if self.series_ is None else 2
+        return np.take(values, 0, axis=axis) if self._data.single else values

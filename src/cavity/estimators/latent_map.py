@@ -45,18 +45,17 @@ class Standardised:
         return self.scale > 0.0
 
     def forward(self, Y: np.ndarray) -> np.ndarray:
-        """The columns that vary, standardised."""
+        """The columns (..., P) that vary, standardised."""
         chosen = self.varying
-        return (Y[:, chosen] - self.mean[chosen]) / self.scale[chosen]
+        return (Y[..., chosen] - self.mean[chosen]) / self.scale[chosen]
 
     def back(self, values: Gaussians) -> Gaussians:
         """All columns in the units of the data; constant ones at their value."""
-        rows = len(values.mean)
-        mean = np.tile(self.mean, (rows, 1))
-        std = np.zeros_like(mean)
+        shape = (*values.mean.shape[:-1], len(self.mean))
+        mean, std = np.array(np.broadcast_to(self.mean, shape)), np.zeros(shape)
         chosen = self.varying
-        mean[:, chosen] += values.mean * self.scale[chosen]
-        std[:, chosen] = values.std * self.scale[chosen]
+        mean[..., chosen] += values.mean * self.scale[chosen]
+        std[..., chosen] = values.std * self.scale[chosen]
         return Gaussians(mean, std)
 
 

@@ -1,7 +1,8 @@
 """From future controls to future outputs, in the units of the data, by a state-space model."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,6 @@ import numpy as np
 
 from cavity.estimators.latent_map import Gaussians, Standardised
 from cavity.learning.infer import one_blas_thread
-from cavity.models.state_space.forecast import Forecast
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.numerics.text import plural
 
@@ -25,7 +25,7 @@ LEAVING = (
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TimeMap:
-    """A fitted state-space model of one series with the columns that it is of.
+    """A fitted state-space model with the columns that it is of.
 
     Attributes:
         posterior: of the standardised outputs that vary.
@@ -34,6 +34,7 @@ class TimeMap:
         propagation: how forecasts go on: "paths", "moments" or "linearised".
         paths: paths of a forecast.
         seed: of paths.
+        several: whether forecasts have an axis of series in front, be it of one.
     """
 
     posterior: StateSpacePosterior
@@ -42,6 +43,7 @@ class TimeMap:
     propagation: str = "paths"
     paths: int = 500
     seed: int = 0
+    several: bool = False
 
     def growth(self, steps: int) -> float:
         """How much an error may grow over some steps where there are no data.
@@ -69,47 +71,14 @@ class TimeMap:
             return None
         return LEAVING.format(growth=growth, steps=plural(steps, "step"))
 
-    def moments(self, steps: int, X: np.ndarray | None) -> Gaussians:
-        """Means and deviations of the next outputs, noise included, (steps, P) each.
+    def forecast(self, steps: int, X: np.ndarray | None) -> "Outlook":
+        """The next outputs, noise included, of so many steps.
 
         Args:
             steps: how many rows ahead.
-            X: controls of these rows at least, (n, C); None where the model takes none.
+            X: controls of these rows at least, (n, C), of several series (S, n, C); None where the
+                model takes none.
         """
-        mean, var = self._of_forecast(steps, X, lambda future: [future.mean, future.var])
-        return self.outputs.back(Gaussians(mean, np.sqrt(var)))
-
-    def quantiles(
-        self, steps: int, X: np.ndarray | None, levels: Sequence[float] | np.ndarray
-    ) -> np.ndarray:
-        """Quantiles of the next outputs, (steps, P, levels); arguments as `moments`."""
-        probabilities = [float(level) for level in levels]
-        values = self._of_forecast(steps, X, lambda future: [*future.quantile(probabilities)])
-        each = [self.outputs.back(Gaussians(value, np.zeros_like(value))) for value in values]
-        return np.stack([value.mean for value in each], axis=-1)
-
-    def log_density(self, Y: np.ndarray, X: np.ndarray | None) -> np.ndarray:
-        """Log densities of the rows that follow, each by itself, in nats, NaN where Y is.
-
-        Constant outputs do not count: theirs are zero.
-
-        Args:
-            Y: outputs in the units of the data, (n, P), NaN where missing.
-            X: their controls at least, (m, C); None where the model takes none.
-        """
-        scaled, varying = self.outputs.forward(Y), self.outputs.varying
-        (density,) = self._of_forecast(len(Y), X, lambda future: [future.log_density(scaled)])
-        out = np.where(np.isnan(Y), np.nan, 0.0)
-        out[:, varying] = density - np.log(self.outputs.scale[varying])
-        return out
-
-    def _of_forecast(
-        self,
-        steps: int,
-        X: np.ndarray | None,
-        wanted: Callable[[Forecast], list[np.ndarray]],
-    ) -> list[np.ndarray]:
-        """What is wanted of the forecast of standardised outputs."""
         with jax.enable_x64(True), one_blas_thread():
             future = self.posterior.forecast(
                 steps,
@@ -118,4 +87,63 @@ class TimeMap:
                 paths=self.paths,
                 key=jax.random.key(self.seed),
             )
-            return wanted(future)
+        future = dataclasses.replace(future, one_series=not self.several)
+        return Outlook(future, self.outputs)
+
+    def smoothed(self, X: np.ndarray | None = None) -> "Outlook":
+        """The outputs of the rows of the fit, noise included, as all of them tell.
+
+        Args:
+            X: controls of these rows, (T, C), where the functions of outputs take them.
+        """
+        with jax.enable_x64(True), one_blas_thread():
+            scaled = None if X is None else self.controls.forward(X)
+            mean, var = (jnp.asarray(a) for a in self.posterior.smoothed(scaled))
+            past = self.posterior.model.likelihood.predictive(mean, var, {})
+        return Outlook(past, self.outputs)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Outlook:
+    """Distributions of outputs, in the units of the data.
+
+    Rows are steps, or those of the fit; of several series in front of them is an axis of these.
+
+    Attributes:
+        standard: distributions of standardised outputs, those that vary.
+        outputs: how outputs are standardised.
+    """
+
+    standard: Any
+    outputs: Standardised
+
+    def moments(self) -> Gaussians:
+        """Means and deviations, (..., P) each."""
+        with jax.enable_x64(True), one_blas_thread():
+            mean, var = np.asarray(self.standard.mean), np.asarray(self.standard.var)
+        return self.outputs.back(Gaussians(mean, np.sqrt(var)))
+
+    def quantiles(self, levels: Sequence[float] | np.ndarray) -> np.ndarray:
+        """Quantiles, (..., P, levels)."""
+        with jax.enable_x64(True), one_blas_thread():
+            probabilities = jnp.asarray([float(level) for level in levels])
+            values = np.asarray(self.standard.quantile(probabilities))
+        each = [self.outputs.back(Gaussians(value, np.zeros_like(value))) for value in values]
+        return np.stack([value.mean for value in each], axis=-1)
+
+    def log_density(self, Y: np.ndarray) -> np.ndarray:
+        """Log densities of outputs (..., P), each by itself, in nats, NaN where they are.
+
+        Constant outputs do not count: theirs are zero.
+        """
+        varying, missing = self.outputs.varying, np.isnan(Y)
+        scaled = self.outputs.forward(Y)
+        seen = ~np.isnan(scaled)
+        # an observed value stands for missing ones, as it is within the support
+        typical = scaled[seen][0] if np.any(seen) else 1.0
+        with jax.enable_x64(True), one_blas_thread():
+            filled = np.where(seen, scaled, typical)
+            density = np.asarray(self.standard.log_density(filled))
+        out = np.where(missing, np.nan, 0.0)
+        out[..., varying] += density - np.log(self.outputs.scale[varying])
+        return out

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.estimators.frames import dates_as_days
+from cavity.estimators.panels import series_of, stacked
 from cavity.estimators.times import (
     check_times,
     joined,
@@ -27,29 +28,36 @@ class TimeData(NamedTuple):
         y: outputs (T, P), NaN where missing.
         X: controls (T, C); C may be zero.
         single: whether y was given as a vector.
-        index: times of pandas, None where there are none.
+        index: times of pandas, None where there are none and with labels of series.
+        series: numbers of the series of rows (T,), one series after another; None without labels.
+        names: the labels of series, in order; None without.
     """
 
     y: np.ndarray
     X: np.ndarray
     single: bool
     index: Any
+    series: np.ndarray | None = None
+    names: tuple[Any, ...] | None = None
 
 
-def time_rows(name: str, table: Any, *, allow_dates: bool = True) -> np.ndarray:
+def time_rows(
+    name: str, table: Any, *, allow_dates: bool = True, series: np.ndarray | None = None
+) -> np.ndarray:
     """A table whose rows follow each other in time, as numbers (T, P), NaN where missing.
 
     Args:
         name: of the table, in messages.
         table: an array or a frame; a vector is one column.
         allow_dates: whether dates are numbers, of days since 1970-01-01.
+        series: numbers of the series of rows, each of which has times of its own; None for one.
 
     Raises:
         ValueError: for text, for tables without rows or of another shape, for infinite values,
             for dates that are not allowed, for times that are not sorted or that repeat, and for
             times with gaps.
     """
-    check_times(name, times_of(table))
+    _check_times(name, times_of(table), series)
     try:
         as_frame = getattr(table, "to_frame", None)
         columns = table if as_frame is None else as_frame()
@@ -72,6 +80,15 @@ def time_rows(name: str, table: Any, *, allow_dates: bool = True) -> np.ndarray:
         )
     check_magnitude(name, np.nan_to_num(values, posinf=np.inf, neginf=-np.inf), small=False)
     return values
+
+
+def _check_times(name: str, times: Any, series: np.ndarray | None) -> None:
+    if series is None:
+        check_times(name, times)
+    elif times is not None and len(times) == len(series):
+        times = times.droplevel(0) if getattr(times, "nlevels", 1) == 2 else times
+        for number in np.unique(series):
+            check_times(name, times[series == number])
 
 
 def _first_of_dates(columns: Any) -> str:
@@ -152,26 +169,55 @@ def check_controls(X: np.ndarray | None, columns: int, rows: int) -> None:
         raise ValueError("X must not have missing values: fill in the controls first")
 
 
-def time_data(y: Any, X: Any, controls: int | None = None) -> TimeData:
+def time_data(y: Any, X: Any, controls: int | None = None, series: Any = None) -> TimeData:
     """Outputs and controls of the same rows.
 
     Args:
         y: outputs.
         X: controls, or None.
         controls: how many there must be; None for any number.
+        series: labels of the series of rows; None for one series.
 
     Raises:
         ValueError: for unusable tables, and for tables that do not belong together.
     """
-    outputs, single = time_rows("y", y, allow_dates=False), np.ndim(y) == 1
-    table = None if X is None else time_rows("X", X)
+    numbers, names = (None, None) if series is None else series_of(series, len(y))
+    outputs, single = time_rows("y", y, allow_dates=False, series=numbers), np.ndim(y) == 1
+    table = None if X is None else time_rows("X", X, series=numbers)
     if controls is not None:
         check_controls(table, controls, len(outputs))
     table = np.zeros((len(outputs), 0)) if table is None else table
     if len(table) != len(outputs):
         raise ValueError(f"X has {len(table)} rows, y has {len(outputs)}: one row for each time")
     check_controls(table, table.shape[1], 0)
-    return TimeData(outputs, table, single, _times_of_both(times_of(y), times_of(X)))
+    times = _times_of_both(times_of(y), times_of(X))
+    return TimeData(outputs, table, single, None if names else times, numbers, names)
+
+
+def rows_after(y: Any, X: Any, before: TimeData) -> TimeData:
+    """Rows after those of a fit, which had labels of series or not.
+
+    With labels outputs and controls have an axis of series in front.
+
+    Args:
+        y: outputs.
+        X: controls, or None.
+        before: the rows of the fit.
+
+    Raises:
+        ValueError: for unusable tables, and for tables that do not go with those of the fit.
+    """
+    columns = before.y.shape[1]
+    if before.names is not None:
+        outputs = stacked("y", y, len(before.names), columns)
+        controls = future_controls(X, before, outputs.shape[1])
+        none = np.zeros((*outputs.shape[:2], 0))
+        return TimeData(outputs, none if controls is None else controls, before.single, None)
+    data = time_data(y, X, controls=before.X.shape[1])
+    if data.y.shape[1] != columns:
+        raise ValueError(f"y has {data.y.shape[1]} columns, the fit had {columns}")
+    rows_that_follow("y", data.index, before.index, len(data.y))
+    return data
 
 
 def _times_of_both(times: Any, others: Any) -> Any:
@@ -198,16 +244,25 @@ def followed_by(before: TimeData, after: TimeData) -> TimeData:
 def future_controls(X: Any, before: TimeData, steps: int) -> np.ndarray | None:
     """Controls of the rows after those of a fit, (steps, C); None where it had none.
 
+    With labels of series it is (S, n, C).
+
     Args:
-        X: a table that holds them: in the order of its rows, or by its times.
+        X: a table that holds them: in the order of its rows, or by its times; with labels of
+            series an array with an axis of these in front.
         before: the rows of the fit.
         steps: how many are needed.
 
     Raises:
         ValueError: for controls that are missing, or that are of other times.
     """
+    columns, series = before.X.shape[1], before.names
+    if series is not None and X is not None and columns:
+        controls = stacked("X", X, len(series), columns)
+        check_controls(controls.reshape(-1, columns), columns, 0)
+        check_controls(controls[0], columns, steps)
+        return controls
     controls = None if X is None else time_rows("X", X)
-    check_controls(controls, before.X.shape[1], steps)
+    check_controls(controls, columns, steps)
     if controls is None:
         return None
     return controls[rows_that_follow("X", times_of(X), before.index, steps)]

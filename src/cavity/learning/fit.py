@@ -16,7 +16,7 @@ from cavity.learning.methods import PowerEP
 from cavity.learning.optimisers.checkpoint import Searches, Store, open_for
 from cavity.learning.optimisers.lbfgs import Progress, completing
 from cavity.learning.optimisers.restarts import Run
-from cavity.learning.result import FitResult
+from cavity.learning.result import FitResult, starts_apart
 from cavity.learning.sample import sample
 from cavity.models.base import AbstractModel
 from cavity.parameters.priors import flat, log_prior
@@ -75,7 +75,8 @@ def fit(
             parameters in an early one to release them later.
         sites: tied sites to start from, such as `found` of an earlier result for the same model;
             None starts from the prior, and deep models near their mean functions.
-        n_restarts: further runs from perturbed starts; the best run is kept.
+        n_restarts: further runs from perturbed starts; the best run is kept, and `message` says
+            where they ended more than 5 nats apart.
         max_iterations: iterations of one run at the most.
         tolerance: a run ends when the objective falls by less than this many nats per iteration;
             with more than 500 outputs the number grows in proportion to them, as what matters is
@@ -170,6 +171,8 @@ def _learned(
         )
     shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
     message = minimum.message if inference.converged else inference.message
+    apart = starts_apart(minimum.ends)
+    message = message if apart is None else f"{message}; {apart}"
     shared |= {"converged": inference.converged and minimum.converged, "message": message}
     return FitResult(
         **shared,
@@ -181,4 +184,5 @@ def _learned(
         interrupted=minimum.interrupted,
         bijections=stages[-1],
         priors=run.densities,
+        ends=minimum.ends,
     )

@@ -1,6 +1,7 @@
 """Results of inference and of fits."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     Posterior = AbstractPosterior
 else:
     Posterior = Any
+
+
+# Ends of runs that are further apart than this are said to be.
+NATS_APART = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,6 +131,23 @@ def described(result: Inference, parameters: str) -> str:
     return f"{known}, {status}: {result.message}\n{parameters}"
 
 
+def starts_apart(values: Sequence[float], when: str = "ended") -> str | None:
+    """That several starts did not come to about the same, in words; None where they did.
+
+    Args:
+        values: the objectives that they reached, in nats.
+        when: what they had done by then.
+    """
+    if not values or max(values) - min(values) <= NATS_APART:
+        return None
+    gap = max(values) - min(values)
+    near = sum(value - min(values) <= NATS_APART for value in values)
+    return (
+        f"{len(values)} starts {when} up to {gap:.3g} nats apart, {near} of them within "
+        f"{NATS_APART:g} nats of the best, which is kept"
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class FitResult(Inference):
     """A fitted model: an `Inference`, and how its parameters were learned.
@@ -140,6 +162,10 @@ class FitResult(Inference):
         interrupted: whether learning was interrupted from the keyboard.
         bijections: the domains the parameters were learned in.
         priors: their priors.
+        ends: the objectives at which the runs of `n_restarts` ended, the first start's first; none
+            without. `message` says where they are more than 5 nats apart.
+        trials: the objectives of several starts after a few iterations, of which the best went on;
+            none for a single start.
     """
 
     model: AbstractModel
@@ -150,6 +176,10 @@ class FitResult(Inference):
     interrupted: bool
     bijections: Any
     priors: Any
+    ends: tuple[float, ...] = dataclasses.field(default=(), kw_only=True)
+    trials: tuple[float, ...] = dataclasses.field(default=(), kw_only=True)
 
     def __str__(self) -> str:
-        return described(self, table(self.model, self.bijections, self.priors))
+        parameters = table(self.model, self.bijections, self.priors)
+        apart = starts_apart(self.trials, "were, after a few iterations,")
+        return described(self, parameters if apart is None else f"{apart}\n{parameters}")

@@ -1,5 +1,6 @@
 """Learning state-space models: from a linear one, the best of a few short runs."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.optimisers.trials import fit_best
-from cavity.learning.result import FitResult
+from cavity.learning.result import FitResult, starts_apart
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.state_space.posterior import StateSpacePosterior
@@ -42,6 +43,7 @@ def fit_state_space(
     method: PowerEP | TiedPowerEP = PowerEP(),
     jitter: float = 1e-8,
     seed: int = 0,
+    n_restarts: int = 0,
     max_iterations: int = 1000,
     callback: Callable[[Progress], None] | None = None,
     checkpoint: Store | None = None,
@@ -66,7 +68,8 @@ def fit_state_space(
         method: how the model is learned. `TiedPowerEP(hidden="conditional")` goes on from where
             `PowerEP()` ends.
         jitter: as in `fit`.
-        seed: of inducing points.
+        seed: of inducing points, and of perturbed starts.
+        n_restarts: further runs from perturbed starts, as in `fit`.
         max_iterations: iterations at the most, after the trials, and again where states go on to
             depend on the functions.
         callback: called after every iteration.
@@ -105,9 +108,15 @@ def fit_state_space(
     conditional = method.hidden == "conditional"
     first = PowerEP() if conditional else method
     part = checkpoint.part("chain") if conditional and checkpoint is not None else checkpoint
-    result = fit_best(models, X, Y, method=first, sites=sites, checkpoint=part, **options)
+    several = {"n_restarts": n_restarts, "seed": seed}
+    result = fit_best(
+        models, X, Y, method=first, sites=sites, checkpoint=part, **several, **options
+    )
     if not conditional or result.interrupted:
         return result
     part = None if checkpoint is None else checkpoint.part("conditional")
     next_sites = conditional_sites(cast(StateSpacePosterior, result.posterior), controls)
-    return fit(result.model, X, Y, method=method, sites=next_sites, checkpoint=part, **options)
+    last = fit(result.model, X, Y, method=method, sites=next_sites, checkpoint=part, **options)
+    apart = starts_apart(result.ends)
+    message = last.message if apart is None else f"{last.message}; {apart}"
+    return dataclasses.replace(last, ends=result.ends, trials=result.trials, message=message)

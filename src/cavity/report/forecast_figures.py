@@ -20,28 +20,27 @@ else:
 ARROWS, POINTS = 14, 120
 
 
-def fan(
-    name: str, mean: np.ndarray, quantiles: np.ndarray, observed: np.ndarray | None
-) -> Picture:
+def fan(name: str, mean: np.ndarray, quantiles: np.ndarray, observed: np.ndarray) -> Picture:
     """The forecast of an output with its bands, and what came.
 
     Args:
         name: of the output.
         mean: of every step.
         quantiles: at probabilities 0.025, 0.25, 0.75 and 0.975, (steps, 4).
-        observed: what came, NaN where missing; None for nothing.
+        observed: what came, NaN where it did not.
     """
     steps = np.arange(1, len(mean) + 1)
+    any_came = not np.all(np.isnan(observed))
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         plots.draw_bands(axes, steps, mean, quantiles, "steps after the fit")
-        if observed is not None:
+        if any_came:
             axes.plot(steps, observed, ".", color=plots.ACCENT, markersize=4, label="observed")
         axes.set(ylabel=plots.label(name))
         plots.legend_above(axes)
 
-    came = "" if observed is None else " Points are what came."
+    came = " Points are what came." if any_came else ""
     return Picture(
         f"fan_{name}",
         f"Forecast of {name}",
@@ -51,21 +50,65 @@ def fan(
     )
 
 
-def states(mean: np.ndarray, std: np.ndarray) -> Picture:
-    """The states of the rows of the fit: one along time, or two against each other."""
-    time = np.arange(1, len(mean) + 1)
+def described(
+    name: str, first: int, mean: np.ndarray, quantiles: np.ndarray, observed: np.ndarray
+) -> Picture:
+    """Rows of the fit as all rows tell them.
+
+    Args:
+        name: of the output.
+        first: the number of the first of them, from 1.
+        mean: of every row.
+        quantiles: as in `fan`.
+        observed: the outputs, NaN where missing.
+    """
+    rows = np.arange(first, first + len(mean))
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        plots.draw_bands(axes, rows, mean, quantiles, "row of the fit")
+        axes.plot(rows, observed, ".", color=plots.ACCENT, markersize=4, label="observed")
+        axes.set(ylabel=plots.label(name))
+        plots.legend_above(axes)
+
+    return Picture(
+        f"described_{name}",
+        f"{name} in rows of the fit",
+        f"Rows of the fit of {name}, with bands about what the states of all rows say.",
+        "Bands hold an output with 50 and 95 %, noise included, given all rows of the fit, its "
+        "own among them. Points are the rows.",
+        plots.picture(draw),
+    )
+
+
+def _broken(path: np.ndarray, starts: np.ndarray | None) -> np.ndarray:
+    """States with a row of NaN in front of every further series, so that no line joins two."""
+    return path if starts is None else np.insert(path, starts, np.nan, axis=0)
+
+
+def states(mean: np.ndarray, std: np.ndarray, starts: np.ndarray | None = None) -> Picture:
+    """The states of the rows of the fit: one along time, or two against each other.
+
+    Args:
+        mean: of every row.
+        std: likewise.
+        starts: the rows at which further series start; None for one series.
+    """
+    line = _broken(mean, starts)
+    time = _broken(np.arange(1.0, len(mean) + 1.0)[:, None], starts)[:, 0]
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         if mean.shape[1] > 1:
-            axes.plot(mean[:, 0], mean[:, 1], color=plots.MODEL, linewidth=0.9)
+            axes.plot(line[:, 0], line[:, 1], color=plots.MODEL, linewidth=0.9)
             axes.plot(*mean[-1, :2], "o", color=plots.ACCENT, label="last row")
             axes.set(xlabel="state 1", ylabel="state 2")
             axes.legend()
             return
-        low, high = mean[:, 0] - 2.0 * std[:, 0], mean[:, 0] + 2.0 * std[:, 0]
+        spread = 2.0 * _broken(std, starts)[:, 0]
+        low, high = line[:, 0] - spread, line[:, 0] + spread
         axes.fill_between(time, low, high, color=plots.MODEL, alpha=0.25, linewidth=0)
-        axes.plot(time, mean[:, 0], color=plots.MODEL)
+        axes.plot(time, line[:, 0], color=plots.MODEL)
         axes.set(xlabel="row of the fit", ylabel="state")
         axes.margins(x=0)
 
@@ -83,14 +126,18 @@ def states(mean: np.ndarray, std: np.ndarray) -> Picture:
     )
 
 
-def transition(functions: LayerProcess, controls: int, mean: np.ndarray) -> Picture:
+def transition(
+    functions: LayerProcess, controls: int, mean: np.ndarray, starts: np.ndarray | None = None
+) -> Picture:
     """Where states go: the function of one state, or the moves of two, controls at their mean.
 
     Args:
         functions: that give the next state.
         controls: how many they take.
         mean: states of the rows of the fit.
+        starts: the rows at which further series start; None for one series.
     """
+    line = _broken(mean, starts)
     low, high = mean.min(axis=0), mean.max(axis=0)
     room = 0.1 * (high - low) + 1e-9
     low, high = low - room, high + room
@@ -106,7 +153,7 @@ def transition(functions: LayerProcess, controls: int, mean: np.ndarray) -> Pict
 
     def draw(figure: Figure) -> None:
         panel = figure.subplots()
-        panel.plot(mean[:, 0], mean[:, 1], color=plots.FAINT, linewidth=0.6, alpha=0.7)
+        panel.plot(line[:, 0], line[:, 1], color=plots.FAINT, linewidth=0.6, alpha=0.7)
         panel.quiver(*places.T, *moves.T, color=plots.MODEL, angles="xy", width=0.003)
         panel.set(xlabel="state 1", ylabel="state 2")
 

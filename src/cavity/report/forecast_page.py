@@ -1,15 +1,19 @@
-"""A model of a time series and its forecast, on one HTML page that needs nothing else."""
+"""A model of time series and its forecast, on one HTML page that needs nothing else."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 
+from cavity.estimators.time_map import Outlook
+from cavity.numerics.text import plural
 from cavity.report import forecast_figures
 from cavity.report.figures import BANDS, Picture
 from cavity.report.rendering import check_page, templates, write_page
 from cavity.tables.forecasting import TableForecaster, columns_of
+from cavity.tables.known_rows import NONE, Known, known_rows, marks
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -20,12 +24,24 @@ else:
 NEAR, MOST_FANS = 10, 6
 
 
+class Written(NamedTuple):
+    """What came of a page.
+
+    Attributes:
+        figures: the names of its figures.
+        notes: what must be known to read it, in sentences.
+    """
+
+    figures: list[str]
+    notes: list[str]
+
+
 class Judged(NamedTuple):
-    """How well some steps of an output were forecast.
+    """How well some rows of an output were told.
 
     Attributes:
         name: of the output.
-        steps: which steps, in words.
+        rows: which steps or rows, in words.
         count: outputs that were observed.
         error: root mean squared error, in the units of the output.
         plain: that of the mean of the output in the fit.
@@ -34,7 +50,7 @@ class Judged(NamedTuple):
     """
 
     name: str
-    steps: str
+    rows: str
     count: int
     error: float
     plain: float
@@ -42,16 +58,62 @@ class Judged(NamedTuple):
     inside: float
 
 
-def write_forecast(path: str | Path, fitted: TableForecaster, table: DataFrame) -> list[str]:
+class Part(NamedTuple):
+    """The rows of one series in a table.
+
+    Attributes:
+        label: of the series; empty where there is one.
+        y: outputs (n, P), NaN where they are missing, everywhere where the table has none.
+        X: controls (n, C).
+        known: the rows at its beginning that are rows of the fit.
+        first: the first row of the series in the fit, of those of all series.
+    """
+
+    label: str
+    y: np.ndarray
+    X: np.ndarray
+    known: Known
+    first: int
+
+    @property
+    def ahead(self) -> int:
+        """How many rows follow those of the fit."""
+        follows = self.known.to_the_end or not self.known.count
+        return len(self.y) - self.known.count if follows else 0
+
+    @property
+    def fitted(self) -> np.ndarray:
+        """The places of its known rows in the fit."""
+        return self.first + self.known.first + np.arange(self.known.count)
+
+
+class Told(NamedTuple):
+    """Rows of all series that were told, in the units of the data.
+
+    Attributes:
+        y: outputs (S, n, P), NaN where they did not come.
+        mean: predictive means.
+        quantiles: at the probabilities of bands, (S, n, P, 4).
+        density: log densities of y, NaN where it is.
+    """
+
+    y: np.ndarray
+    mean: np.ndarray
+    quantiles: np.ndarray
+    density: np.ndarray
+
+
+def write_forecast(path: str | Path, fitted: TableForecaster, table: DataFrame) -> Written:
     """Writes the page, whole or not at all.
+
+    Rows at the beginning of the table that the model was fitted to are known by their values.
+    They are judged by the posterior of all rows, and rows after them by the forecast.
 
     Args:
         path: the file; what it held before is replaced.
         fitted: the model.
-        table: the rows that follow those of the fit: controls, and outputs where they are known.
-
-    Returns:
-        The names of the page's figures.
+        table: rows that follow those of the fit, or these and what follows: controls, and outputs
+            where they are known.
 
     Raises:
         DataError: for controls that are not there, and of kind "io" if the file cannot be written.
@@ -59,15 +121,13 @@ def write_forecast(path: str | Path, fitted: TableForecaster, table: DataFrame) 
     from importlib.metadata import version
 
     check_page(path)
-    X = columns_of(table, fitted.schema, fitted.schema.inputs)
-    controls, steps = X if X.shape[1] else None, len(table)
-    came = all(name in table.columns for name in fitted.targets)
-    y = columns_of(table, fitted.schema, fitted.schema.targets) if came else None
-    maps = fitted.time_map
-    mean = maps.moments(steps, controls).mean
-    quantiles = maps.quantiles(steps, controls, BANDS)
-    judged = [] if y is None else _judged(fitted, y, controls, mean, quantiles)
-    pictures = _pictures(fitted, mean, quantiles, y)
+    parts = _parts(fitted, table)
+    steps = max(part.ahead for part in parts)
+    ahead = _ahead(fitted, parts, steps) if steps else None
+    past = _past(fitted, parts) if any(part.known.count for part in parts) else None
+    notes = _notes(fitted, parts, steps)
+    pictures = _pictures(fitted, parts, ahead, past)
+    spans = {f"1 to {n}": n for n in sorted({min(NEAR, steps), steps}) if n}
     text = (
         templates()
         .get_template("forecast.html")
@@ -75,61 +135,135 @@ def write_forecast(path: str | Path, fitted: TableForecaster, table: DataFrame) 
             version=version("cavity"),
             record=fitted.record,
             steps=steps,
-            judged=judged,
+            notes=notes,
+            judged=[] if ahead is None else _judged(fitted, ahead, spans),
+            described=[] if past is None else _judged(fitted, past, {"of the fit": None}),
             pictures=pictures,
             parameters=_parameters(fitted),
         )
     )
     write_page(path, text)
-    return [picture.name for picture in pictures]
+    return Written([picture.name for picture in pictures], notes)
+
+
+def _parts(fitted: TableForecaster, table: DataFrame) -> list[Part]:
+    """The rows of every series, and which of them the model was fitted to."""
+    tables = [table] if fitted.series is None else fitted.series.parts(table)
+    labels = ("",) if fitted.series is None else fitted.series.labels
+    series = np.asarray(fitted.time_map.posterior.series)
+    came, parts = all(name in table.columns for name in fitted.targets), []
+    width = len(fitted.targets)
+    for number, (label, rows) in enumerate(zip(labels, tables, strict=True)):
+        own = np.flatnonzero(series == number)
+        y, X = np.full((len(rows), width), np.nan), np.zeros((0, len(fitted.schema.inputs)))
+        if len(rows) or fitted.series is None:
+            X = columns_of(rows, fitted.schema, fitted.schema.inputs)
+            y = columns_of(rows, fitted.schema, fitted.schema.targets) if came else y
+        known = NONE
+        if came and len(fitted.marks):
+            known = known_rows(marks(np.hstack([y, X])), fitted.marks[own])
+        parts.append(Part(label, y, X, known, int(own[0])))
+    return parts
+
+
+def _ahead(fitted: TableForecaster, parts: list[Part], steps: int) -> Told:
+    """The rows that follow those of the fit, as they are forecast."""
+    maps = fitted.time_map
+    y = np.full((len(parts), steps, len(fitted.targets)), np.nan)
+    X = np.tile(maps.controls.mean, (len(parts), steps, 1))
+    for s, part in enumerate(parts):
+        y[s, : part.ahead] = part.y[len(part.y) - part.ahead :]
+        X[s, : part.ahead] = part.X[len(part.X) - part.ahead :]
+    controls = (X if maps.several else X[0]) if X.shape[2] else None
+    return _told(maps.forecast(steps, controls), y if maps.several else y[0])
+
+
+def _past(fitted: TableForecaster, parts: list[Part]) -> Told:
+    """The rows of the fit that the table has, as all rows of the fit tell them."""
+    rows = fitted.record["n_rows"]
+    y = np.full((rows, len(fitted.targets)), np.nan)
+    for part in parts:
+        y[part.fitted] = part.y[: part.known.count]
+    return _told(fitted.time_map.smoothed(), y)
+
+
+def _told(outlook: Outlook, y: np.ndarray) -> Told:
+    """What an outlook tells of outputs, with an axis of series in front."""
+    told = outlook.moments().mean, outlook.quantiles(BANDS), outlook.log_density(y)
+    mean, quantiles, density = (a.reshape(-1, *a.shape[y.ndim - 2 :]) for a in told)
+    return Told(y.reshape(-1, *y.shape[-2:]), mean, quantiles, density)
+
+
+def _notes(fitted: TableForecaster, parts: list[Part], steps: int) -> list[str]:
+    """What must be known to read the page."""
+    notes, known = [], sum(part.known.count for part in parts)
+    if known:
+        whole = known == sum(len(part.y) for part in parts)
+        which = "all rows" if whole else f"{plural(known, 'row')} at the beginning"
+        of = " of its series" if fitted.series is not None and not whole else ""
+        verb = "were" if known > 1 else "was"
+        text = f"{which} of the table{of} {verb} trained on: they are described, not forecast"
+        notes.append(text[0].upper() + text[1:] + ("" if steps else ", and nothing follows them"))
+    elsewhere = sum(part.known.elsewhere for part in parts)
+    if elsewhere:
+        notes.append(
+            f"{plural(elsewhere, 'further row')} of the table equal rows of the fit, and do not "
+            "follow it: sort the table by time"
+        )
+    leaving = fitted.time_map.leaving(steps) if steps else None
+    return notes if leaving is None else [*notes, leaving[0].upper() + leaving[1:]]
 
 
 def _pictures(
-    fitted: TableForecaster, mean: np.ndarray, quantiles: np.ndarray, y: np.ndarray | None
+    fitted: TableForecaster, parts: list[Part], ahead: Told | None, past: Told | None
 ) -> list[Picture]:
-    """Fans of outputs, states and how they move."""
-    pictures = [
-        forecast_figures.fan(name, mean[:, p], quantiles[:, p], None if y is None else y[:, p])
-        for p, name in enumerate(fitted.targets[:MOST_FANS])
-    ]
+    """Fans of outputs, rows of the fit, states and how they move."""
+    pictures = []
+    for p, name in enumerate(fitted.targets):
+        for s, part in enumerate(parts):
+            called = f"{name}, {part.label}" if part.label else name
+            if ahead is not None and part.ahead:
+                n = part.ahead
+                told = ahead.mean[s, :n, p], ahead.quantiles[s, :n, p], ahead.y[s, :n, p]
+                pictures.append(forecast_figures.fan(called, *told))
+            if past is not None and part.known.count:
+                rows = part.fitted
+                told = past.mean[0, rows, p], past.quantiles[0, rows, p], past.y[0, rows, p]
+                first = part.known.first + 1
+                pictures.append(forecast_figures.described(called, first, *told))
+    pictures = pictures[:MOST_FANS]
     posterior = fitted.time_map.posterior
     with jax.enable_x64(True):
         states = posterior.states
-    at = np.asarray(states.mean)
-    pictures.append(forecast_figures.states(at, np.sqrt(np.asarray(states.var))))
-    pictures.append(forecast_figures.transition(posterior.transition, posterior.n_inputs, at))
+    at, series = np.asarray(states.mean), np.asarray(posterior.series)
+    starts = np.flatnonzero(np.diff(series[: len(at)]) != 0.0) + 1
+    pictures.append(forecast_figures.states(at, np.sqrt(np.asarray(states.var)), starts))
+    transition = posterior.transition
+    pictures.append(forecast_figures.transition(transition, posterior.n_inputs, at, starts))
     return pictures
 
 
-def _judged(
-    fitted: TableForecaster,
-    y: np.ndarray,
-    controls: np.ndarray | None,
-    mean: np.ndarray,
-    quantiles: np.ndarray,
-) -> list[Judged]:
-    """How the first steps and all of them went, for every output that was observed."""
-    density = fitted.time_map.log_density(y, controls)
-    inside = (y >= quantiles[..., 0]) & (y <= quantiles[..., -1])
+def _judged(fitted: TableForecaster, told: Told, spans: Mapping[str, int | None]) -> list[Judged]:
+    """How the first rows and all of them went, for every output that was observed."""
+    low, high = told.quantiles[..., 0], told.quantiles[..., -1]
     found = []
     for p, name in enumerate(fitted.targets):
-        spans = {f"1 to {len(y)}": len(y)}
-        if len(y) > NEAR:
-            spans = {f"1 to {NEAR}": NEAR} | spans
-        for steps, most in spans.items():
-            at = np.flatnonzero(~np.isnan(y[:most, p]))
-            if not len(at):
+        for rows, most in spans.items():
+            y, mean = told.y[:, :most, p], told.mean[:, :most, p]
+            at = ~np.isnan(y)
+            if not np.any(at):
                 continue
-            plain = y[at, p] - fitted.time_map.outputs.mean[p]
+            inside = (y >= low[:, :most, p]) & (y <= high[:, :most, p])
+            plain = (y - fitted.time_map.outputs.mean[p])[at]
             found.append(
                 Judged(
                     name=name,
-                    steps=steps,
-                    count=len(at),
-                    error=float(np.sqrt(np.mean((y[at, p] - mean[at, p]) ** 2))),
+                    rows=rows,
+                    count=int(np.sum(at)),
+                    error=float(np.sqrt(np.mean((y - mean)[at] ** 2))),
                     plain=float(np.sqrt(np.mean(plain**2))),
-                    density=float(np.mean(density[at, p])),
-                    inside=float(np.mean(inside[at, p])),
+                    density=float(np.mean(told.density[:, :most, p][at])),
+                    inside=float(np.mean(inside[at])),
                 )
             )
     return found

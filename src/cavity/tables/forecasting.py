@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError, StorageError
 from cavity.tables import cells
 from cavity.tables.column_types import evidence
+from cavity.tables.dates import Dates
 from cavity.tables.schema import Column, Schema, need_column, refuse_infinite
 from cavity.tables.table_model import FORECASTER, parameters
 
@@ -21,6 +22,60 @@ if TYPE_CHECKING:
     from polars import DataFrame
 else:
     DataFrame = Any
+
+
+class SeriesColumn(NamedTuple):
+    """The column that tells the series of a table apart.
+
+    Attributes:
+        name: of the column.
+        labels: what its cells hold, as text, in the order of the series of the fit.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+
+    @staticmethod
+    def of(table: DataFrame, name: str) -> "SeriesColumn":
+        """The column of a table, its labels in the order in which they first come.
+
+        Raises:
+            DataError: for a column that is not there, and for a missing cell.
+        """
+        return SeriesColumn(name, tuple(dict.fromkeys(_labels(table, name))))
+
+    def parts(self, table: DataFrame) -> list[DataFrame]:
+        """The rows of each series, in the order of the table.
+
+        Raises:
+            DataError: for a column that is not there, a missing cell, and for series that are not
+                among the labels.
+        """
+        cells = np.array(_labels(table, self.name), object)
+        unknown = [label for label in dict.fromkeys(cells) if label not in self.labels]
+        if unknown:
+            raise DataError(
+                f"'{unknown[0]}' in column '{self.name}' is no series of the fit, which were "
+                f"{', '.join(self.labels)}"
+            )
+        return [table[np.flatnonzero(cells == label)] for label in self.labels]
+
+    def in_order(self, table: DataFrame) -> DataFrame:
+        """The rows of one series after those of another; errors as `parts`."""
+        import polars as pl
+
+        return pl.concat(self.parts(table))
+
+
+def _labels(table: DataFrame, name: str) -> list[str]:
+    need_column(table.columns, name)
+    cells = table[name].to_list()
+    missing = [row for row, cell in enumerate(cells) if cell is None or cell != cell]
+    if missing:
+        raise DataError(
+            f"'{name}' is missing in row {missing[0] + 1}: every row needs the name of its series"
+        )
+    return [str(cell) for cell in cells]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -31,16 +86,26 @@ class TableForecaster:
         time_map: from future controls to future outputs.
         schema: which columns of a table the model reads: controls as its inputs, and targets.
         record: how it was fitted, by the names of `cavity fit --json`; all JSON values.
+        marks: of the rows of the fit, by which they are known again; none in older files.
     """
 
     time_map: TimeMap
     schema: Schema
     record: dict[str, Any]
+    marks: np.ndarray
 
     @property
     def targets(self) -> tuple[str, ...]:
         """The names of the outputs."""
         return tuple(column.name for column in self.schema.targets)
+
+    @property
+    def series(self) -> SeriesColumn | None:
+        """The column that tells series apart; None where the table was of one."""
+        column = self.record.get("series")
+        return (
+            None if column is None else SeriesColumn(column, tuple(self.record["series_labels"]))
+        )
 
     def save(self, path: str | Path) -> None:
         """Writes the model as one file, whole or not at all.
@@ -57,6 +122,7 @@ class TableForecaster:
             "control_mean": maps.controls.mean,
             "control_scale": maps.controls.scale,
             "seed": maps.seed,
+            "marks": self.marks,
         }
         storage.save(path, maps.posterior, about)
 
@@ -91,14 +157,16 @@ class TableForecaster:
                 for kind in ("output", "control")
             )
             states = cast(StateSpacePosterior, posterior)
-            maps = TimeMap(states, outputs, controls, seed=int(about["seed"]))
+            several = record.get("series") is not None
+            maps = TimeMap(states, outputs, controls, seed=int(about["seed"]), several=several)
+            known = np.array(about.get("marks", ()), float)
             record |= {"parameters": parameters(states.model, np.ones(1))}
         except (KeyError, TypeError, ValueError, AttributeError):
             raise StorageError(
                 f"{path} holds a model of a time series without the description of its table; "
                 "this command reads models that 'cavity fit' wrote"
             ) from None
-        return TableForecaster(maps, schema, record)
+        return TableForecaster(maps, schema, record, known)
 
 
 def learn_series(table: DataFrame, targets: Sequence[str], controls: Sequence[str]) -> Schema:
@@ -125,6 +193,11 @@ def learn_series(table: DataFrame, targets: Sequence[str], controls: Sequence[st
             f"column '{texts[0]}' holds text, and a time series is of numbers; name another"
         )
     notations = {name: column.notation() for name, column in read.items()}
+    dates = [name for name in targets if isinstance(notations[name], Dates)]
+    if dates:
+        raise DataError(
+            f"column '{dates[0]}' holds dates, and what is forecast are numbers; name another"
+        )
     return Schema(
         inputs=tuple(Column(name, kinds[name]) for name in controls),
         targets=tuple(Column(name, kinds[name]) for name in targets),

@@ -80,6 +80,7 @@ class Minimum:
         iterations: iterations done.
         evaluations: evaluations of the objective.
         history: the value after each iteration.
+        ends: the values at which runs from several starts ended; none for one start.
     """
 
     x: np.ndarray
@@ -90,6 +91,7 @@ class Minimum:
     iterations: int
     evaluations: int
     history: tuple[float, ...]
+    ends: tuple[float, ...] = ()
 
 
 @dataclasses.dataclass

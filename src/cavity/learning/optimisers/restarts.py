@@ -74,7 +74,7 @@ class Run:
         """The best of the run from the model's parameters and of perturbed ones."""
         random = np.random.default_rng(seed)
         best: tuple[AbstractModel, Minimum, float] | None = None
-        evaluations, best_sites = 0, None
+        evaluations, best_sites, ends = 0, None, list[float]()
         for restart in range(n_restarts + 1):
             self.sites = self.first_sites if restart == 0 else None
             start = model if restart == 0 else _perturbed(model, stages[-1], random)
@@ -100,9 +100,12 @@ class Run:
                 best, best_sites = end, self.sites
             if end[1].interrupted:
                 break
+            ends.append(float(end[1].objective))
         assert best is not None
         self.sites = best_sites
-        return best[0], dataclasses.replace(best[1], evaluations=evaluations), best[2]
+        several = tuple(ends) if n_restarts else ()
+        minimum = dataclasses.replace(best[1], evaluations=evaluations, ends=several)
+        return best[0], minimum, best[2]
 
     def staged(
         self, model: AbstractModel, stages: tuple[AbstractModel, ...], jitter: float

@@ -98,6 +98,7 @@ def fit_best(
         history=best.history + result.history,
         n_iterations=best.n_iterations + result.n_iterations,
         n_evaluations=evaluations + result.n_evaluations,
+        trials=tuple(float(trial.objective) for trial in tried),
     )
 
 

@@ -89,7 +89,7 @@ class Forecast(eqx.Module):
         """Variances of future outputs, noise included."""
         return self._shaped(self._outputs.var)
 
-    def quantile(self, p: float | Sequence[float]) -> Float[np.ndarray, "..."]:
+    def quantile(self, p: float | Sequence[float] | Array) -> Float[np.ndarray, "..."]:
         """The values below which outputs fall with probability p; a leading axis for several p.
 
         Raises:

@@ -1,7 +1,7 @@
 """The posterior of a state-space model: transition, emission and states."""
 
 import dataclasses
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -97,7 +97,7 @@ class StateSpacePosterior(eqx.Module):
         """Means and variances of the functions of outputs in the training rows, given all outputs.
 
         Args:
-            X: controls of the training rows, where the model takes them; it keeps no data.
+            X: controls of the training rows, where outputs depend on them; it keeps no data.
 
         Returns:
             `mean` and `var`, (T, P) each, without noise.
@@ -107,7 +107,8 @@ class StateSpacePosterior(eqx.Module):
         """
         states, columns = self.states, self.n_inputs if self.model.takes_inputs else 0
         shape = (len(states.mean), columns)
-        controls = np.zeros(shape) if X is None and not columns else X
+        unseen = not columns or not cast(Any, self.model).emission.controlled
+        controls = np.zeros(shape) if X is None and unseen else X
         if controls is None or np.shape(controls) != shape:
             given = "none" if X is None else f"shape {np.shape(X)}"
             raise ValueError(

@@ -1,0 +1,103 @@
+"""What requests for models with latent inputs or states share."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+from cavity.cli.chosen import check_power
+from cavity.cli.fit import check_kernel, inducing_points
+from cavity.cli.model_kinds import refuse_options_of_others
+from cavity.cli.progress import progress
+from cavity.cli.request import Request
+from cavity.cli.session import blaming, patient_interrupts, refuse_overwriting, usage
+from cavity.cli.task import check_inducing_kind
+from cavity.estimators.latent_settings import latent_kernel, latent_likelihood
+from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
+from cavity.persistence.checkpoint import Checkpoint
+
+# Options that neither embeddings nor time series have a use for.
+OF_TARGETS = {
+    "task": "--task",
+    "test": "--test",
+    "noise_column": "--noise-column",
+    "exposure_column": "--exposure-column",
+    "drop_missing": "--drop-missing",
+    "batch_rows": "--batch-rows",
+    "restarts": "--restarts",
+    "draws": "--draws",
+    "targets": "--target",
+    "ignore": "--ignore",
+}
+
+
+def check_hidden(
+    request: Request, unused: Mapping[str, str], reasons: Mapping[str, str], inputs: int
+) -> None:
+    """A usage error for whatever is wrong with a request for latent inputs or states.
+
+    Args:
+        request: what is asked for.
+        unused: options that the kind of model has no use for, by the names of their fields, and
+            what to say.
+        reasons: what to say of `method`, `mean` and `inducing` that cannot be chosen.
+        inputs: of the functions.
+    """
+    for name, message in unused.items():
+        if getattr(request, name):
+            raise usage(OF_TARGETS[name], message)
+    refuse_options_of_others(request)
+    for name in ("method", "mean"):
+        if getattr(request, name) != getattr(Request, name):
+            raise usage(f"--{name}", reasons[name])
+    if request.inducing == "full":
+        raise usage("--inducing", reasons["inducing"])
+    inducing_points(request.inducing)
+    check_inducing_kind(request)
+    check_power(request)
+    check_kernel(request.kernel)
+    with blaming("--kernel"):
+        latent_kernel(request.kernel, inputs)
+    with blaming("--likelihood"):
+        latent_likelihood(likelihood_of(request))
+    if request.resume and request.checkpoint is None:
+        raise usage("--resume", "it needs --checkpoint DIR, the folder to go on from")
+    refuse_overwriting(request.out, table=request.table)
+
+
+def likelihood_of(request: Request) -> str:
+    """The likelihood that was asked for, or Gaussian noise."""
+    return request.likelihood or "gaussian"
+
+
+def opened_checkpoint(request: Request) -> Checkpoint | None:
+    """The folder in which the fit keeps what it has done, where one is asked for."""
+    if request.checkpoint is None:
+        return None
+    kept = Checkpoint(request.checkpoint, resume=request.resume)
+    kept.open()
+    return kept
+
+
+def learned(estimator: Any, fit: Callable[[Callable[[Progress], None]], object]) -> bool:
+    """Fits an estimator with progress on the screen; whether it was interrupted.
+
+    Args:
+        estimator: the estimator.
+        fit: its fit, of the data, given a callback.
+    """
+    with (
+        patient_interrupts("the best model so far") as interrupted,
+        progress(evidence=True) as show,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it is said in our own way
+
+        def callback(step: Progress) -> None:
+            show(step)
+            if interrupted():
+                raise GracefulStop
+
+        fit(callback)
+        return interrupted() or bool(estimator.interrupted_)
