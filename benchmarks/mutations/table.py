@@ -3,6 +3,7 @@
 from benchmarks.mutations.chain_faults import CHAIN_FAULTS
 from benchmarks.mutations.data_faults import DATA_FAULTS
 from benchmarks.mutations.deep_faults import DEEP_FAULTS
+from benchmarks.mutations.diagnosis_faults import DIAGNOSIS_FAULTS
 from benchmarks.mutations.factor_faults import FACTOR_FAULTS
 from benchmarks.mutations.forecast_faults import FORECAST_FAULTS
 from benchmarks.mutations.graph_faults import GRAPH_FAULTS
@@ -22,4 +23,5 @@ FAULTS = (
     *CHAIN_FAULTS,
     *DATA_FAULTS,
     *INDUCING_FAULTS,
+    *DIAGNOSIS_FAULTS,
 )

@@ -214,3 +214,22 @@ def test_what_has_no_bracket_is_refused_with_the_reason():
     sparse = cavity.GP(KERNEL, likelihoods.Bernoulli(), inducing.Points(X[:4]))
     with pytest.raises(ValueError, match="a site for every row"):
         cavity.bracket(sparse, X, (Y > 0.0).astype(float), method=tied)
+
+
+def test_thirty_random_models_have_the_exact_evidence_inside():
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        variance, lengthscale, noise = np.exp(random.normal(0.0, [1.0, 0.7, 1.5], 3))
+        noise, y = 0.1 * noise, np.sin(random.uniform(0.5, 3.0) * X[:, 0])
+        y = y + np.sqrt(noise) * random.normal(size=N)
+        Z = X[random.choice(N, M, replace=False)]
+        kernel = kernels.RBF(variance, lengthscale)
+        gp = cavity.GP(
+            kernel, likelihoods.Gaussian(noise), inducing.Points(Z), means.Constant(0.0)
+        )
+        exact = dense.exact_log_evidence(dense.rbf(X, X, variance, lengthscale), y, noise)
+        b = cavity.bracket(gp, X, y, power=float(seed % 2), products=1 + seed % 7)
+        assert b.proved
+        slack = 1e-6 * max(abs(exact), 1.0)
+        assert b.lower - slack <= exact <= b.upper + slack
+        assert b.overestimate <= max(b.log_evidence - exact, 0.0) + slack

@@ -20,6 +20,8 @@ from cavity.tables.table_model import TableModel
 
 # Places along a single input where one more point is tried, and bars of the largest gains.
 PLACES, BARS = 200, 10
+# Rows of a table up to which a page waits for products with their covariance.
+MOST_ROWS = 5_000
 
 
 class Examined(NamedTuple):
@@ -35,6 +37,7 @@ def examine_table(
     table: Encoded,
     inference: Inference | None = None,
     candidates: np.ndarray | None = None,
+    level: str | None = None,
 ) -> Examination:
     """The examination of a model on a table, evidences in the units of its targets.
 
@@ -43,6 +46,7 @@ def examine_table(
         table: rows with their targets.
         inference: on these rows; None to do it here.
         candidates: places where one more point is tried, (C, D); None for the rows.
+        level: of the bracket, see `cavity.bracket`.
 
     Raises:
         DataError: for models that cannot be examined, with the reason.
@@ -67,7 +71,7 @@ def examine_table(
     result = inference_on(fitted, table) if inference is None else inference
     with jax.enable_x64(True):
         try:
-            found = examine(result, candidates=candidates)
+            found = examine(result, candidates=candidates, level=level)
         except ValueError as error:
             raise DataError(str(error)) from None
     return found.shifted(-len(table.X) * float(np.sum(np.log(fitted.output_scale))))
@@ -83,9 +87,9 @@ def examined(fitted: TableModel, table: Encoded, inference: Inference | str) -> 
     """
     if isinstance(inference, str):
         return None
-    along = _along(fitted, table)
+    along, level = _along(fitted, table), None if len(table.X) <= MOST_ROWS else "trace"
     try:
-        found = examine_table(fitted, table, inference, along)
+        found = examine_table(fitted, table, inference, along, level)
     except (DataError, NumericalError):
         return None
     pictures = []

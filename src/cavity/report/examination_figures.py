@@ -40,12 +40,14 @@ def gains_along(name: str, places: np.ndarray, gain: np.ndarray, inducing: np.nd
         if len(inducing):
             plots.draw_inducing(axes, inducing)
 
+    marks = "It is zero where there is a point already, which the triangles mark. "
+    marks = marks if len(inducing) else ""
     return Picture(
         NAME,
         TITLE,
         f"The gain of one more inducing point along {name}, {np.max(gain):.3g} nats at the most.",
-        f"{HOW}It is zero where there is a point already, which the triangles mark. Where the "
-        "curve is high against what the model explains over noise, points are missing.",
+        f"{HOW}{marks}Where the curve is high against what the model explains over noise, points "
+        "are missing.",
         plots.picture(draw, height=2.8),
     )
 
