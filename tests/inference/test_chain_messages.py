@@ -92,7 +92,8 @@ def test_marginals_log_partition_entropy_and_the_way_back(size):
 
 
 def test_terms_of_neighbours_alone_are_not_marginals():
-    """The literal formula (3.37): a pair's term times its neighbours' own marginals."""
+    """Identity 32 of bui.md: the literal formula (3.37) is a pair's term times its neighbours' own
+    marginals."""
     a, b = 1.0, -0.95
     P, C = np.full((T, 1, 1), 2 * a), np.full((T, 1, 1), b)
     P[0], P[-1], C[0] = 100.0 + a, a, 0.0

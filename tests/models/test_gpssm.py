@@ -51,6 +51,7 @@ def linear():
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_known_linear_dynamics_are_the_kalman_smoother(linear, power):
+    """Identities 33 of bui.md and T70 of vanderwilk.md."""
     model, c, y, smooth = linear
     result = cavity.infer(model, c, y, power=power, rows={"series": SERIES}, missing="skip")
     states = result.posterior.states
@@ -60,6 +61,18 @@ def test_known_linear_dynamics_are_the_kalman_smoother(linear, power):
     np.testing.assert_allclose(states.cov, smooth.cov, atol=1e-9)
     linked = np.flatnonzero(SERIES[1:] == SERIES[:-1]) + 1
     np.testing.assert_allclose(states.cross[linked], smooth.cross[linked], atol=1e-9)
+
+
+def test_states_that_nothing_observes_change_nothing(linear):
+    """T69 of vanderwilk.md: rows without outputs after a series leave evidence and states."""
+    model, c, y, smooth = linear
+    more = np.vstack([y, np.full((3, y.shape[1]), np.nan)]), np.vstack([c, np.ones((3, 1))])
+    labels = np.append(SERIES, SERIES[-1:].repeat(3))
+    result = cavity.infer(
+        model, more[1], more[0], power=0.0, rows={"series": labels}, missing="skip"
+    )
+    np.testing.assert_allclose(result.log_evidence, smooth.log_evidence, atol=1e-9)
+    np.testing.assert_allclose(result.posterior.states.mean[: len(y)], smooth.mean, atol=1e-9)
 
 
 def test_factorised_states_are_worse_and_have_no_covariances(linear):
@@ -80,7 +93,8 @@ def line_model(noise=0.3):
 
 
 def test_bounds_stay_below_the_evidence_of_a_random_slope():
-    """Identity 37 of bui.md: f(x) = a x, the evidence by quadrature over a."""
+    """Identities 37 of bui.md and T69 of vanderwilk.md, of f(x) = a x: the evidence is a
+    quadrature over a."""
     y = np.array([[0.5], [0.9], [-0.2], [-0.7], [0.1], [0.4]])
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     values = [

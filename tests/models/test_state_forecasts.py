@@ -178,8 +178,24 @@ def paths_on_a_grid(process, first, steps, count):
     return np.stack(path, 1)
 
 
+def test_paths_that_come_back_go_on_as_before():
+    """T68 of vanderwilk.md: where inputs are as they were, a path has the same next state. Here
+    inputs are a control alone, as the lengthscale of the state is without end."""
+    kernel, points = kernels.RBF(1.0, np.array([1e6, 1.0])), inducing.Points(np.eye(2))
+    process = random_process(Layer(kernel, points, 1, None, 1e-10, skip_connection=True))
+    belief = StateBelief(jnp.full((1, 1), 0.9), jnp.zeros((1, 1, 1)))
+    controls = jnp.asarray([0.5, -2.0, 0.5, -2.0])[None, :, None]
+    # beside the process noise, of deviation 1e-5
+    for draws, same in (("exact", True), ("fresh", False)):
+        paths = sampled_paths(process, belief, controls, 40, draws, key=jax.random.key(0))
+        again = np.asarray(paths[:, 0, 2:] - paths[:, 0, :2])
+        assert np.all(np.std(np.asarray(paths[:, 0, :2, 0]), axis=0) > 0.1)
+        assert (np.max(np.abs(again)) < 1e-3) == same
+
+
 def test_exact_paths_are_those_of_whole_functions():
-    """In mean, spread and dependence between steps, where fresh draws have another one."""
+    """T68 of vanderwilk.md: in mean, spread and dependence between steps, where fresh draws have
+    another one."""
     process, count = scalar_process(), 3000
     belief = StateBelief(jnp.full((1, 1), 0.9), jnp.zeros((1, 1, 1)))
     expected = paths_on_a_grid(process, 0.9, 4, count)

@@ -244,6 +244,35 @@ def test_the_power_mean_of_a_transition_is_its_integral():
         assert_close(actual, [[expected]], "factorised")
 
 
+def test_small_powers_are_variational_but_for_tangents():
+    """Identity 29 of bui.md: by moments and nodes a transition's term goes to its expected log
+    density as fast as the power; by the tangent it stays away from it."""
+    layer, mean, root = two_functions()
+    rng = np.random.default_rng(6)
+    pair_mean, square = rng.normal(size=4), rng.normal(size=(4, 4))
+    pair_cov = 0.1 * square @ square.T + 0.1 * np.eye(4)
+    _, centre, spread = brute_force(pair_mean, pair_cov, 1.0, layer, mean, root)
+    Q = np.diag(layer.noise_variance)
+    second = spread + np.outer(centre, centre)
+    expected = -0.5 * (np.linalg.slogdet(2 * np.pi * Q)[1] + np.trace(np.linalg.solve(Q, second)))
+    zero, powers = jnp.zeros(()), np.array([1e-2, 5e-3, 1e-4, 1e-5])
+    latents = (
+        Latent(jnp.asarray(mean), jnp.asarray(root), zero),
+        Latent(jnp.asarray(pair_mean)[None, None], jnp.asarray(pair_cov)[None, None], zero),
+    )
+    views, away = layer.views(toy.JITTER), {}
+    for propagation in (cavity.Moments(), cavity.Nodes(1600), cavity.Linearised()):
+        term = TransitionTerm(layer, views, propagation)
+        value = jax.jit(jax.vmap(lambda a, t=term: t.log_mean(latents, ROW, a)[0, 0]))
+        away[type(propagation).__name__] = np.asarray(value(jnp.asarray(powers))) - expected
+    for name in ("Moments", "Nodes"):
+        assert away[name][1] / away[name][0] == pytest.approx(0.5, abs=0.02)
+        assert abs(away[name][2]) < 0.02 * abs(away[name][0])
+    tangent = away["Linearised"]
+    assert abs(tangent[3]) > 1.0
+    assert tangent[3] == pytest.approx(tangent[2], rel=0.03)
+
+
 def test_the_power_mean_of_outputs_is_its_integral():
     """Of functions of a state: with Gaussian noise, one output missing, and of counts."""
     power, (layer, mean, root) = 0.7, two_functions()
