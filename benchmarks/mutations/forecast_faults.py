@@ -76,4 +76,35 @@ FORECAST_FAULTS = (
         "last = np.flatnonzero((labels >= 0.0) & (labels != following))[[0, 0]]",
         (POSTERIOR + "test_forecasts_go_on_from_the_last_state_of_each_series",),
     ),
+    Fault(
+        "outputs that a search starts from cross series",
+        "models/state_space/start.py",
+        "has_before, has_after = before >= begins, after <= ends",
+        "has_before, has_after = before >= 0, after < count",
+        (
+            "learning/test_state_space.py::"
+            "test_outputs_that_a_search_starts_from_do_not_cross_series",
+        ),
+    ),
+    Fault(
+        "growth leaves out what kernels add far away",
+        "estimators/time_map.py",
+        "slopes + value.T / away",
+        "slopes + 0.0 * value.T / away",
+        ("estimators/test_forecaster.py::test_growth_counts_what_a_linear_kernel_adds",),
+    ),
+    Fault(
+        "rows within the fit that others follow are taken for its end",
+        "tables/known_rows.py",
+        "enough = to_the_end or (telling and count == len(table))",
+        "enough = to_the_end or telling",
+        ("tables/test_known_rows.py::test_other_rows_are_not_known",),
+    ),
+    Fault(
+        "controls are taken in their order whatever their times",
+        "estimators/times.py",
+        "if given is None or before is None or not count or numbered_from_zero(given):",
+        "if given is not None or before is None:",
+        ("estimators/test_forecast_times.py::test_controls_are_those_of_the_times_that_follow",),
+    ),
 )
