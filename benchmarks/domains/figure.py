@@ -63,7 +63,7 @@ def evidence(figure: Any) -> None:
         sums = [0.0, *(cavity.infer(model, X[:n], y[:n]).log_evidence for n in range(1, 12))]
         print(f"{name}: {count} samples pass, evidence {sums[-1]:.2f} nats")
         forecasts.plot(np.arange(1, 12), sums[1:], ".-", color=COLOURS[place], label=name)
-    forecasts.set(xlabel="rows", ylabel="log evidence, nats")
+    forecasts.set(xticks=range(1, 12, 2), xlabel="rows", ylabel="log evidence, nats")
     plots.legend_above(forecasts)
     beyond = np.linspace(0.0, 20.0, 200)[:, None]
     both = (("RBF", kernels.RBF(1.0, 1.5)), ("periodic", kernels.Periodic(1.0, 1.0, 6.0)))
@@ -93,13 +93,13 @@ def needle(figure: Any) -> None:
         )
         table = table[np.argsort(table[:, 0])]
         left.plot(table[:, 0], table[:, 2], color=colour, linewidth=1.2, label=f"jitter {jitter}")
-        after = table[table[:, 1] > 1e-7]
-        right.semilogx(after[:, 1], after[:, 2], color=colour, linewidth=1.2)
+        close = table[np.abs(table[:, 1]) < 0.0101]
+        right.plot(1e3 * close[:, 1], close[:, 2], color=colour, linewidth=1.2)
     bounds = {row["model"]: float(row["bound"]) for row in PAIR.rows()}
     for axes in (left, right):
         axes.axhline(bounds["two"], color=plots.FAINT, linewidth=0.8, linestyle=plots.DASHES)
     left.set(xlabel="place of the third window", ylabel="bound, nats")
-    right.set(xlabel="distance from the window that is there")
+    right.set(xlabel="thousandths from the window that is there")
     plots.legend_above(left)
 
 

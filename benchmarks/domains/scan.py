@@ -33,7 +33,7 @@ def best_of_three(X: np.ndarray, y: np.ndarray) -> Any:
         windows = inducing.Windows(places, widths)
         start = cavity.GP(kernels.RBF(1.0, [1.0]), likelihoods.Gaussian(0.1), windows)
         try:
-            result = cavity.fit(start, X, y, power=0.0, jitter=JITTERS[0], tolerance=1e-5)
+            result: Any = cavity.fit(start, X, y, power=0.0, jitter=JITTERS[0], tolerance=1e-5)
         except (cavity.NumericalError, ValueError) as error:
             print(seed, error)
             continue
@@ -87,9 +87,8 @@ def scan(model: Any, X: np.ndarray, y: np.ndarray) -> None:
     """The bound with the second of the pair at other places."""
     i, j = closest(model)
     centres, widths = (np.array(x) for x in _arrays(model))
-    near = centres[i, 0] + np.concatenate(
-        [[0.0], np.outer([-1, 1], np.geomspace(1e-6, 0.3, 31)).ravel()]
-    )
+    steps = np.geomspace(1e-6, 0.3, 31)
+    near = centres[i, 0] + np.concatenate([[0.0], steps, -steps, np.linspace(-0.01, 0.01, 41)])
     for jitter in JITTERS:
         for place in np.unique(
             np.concatenate([np.linspace(0.0, 6.0, 121), near, [centres[j, 0]]])
