@@ -53,6 +53,17 @@ def test_weights_are_those_of_the_mean():
     assert_close(small.process.weights[:, 0] @ cross, small.marginals(NEW).mean, scale=1.0)
 
 
+def test_variances_that_an_outlier_raised_stay_raised():
+    """A Student-t outlier has a site of negative precision: its point ends above the prior's 1."""
+    places = np.array([[0.0], [3.0]])
+    likelihood = likelihoods.StudentT(4.0, 0.1)
+    model = cavity.GP(kernels.RBF(1.0, 1.0), likelihood, inducing.Points(places))
+    posterior = cavity.infer(model, places, np.array([3.0, 0.1]), power=1.0).posterior
+    variance = np.asarray(posterior.marginals(places).var)
+    assert variance[0] > 1.01
+    assert_close(cavity.compressed(posterior).marginals(places).var, variance, "quadrature")
+
+
 def test_several_functions_and_classes():
     labels = np.digitize(Y, [-0.5, 0.5]).astype(float)
     model = cavity.GP(KERNEL, likelihoods.Softmax(3), POINTS)
