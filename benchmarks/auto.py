@@ -1,8 +1,11 @@
 """What estimators choose by themselves: starts along the power, the power, the inducing points.
 
 starts: fits with the start from power 1, without it, and with a restart in its place.
+powers: the chosen power beside fixed ones.
+points: as many points as are enough, beside a direct fit with as many and one with 1,000 or the
+full GP, whose points stay where they are chosen.
 
-python -m benchmarks.auto [--only starts] [--sets boston,concrete] [--splits 1]
+python -m benchmarks.auto [--only starts powers points] [--sets boston,concrete] [--splits 1]
 """
 
 import argparse
@@ -23,6 +26,9 @@ from cavity.learning.optimisers import trials
 SETS = ("yacht", "boston", "energy", "concrete", "wine_red", "kin8nm", "power", "naval")
 SNELSON = ("pumadyn32nm", "kin40k", "pol")
 STARTS = Table("auto_starts.csv", ("set", "M", "power", "split", "tries"))
+POWERS = Table("auto_powers.csv", ("set", "M", "power", "split"))
+POINTS = Table("auto_points.csv", ("set", "split", "asked"))
+LARGE = 1_000
 
 
 def data(name: str, split: int) -> Split:
@@ -49,7 +55,7 @@ def judged(model: cavity.GPRegressor, parts: Split) -> dict[str, float]:
     return {
         "rmse": float(np.sqrt(np.mean(error**2))),
         "nlpd": -float(np.mean(model.log_predictive_density(X_test, y_test))),
-        "objective_per_row": -float(model.log_evidence_) / len(y),
+        "objective_per_row": -float(model.log_evidence_ or 0.0) / len(y),
         "evaluations": model.n_evaluations_,
         "seconds": seconds,
     }
@@ -72,6 +78,43 @@ def starts(name: str, split: int) -> None:
         print(row, flush=True)
 
 
+def powers(name: str, split: int) -> None:
+    """Fits of one split with the power chosen, and with fixed ones."""
+    parts, M = data(name, split), 50
+    for power in ("auto", 0.0, 0.5, 1.0):
+        key = {"set": name, "M": M, "power": power, "split": split}
+        if POWERS.has(**key):
+            continue
+        model = cavity.GPRegressor(n_inducing=M, power=power, random_state=split)
+        row = key | judged(model, parts)
+        POWERS.add(row | {"chosen": float(np.asarray(model.power_))})
+        print(row, flush=True)
+
+
+def points(name: str, split: int) -> None:
+    """Fits of one split with points that are enough, with as many, and with a thousand."""
+    parts, chosen = data(name, split), 0
+    rows = {row["asked"]: row for row in POINTS.rows() if row["set"] == name}
+    for asked in ("enough", "direct", "large"):
+        key = {"set": name, "split": split, "asked": asked}
+        if POINTS.has(**key):
+            chosen = int(rows["enough"]["M"])
+            continue
+        settings = {"random_state": split}
+        if asked == "large":
+            full = len(parts[1]) <= 2 * LARGE
+            settings |= {"n_inducing": None if full else LARGE, "learn_inducing": False}
+        else:
+            settings |= {"n_inducing": "enough" if asked == "enough" else chosen or None}
+        model = cavity.GPRegressor(**settings)
+        row = key | judged(model, parts)
+        chosen = chosen if asked != "enough" else model.n_inducing_ or 0
+        width = float("nan") if model.bracket_ is None else model.bracket_.per_row
+        row |= {"M": model.n_inducing_ or 0, "width_per_row": width, "verdict": model.verdict_}
+        POINTS.add(row)
+        print(row, flush=True)
+
+
 def trying(*, along: bool) -> "mock._patch[object]":
     """Fits with the start from power 1, or without it."""
     found = trials._goes_along if along else lambda *_: False
@@ -91,6 +134,10 @@ def main() -> None:
             chosen or ("pumadyn32nm", *SETS), range(options.splits)
         ):
             starts(name, split)
+    for what, measure, sets in (("powers", powers, SETS), ("points", points, (*SETS, *SNELSON))):
+        if what in options.only:
+            for name, split in itertools.product(chosen or sets, range(options.splits)):
+                measure(name, split)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from tests.cli.conftest import people, run
 
 IDENTITY = ["command", "version", "seconds", "warnings", "model"]
 SETTINGS = ["task", "likelihood", "kernel", "method", "power", "power_table", "n_inducing"]
-SETTINGS += ["inducing_kind"]
+SETTINGS += ["inducing_kind", "bracket", "verdict"]
 DATA = ["n_rows", "inputs", "targets", "classes"]
 ENDING = ["converged", "message", "log_evidence", "iterations", "evaluations", "jitter", "sites"]
 KEYS = [*IDENTITY, *SETTINGS, *DATA, *ENDING, "parameters", "test"]
@@ -39,7 +39,7 @@ def test_json_has_exactly_the_promised_keys(here, tables):
     assert record["model"] == "m.cavity"
     assert (record["task"], record["likelihood"]) == ("regression", "gaussian")
     assert (record["kernel"], record["method"], record["power"]) == ("rbf", "power_ep", 0.5)
-    assert record["power_table"] is None
+    assert record["power_table"] is record["bracket"] is record["verdict"] is None
     assert record["n_inducing"] is None
     assert record["n_rows"] == 30
     assert record["inputs"] == ["height", "smoker", "colour"]
@@ -63,6 +63,22 @@ def test_a_power_chosen_from_the_table(here, tables):
     shown = run("show", "m.cavity").out
     assert "powers compared, by the mean log density of 7 rows held out" in shown
     assert shown.count("chosen") == 1
+
+
+def test_as_many_inducing_points_as_are_enough(here, tables, monkeypatch):
+    monkeypatch.setattr(cli_fit, "FULL_ROWS", 20)
+    monkeypatch.setattr("cavity.estimators.settings.FULL_ROWS", 20)
+    monkeypatch.setattr("cavity.estimators.settings.FIRST", 5)
+    options = ("--ignore", "spare", "--ignore", "noise", "--inducing", "enough")
+    done = fit(tables / "train.csv", *options, "--json")
+    record = done.json
+    assert sorted(record["bracket"]) == ["lower", "per_row", "proved", "upper"]
+    assert record["bracket"]["proved"] is True
+    assert record["bracket"]["lower"] <= record["bracket"]["upper"]
+    assert record["n_inducing"] >= 5
+    assert "enough" in record["verdict"]
+    assert "points are added until they are enough" in done.err
+    assert record["verdict"] in run("show", "m.cavity").out
 
 
 def test_not_converged_is_done_with_a_warning(here, tables):

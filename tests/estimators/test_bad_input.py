@@ -26,7 +26,7 @@ def no_work(monkeypatch):
         pytest.fail("work began before the input was checked")
 
     monkeypatch.setattr(starts, "screen", refuse)
-    monkeypatch.setattr(build, "select_inducing", refuse)
+    monkeypatch.setattr(build, "initial_inducing", refuse)
     monkeypatch.setattr("cavity.learning.objectives.evidence.value_and_grad", refuse)
 
 
@@ -89,7 +89,16 @@ SETTINGS = [
     ({"n_inducing": 0}, "n_inducing must be .*at least 1, given 0"),
     ({"n_inducing": -5}, "n_inducing must be .*at least 1, given -5"),
     ({"n_inducing": 2.5}, "n_inducing must be .*whole number.*given 2.5"),
-    ({"n_inducing": "many"}, "n_inducing must be one of .*auto.*given 'many'"),
+    ({"n_inducing": "many"}, "n_inducing must be one of .*auto.*enough.*given 'many'"),
+    ({"n_inducing": "enuogh"}, "n_inducing must be one of .*auto.*enough.*given 'enuogh'"),
+    ({"max_inducing": 0}, "max_inducing must be a whole number of at least 1, given 0"),
+    ({"max_inducing": 2.5}, "max_inducing must be a whole number of at least 1, given 2.5"),
+    ({"n_inducing": "enough", "method": "tied"}, "needs a site for every row"),
+    ({"n_inducing": "enough", "block_size": 5}, "needs a site for every row"),
+    (
+        {"n_inducing": "enough", "likelihood": "heteroscedastic"},
+        "of one latent function, and Het",
+    ),
     ({"n_inducing": True}, "n_inducing must be .*whole number.*given True"),
     ({"n_restarts": -1}, "n_restarts must be a whole number of at least 0, given -1"),
     ({"max_iterations": 1.5}, "max_iterations must be a whole number of at least 0, given 1.5"),

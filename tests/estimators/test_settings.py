@@ -60,6 +60,28 @@ def test_auto_is_the_full_gp_up_to_a_number_of_rows(monkeypatch):
     assert auto.set_params(n_inducing=None).fit(X, y).inducing_ is None
 
 
+def test_as_many_points_as_are_enough(monkeypatch):
+    """The bracket and the verdict are of the final model, in the units of the data."""
+    monkeypatch.setattr(build, "FULL_ROWS", 59)
+    monkeypatch.setattr(build, "FIRST", 6)
+    X, y = problem()
+    pair = np.stack([y, 100.0 * y], axis=1)
+    grown = cavity.GPRegressor(n_inducing="enough", random_state=0).fit(X, pair)
+    assert grown.verdict_.startswith("enough, for the exact evidence is known to")
+    assert grown.n_inducing_ == grown.inducing_.size > 6
+    parts = {"kernel": grown.kernel_, "likelihood": grown.likelihood_, "mean": grown.mean_}
+    exact = cavity.GPRegressor(**parts, n_inducing=None, max_iterations=0).fit(X, pair)
+    assert grown.bracket_.lower <= exact.log_evidence_ <= grown.bracket_.upper
+    assert grown.bracket_.log_evidence == pytest.approx(grown.log_evidence_, rel=1e-6)
+    full = cavity.GPRegressor(n_inducing="enough", random_state=0).fit(X[:59], y[:59])
+    assert full.n_inducing_ is full.inducing_ is None
+    assert full.verdict_ == "a full GP, which needs no inducing points"
+    assert full.bracket_.upper == pytest.approx(full.log_evidence_, rel=1e-12)
+    batches = cavity.Batches([(X, y)])
+    with pytest.raises(ValueError, match="judges points by rows in memory"):
+        cavity.GPRegressor(n_inducing="enough").fit(X, y, batches=batches)
+
+
 @pytest.mark.parametrize("choice", ["kmeans", "random"])
 def test_inducing_points_move_unless_they_are_held(choice):
     X, y = problem()

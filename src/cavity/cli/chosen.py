@@ -48,3 +48,24 @@ def class_form(estimator: GPClassifier, method: str) -> dict[str, Any]:
     if method == "power_ep" and estimator.likelihood_.couples:
         form["coupled"] = not estimator.choice_
     return form
+
+
+def check_enough(request: Request) -> None:
+    """A usage error for points that are to be enough where nothing says when they are."""
+    if request.inducing != "enough":
+        return
+    if request.model != "gp":
+        text = "enough is for Gaussian processes of one layer: a number, or auto"
+        raise usage("--inducing", text)
+    if request.method == "tied":
+        raise usage("--inducing", "enough needs a site for every row: not --method tied")
+    if request.batch_rows is not None:
+        raise usage("--inducing", "enough needs all rows in memory: a number, or no --batch-rows")
+
+
+def grown_points(estimator: GPRegressor | GPClassifier) -> dict[str, Any]:
+    """The bracket of the evidence and the verdict, where points were to be enough."""
+    found = estimator.bracket_
+    names = ("lower", "upper", "per_row", "proved")
+    bracket = None if found is None else {name: getattr(found, name) for name in names}
+    return {"bracket": bracket, "verdict": estimator.verdict_ or None}

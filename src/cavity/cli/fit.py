@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from cavity.cli.chosen import check_power, chosen_power, class_form
+from cavity.cli.chosen import check_enough, check_power, chosen_power, class_form, grown_points
 from cavity.cli.deep import check_model, deep_estimator, layer_records
 from cavity.cli.model_kinds import DEEP
 from cavity.cli.progress import interruptible, progress
@@ -45,6 +45,7 @@ from cavity.estimators.registry import (
 from cavity.estimators.regressor import GPRegressor
 from cavity.estimators.settings import (
     AUTO_INDUCING,
+    FULL_ROWS,
     Settings,
     automatic_inducing,
     check_full_rows,
@@ -101,6 +102,7 @@ def check(request: Request) -> None:
     check_power(request)
     inducing_points(request.inducing)
     check_inducing_kind(request)
+    check_enough(request)
     check_kernel(request.kernel)
     sides = (request.noise_column, request.exposure_column)
     check_likelihood(request.task, request.likelihood, request.targets or (), *sides)
@@ -126,10 +128,11 @@ def _check_draws(request: Request) -> None:
 
 def inducing_points(given: str) -> int | str | None:
     """What --inducing asks for, as the estimator takes it."""
-    if given in ("auto", "full"):
+    if given in ("auto", "enough", "full"):
         return None if given == "full" else given
     if not re.fullmatch(r"\d{1,9}", given) or int(given) < 1:
-        raise usage("--inducing", f"'{given}' is not auto, full or a whole number from 1 on")
+        text = f"'{given}' is not auto, enough, full or a whole number from 1 on"
+        raise usage("--inducing", text)
     return int(given)
 
 
@@ -318,7 +321,7 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
     if estimator.chains_ is not None:
         record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
     if isinstance(estimator, GPRegressor | GPClassifier):
-        record |= chosen_power(estimator)
+        record |= chosen_power(estimator) | grown_points(estimator)
     if isinstance(estimator, GPClassifier):
         record |= class_form(estimator, request.method)
     if schema.dates:
@@ -362,6 +365,10 @@ def estimate(session: Session, request: Request, tables: Tables, wanted: int | s
         return
     method = build_method(request.method)
     points = wanted
+    if wanted == "enough":
+        wanted = points = "auto"
+        if rows > FULL_ROWS:
+            session.note("points are added until they are enough, which may take minutes")
     if wanted == "auto" and tables.batches is not None:
         points = AUTO_INDUCING
     elif wanted == "auto":

@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from cavity.cli.chosen import check_power
+from cavity.cli.chosen import check_enough, check_power
 from cavity.cli.fit import check_kernel, inducing_points
 from cavity.cli.model_kinds import refuse_options_of_others
 from cavity.cli.progress import progress
@@ -56,6 +56,7 @@ def check_hidden(
     inducing_points(request.inducing)
     check_inducing_kind(request)
     check_power(request)
+    check_enough(request)
     check_kernel(request.kernel)
     with blaming("--kernel"):
         latent_kernel(request.kernel, inputs)

@@ -99,9 +99,10 @@ class Request:
     inducing: Annotated[
         str,
         option(
-            "N|auto|full",
+            "N|auto|enough|full",
             "Inducing points; auto: a full GP up to 1,000 rows, 200 points beyond; 100 in each "
-            "layer of a deep model, 50 in an embedding, 30 of a time series.",
+            "layer of a deep model, 50 in an embedding, 30 of a time series. enough: a full GP up "
+            "to 1,000 rows, beyond as many as the evidence needs, 1,000 at the most.",
         ),
     ] = "auto"
     inducing_kind: Annotated[

@@ -172,5 +172,5 @@ def check_inducing_kind(request: Request) -> None:
         return
     if request.model != Request.model:
         raise usage("--inducing-kind", f"it is for --model {Request.model}: leave it out")
-    if request.inducing in ("auto", "full"):
+    if request.inducing in ("auto", "enough", "full"):
         raise usage("--inducing-kind", f"'{request.inducing_kind}' needs --inducing with a number")

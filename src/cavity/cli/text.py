@@ -46,6 +46,8 @@ def describe_fit(fitted: TableModel) -> str:
         ("log evidence", _evidence(record["log_evidence"])),
         ("learning", f"{converged} in {iterations}: {record['message']}"),
     ]
+    if record.get("verdict"):
+        rows.append(("inducing", record["verdict"]))
     if record["jitter"] > 1e-8:
         rows.append(("jitter", f"{record['jitter']:g} (had to be raised)"))
     parts = [

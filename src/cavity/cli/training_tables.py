@@ -163,8 +163,9 @@ def _refuse_whole(request: Request) -> None:
             f"{request.table} is too large for memory and is read in batches, and a deep model "
             "needs all rows at once; leave --model out, or fit some of the rows"
         )
-    if request.method not in ("power_ep", "tied") or request.inducing == "full":
-        asked = "a full GP" if request.inducing == "full" else f"the method '{request.method}'"
+    whole = {"full": "a full GP", "enough": "a search for enough points"}
+    if request.method not in ("power_ep", "tied") or request.inducing in whole:
+        asked = whole.get(request.inducing, f"the method '{request.method}'")
         raise DataError(
             f"{request.table} is too large for memory and is read in batches, and {asked} needs "
             "all rows at once; leave the option out, or fit some of the rows"

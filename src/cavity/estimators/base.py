@@ -52,6 +52,7 @@ class AbstractModelSettings:
     inducing: object = "greedy"
     inducing_kind: object = "points"
     learn_inducing: object = True
+    max_inducing: object = 1000
     mean: object = "constant"
 
 

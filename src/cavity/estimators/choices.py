@@ -1,25 +1,33 @@
 """What an estimator chose by itself, kept in the units of the data."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
 from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.learning import Learned
 from cavity.estimators.settings import Settings
+from cavity.learning.diagnostics.bracket import Bracket
 from cavity.learning.optimisers.powers import PowerTrial
 
 
-class ChoosesPower(AbstractPredictor):
-    """A fit that keeps the power that it used, and how that was chosen.
+class KeepsChoices(AbstractPredictor):
+    """A fit that keeps the power and the inducing points that it used, and how they were chosen.
 
     Attributes:
         power_: the power that was used.
         power_table_: of a power that was chosen, what each that was compared came to.
+        n_inducing_: the number of inducing points; None for a full GP.
+        bracket_: where points were to be enough, the bracket of the exact evidence.
+        verdict_: whether they are, in a sentence; empty where that was not asked.
     """
 
     power_: object
     power_table_: tuple[PowerTrial, ...] | None
+    n_inducing_: int | None
+    bracket_: Bracket | None
+    verdict_: str
 
     def _keep(self, learned: Learned, scale: np.ndarray) -> None:
         super()._keep(learned, scale)
@@ -34,6 +42,15 @@ class ChoosesPower(AbstractPredictor):
                 )
                 for trial in learned.powers
             )
+        inducing: Any = self.inducing_
+        self.n_inducing_ = None if inducing is None else inducing.size
+        self.bracket_, self.verdict_ = None, ""
+        judged = learned.judgement
+        if judged is not None:
+            self.verdict_ = judged.text
+        if judged is not None and judged.bracket is not None:
+            shift = float(judged.observed @ np.log(self.output_scale_))
+            self.bracket_ = judged.bracket.shifted(-shift)
 
     def _settings_used(self) -> Settings:
         return dataclasses.replace(super()._settings_used(), power=self.power_)

@@ -3,8 +3,9 @@
 import dataclasses
 from numbers import Real
 
+from cavity.estimators.left_to_data import is_auto
 from cavity.estimators.registry import build_likelihood
-from cavity.estimators.settings import Settings, inducing_count, is_auto
+from cavity.estimators.settings import Settings, inducing_count
 from cavity.learning.cost import coupled_seconds, duration
 from cavity.learning.methods import PowerEP
 from cavity.learning.optimisers.powers import DEFAULT

@@ -3,7 +3,7 @@
 import dataclasses
 
 from cavity.estimators.base import AbstractModelSettings, AbstractSearchSettings
-from cavity.estimators.choices import ChoosesPower
+from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem, learn_gp
@@ -13,7 +13,7 @@ from cavity.estimators.settings import Settings
 
 @dataclasses.dataclass(eq=False, repr=False)
 class GPClassifier(
-    ChoosesPower, AbstractClassifier, AbstractSearchSettings, AbstractModelSettings
+    KeepsChoices, AbstractClassifier, AbstractSearchSettings, AbstractModelSettings
 ):
     r"""Gaussian process classification, full or sparse, by Power EP.
 
@@ -41,14 +41,17 @@ class GPClassifier(
             "auto": that of 1, 0.5 and 0 whose posterior gives labels that it has not seen the
             largest probability.
         n_inducing: number of inducing points; "auto" is the full GP up to 1,000 rows and 200
-            points beyond, or where the method needs them; None is the full GP, up to 20,000 rows;
-            at or above the number of distinct rows all of them are used.
+            points beyond, or where the method needs them; of two classes "enough" is the full GP
+            up to 1,000 rows and beyond as many points as are enough by `verdict_`; None is the
+            full GP, up to 20,000 rows; at or above the number of distinct rows all of them are
+            used.
         inducing: how the points start: "greedy" (largest conditional variance), "kmeans",
             "random", or the points themselves, (M, D), or an object of `cavity.inducing`.
         inducing_kind: what stands at the points, where `n_inducing` is a number: "points", the
             values of the function; "windows", "waves" or "slopes", as `cavity.initial_inducing`
             starts them.
         learn_inducing: whether the points move in learning.
+        max_inducing: points at the most with "enough".
         mean: prior mean of the latent function: "constant", "zero", "linear", or a mean object.
         standardise: start from the location and spread of the data; otherwise from unit values.
         n_restarts: further runs from perturbed starting values; the best is kept.
@@ -75,6 +78,9 @@ class GPClassifier(
         power_table_: of a power that was chosen, a `PowerTrial` for each that was compared:
             `power`, `log_evidence`, `log_density` of labels left out, which were `left_out`, and
             whether it was `chosen`; otherwise None.
+        n_inducing_: the number of inducing points; None for a full GP.
+        bracket_: as of `GPRegressor`; None where the likelihood is not Gaussian.
+        verdict_: with n_inducing="enough" whether the points are enough, in a sentence.
         n_iter_: iterations.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.

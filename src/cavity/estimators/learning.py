@@ -7,16 +7,20 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.estimators.left_to_data import is_auto, is_enough
 from cavity.estimators.registry import build_method, whole
-from cavity.estimators.settings import AUTO_INDUCING, Settings, build, is_auto
+from cavity.estimators.settings import AUTO_INDUCING, Settings, build
 from cavity.learning.data.batched import survey
 from cavity.learning.data.batches import Batches
+from cavity.learning.fit import fit
 from cavity.learning.initialisation.inducing_points import cluster_blocks
 from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.optimisers.growth import Judgement, Rows, fit_growing, verdict
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.optimisers.powers import PowerTrial, fit_powers
+from cavity.learning.optimisers.powers import DEFAULT, PowerTrial, fit_powers
 from cavity.learning.optimisers.trials import fit_best
 from cavity.learning.result import FitResult
+from cavity.models.gp import GP
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -56,6 +60,8 @@ class Learned(NamedTuple):
         rows: the number of rows.
         power: the power; None where a model does not say.
         powers: of a chosen power, what each that was compared came to.
+        judgement: of points that were grown, whether they are enough; None where none were asked
+            for.
     """
 
     result: FitResult
@@ -63,6 +69,7 @@ class Learned(NamedTuple):
     rows: int
     power: object = None
     powers: tuple[PowerTrial, ...] | None = None
+    judgement: Judgement | None = None
 
 
 def learn_gp(problem: Problem) -> Learned:
@@ -78,6 +85,11 @@ def learn_gp(problem: Problem) -> Learned:
         raise ValueError(
             'power="auto" compares fits to rows in memory, and these come in batches: give a '
             "number in [0, 1], such as 0.5"
+        )
+    if problem.batches is not None and is_enough(settings.n_inducing):
+        raise ValueError(
+            'n_inducing="enough" judges points by rows in memory, and these come in batches: give '
+            "a number"
         )
     side, size = problem.side, settings.block_size
     starts, maps = build(settings, problem.X, problem.outputs, side)
@@ -109,12 +121,41 @@ def learn_gp(problem: Problem) -> Learned:
         "callback": problem.callback,
         "checkpoint": problem.checkpoint,
     }
+    if is_enough(settings.n_inducing) and isinstance(settings.inducing, str):
+        return _learn_growing(problem, starts, options, observed)
     if is_auto(settings.power):
         result, powers = fit_powers(starts, problem.X, problem.y, **options)
-        power = next(trial.power for trial in powers if trial.chosen)
-        return Learned(result, observed, rows, power, powers)
+        return Learned(result, observed, rows, _chosen(powers), powers)
     result = fit_best(starts, *data, power=cast(ArrayLike, settings.power), **options)
     return Learned(result, observed, rows, settings.power)
+
+
+def _learn_growing(
+    problem: Problem, starts: list[GP], options: dict[str, Any], observed: np.ndarray
+) -> Learned:
+    """As `learn_gp`, with as many inducing points as are enough; a full GP where that will do."""
+    X, y, asked = problem.X, problem.y, problem.settings.power
+    power: Any = DEFAULT if is_auto(asked) else asked
+    found, powers, evaluations = None, None, 0
+    if starts[0].sparse:
+        most = whole("max_inducing", problem.settings.max_inducing, 1)
+        grown = fit_growing(starts, X, y, most=most, power=power, **options)
+        starts, found, evaluations = [grown.model], grown.judgement, grown.evaluations
+    if is_auto(asked):
+        result, powers = fit_powers(starts, X, y, **options)
+        power = _chosen(powers)
+    elif found is None:
+        result = fit_best(starts, X, y, power=power, **options)
+    else:
+        result = fit(starts[0], X, y, power=power, **options)
+    counted = evaluations + result.n_evaluations
+    result = dataclasses.replace(result, n_evaluations=counted)
+    found = verdict(result, Rows(X, y, power, problem.settings.seed, options), found)
+    return Learned(result, observed, len(X), power, powers, found)
+
+
+def _chosen(powers: tuple[PowerTrial, ...]) -> float:
+    return next(trial.power for trial in powers if trial.chosen)
 
 
 def divided(batches: Batches, divisor: np.ndarray | np.floating) -> Batches:

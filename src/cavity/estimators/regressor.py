@@ -10,14 +10,14 @@ from cavity.estimators.base import (
     AbstractSearchSettings,
     given,
 )
-from cavity.estimators.choices import ChoosesPower
+from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.learning import Learned, Problem, learn_gp
 from cavity.estimators.regression import AbstractRegressor, check_shape
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class GPRegressor(
-    ChoosesPower,
+    KeepsChoices,
     AbstractRegressor,
     AbstractSearchSettings,
     AbstractOutputSettings,
@@ -50,14 +50,16 @@ class GPRegressor(
             part in a full GP with Gaussian noise, which is exact. Or "auto": that of 1, 0.5 and 0
             whose posterior gives outputs that it has not seen the largest density.
         n_inducing: number of inducing points; "auto" is the full GP up to 1,000 rows and 200
-            points beyond, or where the method needs them; None is the full GP, up to 20,000 rows;
-            at or above the number of distinct rows all of them are used.
+            points beyond, or where the method needs them; "enough" is the full GP up to 1,000
+            rows and beyond as many points as are enough by `verdict_`; None is the full GP, up to
+            20,000 rows; at or above the number of distinct rows all of them are used.
         inducing: how the points start: "greedy" (largest conditional variance), "kmeans",
             "random", or the points themselves, (M, D), or an object of `cavity.inducing`.
         inducing_kind: what stands at the points, where `n_inducing` is a number: "points", the
             values of the function; "windows", "waves" or "slopes", as `cavity.initial_inducing`
             starts them.
         learn_inducing: whether the points move in learning.
+        max_inducing: points at the most with "enough".
         mean: prior mean: "constant", "zero", "linear", or a mean object.
         block_size: rows of the blocks that share a site, found by clustering; None for none.
             At power 1 this is PITC. With Gaussian noise only.
@@ -85,6 +87,11 @@ class GPRegressor(
         power_table_: of a power that was chosen, a `PowerTrial` for each that was compared:
             `power`, `log_evidence`, `log_density` of outputs left out, which were `left_out`, and
             whether it was `chosen`; otherwise None.
+        n_inducing_: the number of inducing points; None for a full GP.
+        bracket_: with n_inducing="enough" the `Bracket` of the exact evidence, with Gaussian
+            noise; beyond 20,000 rows that of 4,000 of them. None otherwise.
+        verdict_: with n_inducing="enough" whether the points are enough, in a sentence, and what
+            50 more would buy where they are not.
         n_iter_: iterations.
         n_evaluations_: evaluations of the objective.
         jitter_: the jitter that was used.

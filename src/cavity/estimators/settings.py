@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity import likelihoods
+from cavity.estimators.left_to_data import check_growth, check_power, is_auto, is_enough
 from cavity.estimators.registry import (
     MEANS,
     REGRESSION,
@@ -35,6 +36,7 @@ from cavity.learning.initialisation.inducing_kinds import KINDS, initial_inducin
 from cavity.learning.initialisation.inducing_points import CHOICES
 from cavity.learning.initialisation.models import Given, started
 from cavity.learning.mcmc.kernels import blackjax
+from cavity.learning.optimisers.growth import FIRST
 from cavity.learning.optimisers.powers import DEFAULT
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability, number_of_classes
@@ -67,6 +69,7 @@ class Settings:
     inducing: object = "greedy"
     inducing_kind: object = "points"
     learn_inducing: object = True
+    max_inducing: object = 1000
     mean: object = "constant"
     block_size: object = None
     missing: str = "error"
@@ -91,7 +94,7 @@ def check(
     """
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
     check_side(side, likelihood, settings.likelihood)
-    _check_power(settings)
+    check_power(settings.power, settings.method)
     power = DEFAULT if is_auto(settings.power) else settings.power
     with jax.enable_x64(True):
         data = prepare(
@@ -109,6 +112,13 @@ def check(
         raise ValueError(
             f"the method 'mcmc' takes one output, y has {outputs}: fit each one alone"
         )
+    check_growth(
+        settings.n_inducing,
+        settings.max_inducing,
+        settings.method,
+        likelihood,
+        blocked=settings.block_size is not None,
+    )
     whole("n_restarts", settings.n_restarts, 0)
     whole("max_iterations", settings.max_iterations, 0)
     if settings.block_size is not None:
@@ -123,21 +133,6 @@ def check(
         if not isinstance(value, Real) or not 0.0 <= float(value) <= most:
             raise ValueError(f"{name} must be a number in [0, {most:g}], given {value!r}")
     return likelihood
-
-
-def is_auto(setting: object) -> bool:
-    """Whether a setting is left to be chosen from the data."""
-    return isinstance(setting, str) and setting == "auto"
-
-
-def _check_power(settings: Settings) -> None:
-    """Refuses a power in words other than "auto", and draws, which have none to choose."""
-    if isinstance(settings.power, str) and not is_auto(settings.power):
-        raise ValueError(
-            f'power must be a number in [0, 1], one per row, or "auto", given {settings.power!r}'
-        )
-    if is_auto(settings.power) and build_method(settings.method).samples:
-        raise ValueError("the method 'mcmc' draws at no power: leave power at a number")
 
 
 def check_side(
@@ -325,7 +320,8 @@ def _check_inducing(
     """The inducing variables where they were given, or how many to choose; both None: full GP."""
     given, wanted = settings.inducing, settings.n_inducing
     kind = one_of("inducing_kind", settings.inducing_kind, KINDS)
-    if kind != "points" and (not isinstance(given, str) or wanted is None or wanted == "auto"):
+    counted = wanted is not None and not isinstance(wanted, str)
+    if kind != "points" and not (isinstance(given, str) and counted):
         raise ValueError(
             f"inducing_kind={kind!r} says what stands at points that are chosen: set n_inducing "
             "to a number and leave inducing one of greedy, kmeans and random (on the command line "
@@ -340,11 +336,13 @@ def _check_inducing(
     if explicit and not isinstance(wanted, int):  # the full GP at the cost of the features
         return None, None
     if isinstance(wanted, str):
-        one_of("n_inducing", wanted, ("auto",))
+        one_of("n_inducing", wanted, ("auto", "enough"))
         likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
-        wanted = automatic_inducing(build_method(settings.method), likelihood, rows)
+        found = automatic_inducing(build_method(settings.method), likelihood, rows)
+        most = whole("max_inducing", settings.max_inducing, 1)
+        wanted = min(FIRST, most) if found and is_enough(wanted) else found
     if wanted is not None:
-        return None, whole("n_inducing", wanted, 1, '"auto", None (the full GP) or ')
+        return None, whole("n_inducing", wanted, 1, '"auto", "enough", None (the full GP) or ')
     if settings.block_size is not None:
         raise ValueError(
             "block_size changes nothing in a full GP, which is exact: set n_inducing to a "

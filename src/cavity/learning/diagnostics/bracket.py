@@ -74,6 +74,11 @@ class Bracket:
         """Upper minus lower, nats."""
         return self.upper - self.lower
 
+    def shifted(self, by: float) -> "Bracket":
+        """The bracket of outputs in other units, nats added to all evidences."""
+        moved = (self.lower + by, self.upper + by, self.per_row, self.log_evidence + by)
+        return Bracket(*moved, self.overestimate, self.proved, self.level, self.products)
+
     def __str__(self) -> str:
         kind = "" if self.proved else " (an estimate: the noise is not Gaussian)"
         text = (

@@ -1,0 +1,62 @@
+"""Settings that are left to be chosen from the data, and where that cannot be done."""
+
+from cavity.estimators.registry import build_method, whole
+from cavity.likelihoods.base import AbstractLikelihood
+
+
+def is_auto(setting: object) -> bool:
+    """Whether a setting is left to be chosen from the data."""
+    return isinstance(setting, str) and setting == "auto"
+
+
+def is_enough(setting: object) -> bool:
+    """Whether there are to be as many inducing points as are enough."""
+    return isinstance(setting, str) and setting == "enough"
+
+
+def check_power(power: object, method: object) -> None:
+    """Refuses a power in words other than "auto", and draws, which have none to choose.
+
+    Args:
+        power: what was asked for.
+        method: what was asked for.
+    """
+    if isinstance(power, str) and not is_auto(power):
+        raise ValueError(
+            f'power must be a number in [0, 1], one per row, or "auto", given {power!r}'
+        )
+    if is_auto(power) and build_method(method).samples:
+        raise ValueError("the method 'mcmc' draws at no power: leave power at a number")
+
+
+def check_growth(
+    n_inducing: object,
+    max_inducing: object,
+    method: object,
+    likelihood: AbstractLikelihood,
+    *,
+    blocked: bool,
+) -> None:
+    """Refuses to grow inducing points where nothing says when they are enough.
+
+    Args:
+        n_inducing: what was asked for.
+        max_inducing: what was asked for.
+        method: what was asked for.
+        likelihood: of the model.
+        blocked: whether rows share sites.
+    """
+    whole("max_inducing", max_inducing, 1)
+    if not is_enough(n_inducing):
+        return
+    chosen = build_method(method)
+    if chosen.samples or chosen.tied or blocked:
+        raise ValueError(
+            'n_inducing="enough" needs a site for every row: leave method="power_ep" and '
+            "block_size=None, or set n_inducing to a number"
+        )
+    if likelihood.latents > 1:
+        raise ValueError(
+            'n_inducing="enough" is for likelihoods of one latent function, and '
+            f"{type(likelihood).__name__} has {likelihood.latents}: set n_inducing to a number"
+        )

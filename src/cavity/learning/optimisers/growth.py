@@ -1,0 +1,268 @@
+"""As many inducing points as are enough: grown until the bracket of the evidence is narrow."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from cavity.inducing.base import Points
+from cavity.learning.data.validation import all_fixed
+from cavity.learning.diagnostics.bracket import Bracket, bracket_of
+from cavity.learning.diagnostics.examined import examined
+from cavity.learning.diagnostics.inducing_verdict import ENOUGH, judge_inducing
+from cavity.learning.diagnostics.noise_alone import noise_alone
+from cavity.learning.fit import fit
+from cavity.learning.infer import infer
+from cavity.learning.initialisation.inducing_points import select_inducing
+from cavity.learning.methods import PowerEP
+from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.optimisers.trials import fit_best
+from cavity.learning.result import FitResult
+from cavity.likelihoods.capabilities import GaussianInLatent, capability
+from cavity.models.base import AbstractModel
+from cavity.models.gp import GP
+from cavity.numerics.text import plural
+
+# Points to begin with, and by how much they grow.
+FIRST, GROWTH = 50, 1.5
+# Points below which it is not believed that everything is noise.
+BELIEVED = 200
+# The share of what is enough at which growth ends: learning to the end narrows the noise.
+MARGIN = 0.6
+# Iterations of learning at each number of points, which stay; and more of the first.
+FEW, BEGIN = 15, 40
+# Rows by which the numbers of points are judged, and up to which all of them judge the last.
+SAMPLE, ALL = 4_000, 20_000
+# Points of which a verdict says what they would buy.
+MORE = 50
+# Of inference where nothing else is asked for.
+LAYOUT: dict[str, Any] = {
+    "method": PowerEP(),
+    "rows": None,
+    "missing": "error",
+    "jitter": 1e-8,
+}
+
+
+class Judgement(NamedTuple):
+    """Whether inducing points are enough.
+
+    Attributes:
+        enough: whether they are.
+        noise: whether nothing beyond noise was found.
+        share: what is not known of the evidence, or the gain of the last step, as a share of what
+            the model explains over noise alone.
+        bracket: of the exact evidence of the rows that judged; None where there is none.
+        text: a sentence.
+        observed: the outputs that judged, (P,).
+    """
+
+    enough: bool
+    noise: bool
+    share: float
+    bracket: Bracket | None
+    text: str
+    observed: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows, and how models are fitted to them and judged by them.
+
+    Attributes:
+        X: inputs, (N, D).
+        y: outputs, (N,) or (N, P), NaN where missing.
+        power: of all fits.
+        seed: of everything random.
+        options: of `fit` beside these.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    power: Any
+    seed: int
+    options: dict[str, Any]
+
+    def sample(self, most: int) -> "Rows":
+        """At most so many of the rows."""
+        if len(self.X) <= most:
+            return self
+        random = np.random.default_rng(self.seed)
+        kept = np.sort(random.choice(len(self.X), most, replace=False))
+        rows = self.options.get("rows")
+        side = None if rows is None else {name: values[kept] for name, values in rows.items()}
+        return dataclasses.replace(
+            self, X=self.X[kept], y=self.y[kept], options=self.options | {"rows": side}
+        )
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """The options of inference."""
+        known = ("method", "jitter", "rows", "missing")
+        return {name: self.options[name] for name in known if name in self.options}
+
+    def bound(self, model: AbstractModel) -> float:
+        """The log evidence at power 0, nats."""
+        return float(infer(model, self.X, self.y, power=0.0, **self.layout).log_evidence)
+
+    def judge(self, model: AbstractModel, before: float | None) -> tuple[Judgement, float]:
+        """The verdict on a model's points, and its bound at power 0 where that decides.
+
+        Args:
+            model: with the parameters and the points.
+            before: the bound of fewer points; None for the first ones.
+        """
+        asked = LAYOUT | self.layout | {"power": self.power}
+        case = examined(model, self.X, self.y, **asked)
+        noise = noise_alone(case.gp.likelihood, case.data)
+        observed = np.sum(~np.isnan(self.y.reshape(len(self.y), -1)), axis=0)
+        if case.gaussian is not None:
+            bracket = bracket_of(case)
+            found = judge_inducing(bracket, noise)
+            none = found.more_than_noise is False
+            judged = Judgement(found.enough, none, found.share, bracket, found.text, observed)
+            return judged, math.nan
+        bound = self.bound(model)
+        explained = bound - noise
+        gain = math.inf if before is None else bound - before
+        share = gain / explained if explained > 0.0 else math.inf
+        enough = share <= ENOUGH
+        text = (
+            f"{'enough' if enough else 'not enough'}, for the last step in the number of points "
+            f"raised the bound of power 0 by {gain:.3g} nats of the {explained:.4g} that the "
+            "model explains over noise"
+        )
+        return Judgement(enough, explained <= 0.0, share, None, text, observed), bound
+
+
+class Grown(NamedTuple):
+    """A model with points that have grown.
+
+    Attributes:
+        model: the model.
+        judgement: whether its points are enough.
+        evaluations: of the objective in all fits.
+    """
+
+    model: GP
+    judgement: Judgement
+    evaluations: int
+
+
+def fit_growing(
+    starts: Sequence[GP],
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    most: int = 1_000,
+    power: Any = 0.5,
+    seed: int = 0,
+    bijections: GP,
+    checkpoint: Store | None = None,
+    **options: Any,
+) -> Grown:
+    """A model with as many inducing points as are enough, to learn to its end.
+
+    From 50 on they grow by half again. At each number the points are chosen greedily at the
+    kernel as it is, and stay while it is learned for a few iterations. It ends where the bracket
+    of the exact evidence is narrower than 5 % of what the model explains over noise alone; with
+    noise that is not Gaussian, where the last step gained less than that at power 0.
+
+    Args:
+        starts: models with different starting values and the first points.
+        X: inputs, (N, D).
+        y: outputs, (N,) or (N, P), NaN where missing.
+        most: points at the most.
+        power: in [0, 1].
+        seed: of choices.
+        bijections: of the parameters; points stay in any case.
+        checkpoint: as in `fit`; each fit is kept in a part of its own.
+        **options: of `fit`.
+
+    Returns:
+        The model, the verdict on its points before they are learned, and evaluations.
+
+    References:
+        Burt, Rasmussen and van der Wilk (2020) for the greedy choice; van der Wilk (2018), items
+        33 and 34 for bounds that say when points are enough.
+    """
+    rows = Rows(X, y, power, seed, options)
+    sample = rows.sample(SAMPLE)
+    maps: Any = bijections
+    held = eqx.tree_at(lambda m: m.inducing, maps, all_fixed(maps.inducing))
+    short = options | {"power": power, "seed": seed, "bijections": held, "n_restarts": 0}
+    limit = options.get("max_iterations", BEGIN)
+    first = short | {
+        "max_iterations": min(BEGIN, limit),
+        "checkpoint": _part(checkpoint, starts[0]),
+    }
+    result = fit_best(starts, X, y, **first)
+    bound: float | None = None
+    evaluations = 0
+    while True:
+        model: Any = result.model
+        evaluations += result.n_evaluations
+        found, value = sample.judge(model, bound)
+        size = model.inducing.size
+        believed = found.share <= MARGIN * ENOUGH
+        if found.noise:
+            believed = found.enough and size >= min(BELIEVED, most)
+        if believed or size >= most or result.interrupted:
+            return Grown(model, found, evaluations)
+        bound = value
+        wanted = min(math.ceil(GROWTH * size), most)
+        grown = with_points(model, select_inducing(model.latents[0].kernel, X, wanted, seed=seed))
+        if grown.inducing.size <= size:  # all distinct rows are there
+            return Grown(model, found, evaluations)
+        some = {"max_iterations": min(FEW, limit), "checkpoint": _part(checkpoint, grown)}
+        result = fit(grown, X, y, **(short | some))
+
+
+def _part(checkpoint: Store | None, model: Any) -> Store | None:
+    size = model.inducing.size
+    return None if checkpoint is None else checkpoint.part(f"points-{size}")
+
+
+def with_points(model: Any, Z: np.ndarray) -> Any:
+    """The model with other inducing points."""
+    return eqx.tree_at(lambda m: m.inducing, model, Points(Z))
+
+
+def verdict(result: FitResult, rows: Rows, before: Judgement | None) -> Judgement:
+    """The last word on the points of a fit, and what more would buy where they are not enough.
+
+    Args:
+        result: the fit.
+        rows: its rows.
+        before: the verdict on the points before they were learned; None for a full GP.
+    """
+    if before is None:
+        value, observed = (
+            float(result.log_evidence),
+            np.sum(~np.isnan(rows.y.reshape(len(rows.y), -1)), axis=0),
+        )
+        gaussian = capability(result.model.likelihood, GaussianInLatent) is not None
+        exact = Bracket(value, value, 0.0, value, 0.0, gaussian, "exact", 0)
+        return Judgement(
+            True, False, 0.0, exact, "a full GP, which needs no inducing points", observed
+        )
+    judging = rows if len(rows.X) <= ALL else rows.sample(SAMPLE)
+    model: Any = result.model
+    found = before
+    if capability(model.likelihood, GaussianInLatent) is not None:
+        found, _ = judging.judge(model, None)
+    text = found.text
+    if len(judging.X) < len(rows.X):
+        text += f"; judged by {plural(len(judging.X), 'row')}"
+    if found.enough:
+        return found._replace(text=text)
+    sample = rows.sample(SAMPLE)
+    Z, kernel = np.asarray(model.inducing.Z), model.latents[0].kernel
+    added = select_inducing(kernel, rows.X, len(Z) + MORE, seed=rows.seed)[len(Z) :]
+    more = with_points(model, np.concatenate([Z, added]))
+    gain = (sample.bound(more) - sample.bound(model)) * len(rows.X) / len(sample.X)
+    text += f"; {MORE} more points would raise the bound of power 0 by about {gain:.3g} nats"
+    return found._replace(text=text)

@@ -1,0 +1,114 @@
+"""Inducing points that grow until they are enough."""
+
+import re
+
+import numpy as np
+import pytest
+
+import cavity
+from cavity.learning.optimisers import growth
+from cavity.learning.optimisers.growth import Rows, fit_growing, verdict
+from cavity.parameters import bijections
+
+random = np.random.default_rng(0)
+X = random.uniform(-3, 3, (120, 1))
+Y = np.sin(3 * X[:, 0]) + 0.1 * random.standard_normal(120)
+KERNEL = cavity.kernels.RBF(1.0, [0.5])
+
+
+def start(likelihood=cavity.likelihoods.Gaussian(0.01), points=4):
+    Z = cavity.select_inducing(KERNEL, X, points)
+    return cavity.GP(KERNEL, likelihood, cavity.inducing.Points(Z))
+
+
+def grow(gp, y=Y, **options):
+    return fit_growing([gp], X, y, bijections=bijections(gp), max_iterations=25, **options)
+
+
+def squared_exponential(gp, A, B):
+    scaled = (A[:, None] - B[None]) / np.asarray(gp.kernel.lengthscale)
+    return float(gp.kernel.variance) * np.exp(-0.5 * np.sum(scaled**2, axis=-1))
+
+
+def dense(gp, y):
+    """Log evidence of the full GP, that of the tight bound, and lost variances, densely."""
+    noise = float(gp.likelihood.variance)
+    K, Z = squared_exponential(gp, X, X), np.asarray(gp.inducing.Z)
+    Kzz = squared_exponential(gp, Z, Z) + 1e-8 * float(gp.kernel.variance) * np.eye(len(Z))
+    Q = squared_exponential(gp, X, Z) @ np.linalg.solve(Kzz, squared_exponential(gp, Z, X))
+    lost = np.maximum(np.diagonal(K - Q), 0.0)
+
+    def normal(cov):
+        _, volume = np.linalg.slogdet(2 * np.pi * cov)
+        return -0.5 * (volume + y @ np.linalg.solve(cov, y))
+
+    eye = noise * np.eye(len(y))
+    return normal(K + eye), normal(Q + eye) - 0.5 * np.sum(np.log1p(lost / noise)), lost
+
+
+def test_growth_ends_where_the_bracket_is_narrow():
+    """Beside dense algebra; one step earlier it was too wide even without its other part."""
+    found = grow(start())
+    gp, judged = found.model, found.judgement
+    assert judged.enough
+    assert gp.inducing.size in (6, 9, 14, 21)
+    assert all(np.any(np.all(z == X, axis=1)) for z in np.asarray(gp.inducing.Z))
+    exact, tight, _ = dense(gp, Y)
+    assert judged.bracket.lower <= exact <= judged.bracket.upper
+    assert judged.bracket.lower >= tight - 1e-6
+    noise = -0.5 * len(Y) * (np.log(2 * np.pi * np.var(Y)) + 1.0)
+    assert judged.bracket.width <= 0.03 * (judged.bracket.lower - noise)
+    fewer = growth.with_points(gp, cavity.select_inducing(gp.kernel, X, gp.inducing.size * 2 // 3))
+    _, _, lost = dense(fewer, Y)
+    width = 0.5 * np.sum(np.log1p(lost / float(gp.likelihood.variance)))
+    assert width > 0.03 * (judged.bracket.lower - noise)
+
+
+def test_a_cap_that_ends_it_says_what_more_points_would_buy(monkeypatch):
+    monkeypatch.setattr(growth, "MORE", 9)
+    found = grow(start(), most=6)
+    assert found.model.inducing.size == 6
+    assert not found.judgement.enough
+    result = cavity.fit(found.model, X, Y, max_iterations=0)
+    last = verdict(result, Rows(X, Y, 0.5, 0, {}), found.judgement)
+    said = re.fullmatch(
+        r"not enough, for .*; 9 more points would raise the bound of power 0 by about (\S+) nats",
+        last.text,
+    )
+    Z = np.asarray(found.model.inducing.Z)
+    added = cavity.select_inducing(found.model.kernel, X, 15)[6:]
+    more = growth.with_points(found.model, np.concatenate([Z, added]))
+    bounds = [cavity.infer(gp, X, Y, power=0).log_evidence for gp in (found.model, more)]
+    assert said is not None
+    assert float(said[1]) == pytest.approx(bounds[1] - bounds[0], rel=1e-2)
+
+
+def test_noise_is_not_believed_of_a_few_points():
+    """Where nothing is found points grow all the same, to the cap or as many as are believed."""
+    noise = np.random.default_rng(3).standard_normal(120)
+    found = grow(start(), noise, most=8)
+    assert found.model.inducing.size == 8
+
+
+@pytest.mark.slow
+def test_other_noise_ends_by_the_gain_of_the_last_step():
+    counts = np.random.default_rng(1).poisson(np.exp(1.5 + Y)).astype(float)
+    found = grow(start(cavity.likelihoods.Poisson()), counts, most=30)
+    assert found.judgement.enough
+    assert found.judgement.bracket is None
+    assert found.judgement.text.startswith("enough, for the last step in the number of points")
+
+
+def test_all_distinct_rows_end_it():
+    same = np.repeat(X[:5], 24, axis=0)
+    gp = cavity.GP(KERNEL, cavity.likelihoods.Gaussian(1e-6), cavity.inducing.Points(X[:2]))
+    found = fit_growing([gp], same, Y, bijections=bijections(gp), max_iterations=2)
+    assert found.model.inducing.size <= 5
+
+
+def test_a_sample_of_the_rows_keeps_their_side_data():
+    rows = Rows(X, Y, 0.5, 0, {"rows": {"noise_variance": X[:, 0] ** 2}})
+    some = rows.sample(30)
+    assert len(some.X) == len(some.y) == 30
+    np.testing.assert_array_equal(some.options["rows"]["noise_variance"], some.X[:, 0] ** 2)
+    assert rows.sample(120) is rows
