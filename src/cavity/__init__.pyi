@@ -11,6 +11,7 @@ from .estimators.deep import DeepGPClassifier as DeepGPClassifier
 from .estimators.deep import DeepGPRegressor as DeepGPRegressor
 from .estimators.embedding import GPEmbedding as GPEmbedding
 from .estimators.forecaster import GPForecaster as GPForecaster
+from .estimators.images import ConvGPClassifier as ConvGPClassifier
 from .estimators.regressor import GPRegressor as GPRegressor
 from .inference.propagation import Linearised as Linearised
 from .inference.propagation import Moments as Moments

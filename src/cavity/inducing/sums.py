@@ -154,6 +154,11 @@ def _(kernel: Sum) -> tuple[AbstractKernel, ...]:
     return (*_split(kernel.first), *_split(kernel.second))
 
 
+@_split.register
+def _(kernel: Scaled) -> tuple[AbstractKernel, ...]:
+    return tuple(Scaled(term, kernel.factor) for term in _split(kernel.kernel))
+
+
 def _terms(kernel: AbstractKernel, wanted: OfParts) -> tuple[AbstractKernel, ...]:
     """The terms of a sum of kernels.
 

@@ -1,0 +1,191 @@
+"""Classification of images by convolutional Gaussian processes, with scikit-learn's interface."""
+
+import dataclasses
+import math
+from typing import cast
+
+import numpy as np
+
+from cavity.estimators.classification import AbstractClassifier
+from cavity.estimators.learning import Learned, Problem
+from cavity.estimators.registry import (
+    CLASSIFICATION,
+    build_likelihood,
+    build_method,
+    one_of,
+    whole,
+)
+from cavity.estimators.settings import Settings, is_auto
+from cavity.kernels.parts import Patches
+from cavity.learning.images import ImageSearch, fit_images
+from cavity.learning.initialisation.images import BESIDE, SUMS, Convolution, convolution_start
+from cavity.learning.method import AbstractMethod
+from cavity.learning.methods import PowerEP
+from cavity.numerics.text import plural
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class ConvGPClassifier(AbstractClassifier):
+    r"""Classification of images by a convolutional Gaussian process, by Power EP.
+
+    The function of an image is a sum over its patches, so that what is learned at one place is
+    known at others. Kernel and inducing patches are learned by regression on the labels, on a part
+    of the images; then all images have the likelihood, and its functions one more factor, their
+    scale. All work is done in float64 and JAX's own settings are left as they are.
+
+    Args:
+        image_shape: (H, W) or (H, W, C), where images come as rows of pixels; None for arrays
+            (N, H, W) or (N, H, W, C), which have it.
+        patch_shape: height and width of a patch, in pixels.
+        stride: pixels between one patch and the next.
+        channels: "joint", where patches see all channels, or "pooled", where every channel has
+            patches of its own.
+        parts: "position", where patches know where they are and neighbours are alike; "weighted",
+            a weight for each place; "invariant", places do not matter.
+        plus: "rbf" for a kernel of whole images beside the sum; None for the sum alone.
+        likelihood: as in `GPClassifier`.
+        method: "power_ep", with independent functions of more than two classes, or "tied"; or a
+            method object.
+        power: in [0, 1]; 0 is variational inference, 1 is EP.
+        n_inducing: number of inducing patches, and with `plus` of inducing images; where there
+            are fewer distinct patches, all of them are used, which `message_` says.
+        n_learning: images that the kernel is learned on.
+        max_iterations: iterations that the kernel is learned for; 0 keeps starting values.
+        scale_iterations: iterations that the scale of the functions is learned for.
+        jitter: share of the mean prior variance added to the inducing covariance.
+        random_state: seed or generator for everything random.
+
+    Attributes:
+        classes_: the labels, sorted; columns of probabilities are in this order.
+        image_shape_: the shape of an image.
+        log_evidence_: approximate log marginal likelihood, nats.
+        kernel_: the fitted kernel.
+        inducing_: the fitted inducing variables.
+        likelihood_: the likelihood.
+        mean_: the fitted prior mean.
+        converged_: whether learning and inference converged.
+        message_: how the kernel was learned, and why learning ended.
+        n_iter_: iterations of the last step.
+        n_evaluations_: evaluations of the last step.
+        jitter_: the jitter that was used.
+        sites_: how the sites came about.
+        interrupted_: whether fit was interrupted from the keyboard.
+        posterior_: the posterior process, its arrays numpy float64.
+        n_features_in_: number of pixels.
+
+    References:
+        van der Wilk (2018), chapter 5; van der Wilk, Rasmussen and Hensman (2017); Dutordoir et
+        al. (2020) for positions.
+    """
+
+    image_shape: object = None
+    patch_shape: object = (5, 5)
+    stride: object = 1
+    channels: object = "joint"
+    parts: object = "position"
+    plus: object = None
+    likelihood: object = "bernoulli"
+    method: object = "power_ep"
+    power: object = 0.5
+    n_inducing: object = 100
+    n_learning: object = 5000
+    max_iterations: object = 50
+    scale_iterations: object = 30
+    jitter: object = 1e-8
+    random_state: object = None
+
+    def fit(self, X, y, callback=None):
+        """Learns the parameters and infers the posterior.
+
+        Args:
+            X: images, (N, H, W) or (N, H, W, C); or rows of pixels, (N, D), with `image_shape`.
+            y: labels, (N,), of two classes or more.
+            callback: called with a `Progress` after every iteration.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            ValueError: for unusable data or settings.
+        """
+        X = np.asarray(X)
+        self.image_shape_ = self._shape(X)
+        self._fit_labels(X.reshape(len(X), -1), y, callback, None)
+        return self
+
+    def _shape(self, X: np.ndarray) -> tuple[int, ...]:
+        """The shape of an image."""
+        if X.ndim in (3, 4):
+            found = X.shape[1:]
+            if self.image_shape is not None and tuple(self.image_shape) != found:  # type: ignore[arg-type]
+                raise ValueError(
+                    f"X has images of shape {found}, image_shape is {self.image_shape}: leave it "
+                    "out, or give images of that shape"
+                )
+            return found
+        if X.ndim != 2 or self.image_shape is None:
+            raise ValueError(
+                "X must be images, (N, H, W) or (N, H, W, C), or rows of pixels with "
+                f"image_shape=(H, W) given; given an array of shape {X.shape}"
+            )
+        shape = tuple(whole("image_shape", n, 1) for n in cast(tuple, self.image_shape))
+        if math.prod(shape) != X.shape[1]:
+            raise ValueError(
+                f"image_shape {shape} is {math.prod(shape)} pixels, X has "
+                f"{plural(X.shape[1], 'column')}"
+            )
+        return shape
+
+    def _inputs(self, X) -> np.ndarray:
+        X = np.asarray(X)
+        shape = getattr(self, "image_shape_", None)
+        if X.ndim in (3, 4) and shape is not None and X.shape[1:] != shape:
+            raise ValueError(f"the fit had images of shape {shape}, given {X.shape[1:]}")
+        return super()._inputs(X.reshape(len(X), -1) if X.ndim in (3, 4) else X)
+
+    def _convolution(self) -> Convolution:
+        parts = one_of("parts", self.parts, SUMS)
+        patches = Patches(
+            self.image_shape_,
+            self.patch_shape,  # type: ignore[arg-type]
+            self.stride,  # type: ignore[arg-type]
+            channels=self.channels,  # type: ignore[arg-type]
+            positions=parts == "position",
+        )
+        plus = None if self.plus is None else one_of("plus", self.plus, BESIDE)
+        return Convolution(
+            patches, parts == "weighted", plus, whole("n_inducing", self.n_inducing, 1)
+        )
+
+    def _settings(self, task: str, classes: int = 2) -> Settings:
+        # checked beside the convolution: inducing variables are patches, not rows of X
+        return dataclasses.replace(super()._settings(task, classes), n_inducing="auto")
+
+    def _learned(self, problem: Problem) -> Learned:
+        asked, settings = self._convolution(), problem.settings
+        likelihood = build_likelihood(settings.likelihood, CLASSIFICATION, settings.classes)
+        method = build_method(settings.method, settings.seed)
+        if settings.method == "power_ep":
+            method = PowerEP(coupled=False)
+        if not isinstance(method, AbstractMethod):
+            raise ValueError("the method 'mcmc' is not for images: leave method=\"power_ep\"")
+        if is_auto(settings.power):
+            raise ValueError(
+                'power="auto" is not for images: give a number in [0, 1], such as 0.5'
+            )
+        search = ImageSearch(
+            method=method,
+            power=float(cast(float, settings.power)),
+            images=whole("n_learning", self.n_learning, 2),
+            iterations=whole("max_iterations", self.max_iterations, 0),
+            scale_iterations=whole("scale_iterations", self.scale_iterations, 0),
+            jitter=cast(float, settings.jitter),
+            seed=settings.seed,
+        )
+        labels = problem.y.reshape(-1)
+        start = convolution_start(asked, problem.X, settings.seed)
+        result, said = fit_images(start, likelihood, problem.X, labels, search, problem.callback)
+        if start[1].size < asked.count:
+            said = f"{said}; all {start[1].size} distinct patches are used"
+        result = dataclasses.replace(result, message=f"{said}; {result.message}")
+        return Learned(result, np.array([len(labels)]), len(labels))

@@ -1,0 +1,109 @@
+"""Classification of images by convolutional Gaussian processes."""
+
+import numpy as np
+import pytest
+
+import cavity
+from cavity import ConvGPClassifier
+
+
+def bars(n, seed, classes=2, side=7):
+    """Images with a bar of three pixels: across, down, or along a diagonal."""
+    random = np.random.default_rng(seed)
+    images, labels = 0.1 * random.normal(size=(n, side, side)), random.integers(0, classes, n)
+    for image, label in zip(images, labels, strict=True):
+        row, column = random.integers(0, side - 2, 2)
+        i = np.arange(3)
+        where = [(row, column + i), (row + i, column), (row + i, column + i)][label]
+        image[where] += 1.0
+    return images, labels
+
+
+SMALL = {"patch_shape": (3, 3), "n_inducing": 8, "max_iterations": 5, "random_state": 0}
+X, Y = bars(40, 0)
+X_TEST, Y_TEST = bars(200, 1)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return ConvGPClassifier(**SMALL, parts="invariant").fit(X, Y)
+
+
+def test_patches_tell_what_pixels_do_not(fitted):
+    assert fitted.score(X_TEST, Y_TEST) > 0.95
+    probability = fitted.predict_proba(X_TEST)
+    assert probability.shape == (200, 2)
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0)
+    assert np.isfinite(fitted.log_evidence_)
+    assert "kernel learned on 32 images" in fitted.message_
+
+
+def test_rows_of_pixels_are_the_same_images(fitted):
+    flat = fitted.predict_proba(X_TEST[:5].reshape(5, -1))
+    np.testing.assert_array_equal(flat, fitted.predict_proba(X_TEST[:5]))
+    again = ConvGPClassifier(**SMALL, parts="invariant", image_shape=(7, 7))
+    again.fit(X.reshape(40, -1), Y)
+    np.testing.assert_allclose(again.predict_proba(X_TEST[:5]), flat, rtol=1e-6)
+
+
+def test_the_model_is_a_model_that_files_keep(fitted, tmp_path):
+    cavity.save(tmp_path / "images.cavity", fitted.posterior_, {})
+    loaded, _ = cavity.load(tmp_path / "images.cavity")
+    flat = X_TEST[:4].reshape(4, -1)
+    wanted = fitted.posterior_.marginals(flat)
+    np.testing.assert_array_equal(loaded.marginals(flat).mean, wanted.mean)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "settings",
+    [{"parts": "weighted"}, {"parts": "position", "plus": "rbf", "power": 0.0, "n_inducing": 20}],
+)
+def test_three_classes_by_every_sum(settings):
+    images, labels = bars(60, 2, classes=3, side=5)
+    names = np.array(["across", "down", "diagonal"])[labels]
+    model = ConvGPClassifier(**(SMALL | settings | {"max_iterations": 3, "scale_iterations": 3}))
+    model.fit(images, names)
+    assert list(model.classes_) == ["across", "diagonal", "down"]
+    assert model.score(images, names) > 0.7
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_colour_images_and_few_distinct_patches():
+    random = np.random.default_rng(0)
+    images = (random.uniform(size=(12, 4, 4, 2)) > 0.5).astype(float)
+    labels = np.arange(12) % 2
+    model = ConvGPClassifier(
+        patch_shape=(1, 1), parts="invariant", n_inducing=30, max_iterations=0, scale_iterations=0
+    )
+    model.fit(images, labels)
+    assert "all 4 distinct patches are used" in model.message_
+
+
+@pytest.mark.parametrize(
+    ("images", "settings", "message"),
+    [
+        (X.reshape(40, -1), {}, "image_shape"),
+        (X, {"image_shape": (6, 6)}, r"shape \(7, 7\)"),
+        (X.reshape(40, -1), {"image_shape": (5, 5)}, "25 pixels"),
+        (X, {"patch_shape": (9, 3)}, "larger than the image"),
+        (X, {"stride": 8}, "a stride of 8"),
+        (X, {"parts": "some"}, "parts must be one of"),
+        (X, {"plus": "linear"}, "plus must be one of"),
+        (X, {"n_inducing": 0}, "n_inducing"),
+        (X, {"power": "auto"}, "not for images"),
+        (X, {"method": "mcmc"}, "not for images"),
+        (np.where(X > 1.2, np.nan, X), {}, "NaN"),
+        (X[:, 0, 0], {}, "must be images"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(images, settings, message):
+    with pytest.raises(ValueError, match=message):
+        ConvGPClassifier(**(SMALL | settings)).fit(images, Y)
+
+
+def test_one_class_and_other_shapes_are_refused(fitted):
+    with pytest.raises(ValueError, match="one class"):
+        ConvGPClassifier(**SMALL).fit(X, np.zeros(40))
+    with pytest.raises(ValueError, match=r"\(7, 7\)"):
+        fitted.predict(X[:, :5, :5])
