@@ -81,8 +81,15 @@ def test_a_sparse_fit_also_starts_where_a_short_one_at_power_1_ended():
     assert found.objective == pytest.approx(last.objective, abs=1e-6)
     assert found.history[0] == pytest.approx(second.history[0], abs=1e-6)
     trial = cavity.fit(sparse(), WIDE, WAVE, power=0, max_iterations=TRIAL)
-    parts = (first, second, trial, last)
+    usual = cavity.fit(trial.model, WIDE, WAVE, power=0)
+    parts = (first, second, trial, last, usual)
     assert found.n_evaluations == sum(part.n_evaluations for part in parts)
+
+
+def test_the_tighter_bound_is_started_along_the_power_too():
+    found = fit_best([sparse()], WIDE, WAVE, power=0, method=cavity.PowerEP(tight=True))
+    assert len(found.trials) == 2
+    assert found.objective < fit_best([sparse()], WIDE, WAVE, power=0).objective + 1e-3
 
 
 def test_other_fits_are_not_started_along_the_power():

@@ -44,8 +44,9 @@ class ConvGPClassifier(AbstractClassifier):
             a weight for each place; "invariant", places do not matter.
         plus: "rbf" for a kernel of whole images beside the sum; None for the sum alone.
         likelihood: as in `GPClassifier`.
-        method: "power_ep", with independent functions of more than two classes, or "tied"; or a
-            method object.
+        method: "power_ep"; with it the functions of more than two classes are independent in the
+            posterior, at power 1, which `message_` says, because coupled ones and other powers
+            take long; or "tied", or a method object, which is taken as it is.
         power: in [0, 1]; 0 is variational inference, 1 is EP.
         n_inducing: number of inducing patches, and with `plus` of inducing images; where there
             are fewer distinct patches, all of them are used, which `message_` says.
@@ -164,18 +165,20 @@ class ConvGPClassifier(AbstractClassifier):
     def _learned(self, problem: Problem) -> Learned:
         asked, settings = self._convolution(), problem.settings
         likelihood = build_likelihood(settings.likelihood, CLASSIFICATION, settings.classes)
-        method = build_method(settings.method, settings.seed)
-        if settings.method == "power_ep":
-            method = PowerEP(coupled=False)
-        if not isinstance(method, AbstractMethod):
+        method, class_power = build_method(settings.method, settings.seed), settings.power
+        independent = settings.method == "power_ep" and likelihood.couples
+        if independent:
+            method, class_power = PowerEP(coupled=False), 1.0
+        if method.samples:
             raise ValueError("the method 'mcmc' is not for images: leave method=\"power_ep\"")
         if is_auto(settings.power):
             raise ValueError(
                 'power="auto" is not for images: give a number in [0, 1], such as 0.5'
             )
         search = ImageSearch(
-            method=method,
+            method=cast(AbstractMethod, method),
             power=float(cast(float, settings.power)),
+            class_power=float(cast(float, class_power)),
             images=whole("n_learning", self.n_learning, 2),
             iterations=whole("max_iterations", self.max_iterations, 0),
             scale_iterations=whole("scale_iterations", self.scale_iterations, 0),
@@ -187,5 +190,7 @@ class ConvGPClassifier(AbstractClassifier):
         result, said = fit_images(start, likelihood, problem.X, labels, search, problem.callback)
         if start[1].size < asked.count:
             said = f"{said}; all {start[1].size} distinct patches are used"
+        if independent:
+            said = f"{said}; classes are independent in the posterior, at power 1"
         result = dataclasses.replace(result, message=f"{said}; {result.message}")
         return Learned(result, np.array([len(labels)]), len(labels))

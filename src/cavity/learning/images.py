@@ -40,7 +40,8 @@ class ImageSearch:
 
     Attributes:
         method: of the classes.
-        power: of regression and classes.
+        power: of regression, by which the kernel is learned.
+        class_power: of the classes.
         images: images that the kernel is learned on.
         iterations: of L-BFGS-B for the kernel.
         scale_iterations: of L-BFGS-B for the factor of the functions.
@@ -50,6 +51,7 @@ class ImageSearch:
 
     method: AbstractMethod
     power: float
+    class_power: float
     images: int
     iterations: int
     scale_iterations: int
@@ -90,7 +92,7 @@ def fit_images(
         model,
         X,
         labels,
-        power=search.power,
+        power=search.class_power,
         method=search.method,
         jitter=search.jitter,
         bijections=maps,

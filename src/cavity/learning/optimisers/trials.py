@@ -11,6 +11,7 @@ from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.method import AbstractMethod
+from cavity.learning.methods import PowerEP
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
 from cavity.learning.result import FitResult
@@ -42,7 +43,9 @@ def fit_best(
     Each is learned for a few iterations, and the one that came furthest to its end. The evidence
     of sparse models has poor optima where all is called noise, and no single start avoids them.
     Sparse models with Gaussian noise are tried at one more start, where a short fit of the first
-    at power 1 ends: there the inducing points need not explain everything at once.
+    at power 1 ends: there the inducing points need not explain everything at once. Where that
+    one leads, it and the best of the others are both learned to their ends, and the better is
+    kept.
 
     Args:
         starts: models with different starting values, the likeliest first.
@@ -86,20 +89,26 @@ def fit_best(
     if tried[-1].interrupted:
         return _interrupted(best, evaluations)
     try:
-        part = None if checkpoint is None else checkpoint.part("best")
-        last: dict[str, Any] = options | {"checkpoint": part}
-        if best.model.latent_rows:  # latent inputs go on from where they came
-            last["sites"] = NO_SITES if best.found is None else best.found
-        result = fit(best.model, X, y, max_iterations=max_iterations, **last)
+        finalists = zip(("best", "usual"), _finalists(tried, along=along), strict=False)
+        ends = [trials.to_the_end(trial, max_iterations, name) for name, trial in finalists]
     except KeyboardInterrupt:
         return _interrupted(best, evaluations)
     return dataclasses.replace(
-        result,
-        history=best.history + result.history,
-        n_iterations=best.n_iterations + result.n_iterations,
-        n_evaluations=evaluations + result.n_evaluations,
+        min(ends, key=lambda result: result.objective),
+        n_evaluations=evaluations + sum(end.n_evaluations for end in ends),
         trials=tuple(float(trial.objective) for trial in tried),
     )
+
+
+def _finalists(tried: Sequence[FitResult], *, along: bool) -> list[FitResult]:
+    """The trials that are learned to their end: the best, beside a start from power 1 another.
+
+    The start from power 1 leads early on some data and ends behind, so that where it leads the
+    best of the others is learned to its end as well.
+    """
+    best, _ = _best(tried)
+    usual, _ = _best(tried[:-1] if along and len(tried) > 1 else tried)
+    return [best] if usual is best else [best, usual]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,11 +133,26 @@ class _Trials:
         limits: dict[str, Any] = {"max_iterations": TRIAL, "n_restarts": 0}
         return fit(start, self.X, self.y, **(self.options | limits), checkpoint=part)
 
+    def to_the_end(self, trial: FitResult, max_iterations: int, name: str) -> FitResult:
+        """A trial learned to its end, with the iterations of both."""
+        part = None if self.checkpoint is None else self.checkpoint.part(name)
+        last: dict[str, Any] = self.options | {"checkpoint": part}
+        if trial.model.latent_rows:  # latent inputs go on from where they came
+            last["sites"] = NO_SITES if trial.found is None else trial.found
+        end = fit(trial.model, self.X, self.y, max_iterations=max_iterations, **last)
+        return dataclasses.replace(
+            end,
+            history=trial.history + end.history,
+            n_iterations=trial.n_iterations + end.n_iterations,
+        )
+
     def along(self, starts: Sequence[AbstractModel]) -> FitResult:
         """A short fit from where the best of short ones at power 1 ended."""
         part = None if self.checkpoint is None else self.checkpoint.part("power-1")
         short: dict[str, Any] = {"power": 1.0, "n_restarts": 0, "max_iterations": ALONG}
         options = self.options | short
+        if _has_volume(options.get("method")):
+            options["method"] = PowerEP()  # a volume of its own is for power 0
         first = fit_best(starts, self.X, self.y, checkpoint=part, **options)
         if first.interrupted:
             raise KeyboardInterrupt
@@ -161,6 +185,13 @@ def _of_fixed_length(method: AbstractMethod | MCMC | None) -> bool:
     if method is None:
         return False
     return dispatch(method, lambda m: m.training.steps is not None, lambda _: True)
+
+
+def _has_volume(method: AbstractMethod | MCMC | None) -> bool:
+    """Whether residuals have a volume of their own: the tighter bound, and DTC."""
+    if method is None:
+        return False
+    return dispatch(method, lambda m: m.approximation.volume is not None, lambda _: False)
 
 
 def _interrupted(best: FitResult, evaluations: int) -> FitResult:
