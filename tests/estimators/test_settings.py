@@ -1,5 +1,7 @@
 """What each setting of the regressor does."""
 
+import warnings
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -325,3 +327,30 @@ def compilations():
     jax.monitoring.register_event_duration_secs_listener(note)
     yield found
     jax.monitoring.unregister_event_duration_listener(note)
+
+
+def test_enough_points_where_there_are_none_or_points_of_ones_own():
+    """Kernels with features have no inducing points; points of one's own do not grow."""
+    x = np.random.default_rng(0).uniform(0, 6, (30, 1))
+    y = np.sin(x[:, 0])
+    model = cavity.GPRegressor(kernel="fourier(rbf, 3)", n_inducing="enough", max_iterations=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(x, y)
+    assert model.verdict_
+    with pytest.raises(ValueError, match="chooses the points"):
+        cavity.GPRegressor(n_inducing="enough", inducing=x[:5]).fit(x, y)
+
+
+def test_the_power_of_three_rows_is_chosen():
+    x = np.arange(3.0)[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = cavity.GPRegressor(n_inducing=2, power="auto", max_iterations=3).fit(x, x[:, 0])
+    assert model.power_ in (0, 0.5, 1)
+
+
+def test_the_tighter_bound_has_no_power_to_choose():
+    method = cavity.PowerEP(tight=True)
+    with pytest.raises(ValueError, match="give power=0"):
+        cavity.GPRegressor(power="auto", method=method).fit(np.eye(4), np.arange(4.0))

@@ -256,6 +256,11 @@ def test_slopes_in_all_parameters_are_finite_differences():
         (lambda: Patches((4, 4), (5, 5)), "larger than the image"),
         (lambda: Patches((4, 4), (2, 2), 9), "a stride of 9"),
         (lambda: Patches((4, 0), (2, 2)), "positive whole numbers"),
+        (lambda: Patches((4, 4.5), (2, 2)), "positive whole numbers"),
+        (lambda: Patches((4, 4), (2, 2), 0), "stride must be"),
+        (lambda: Patches((4, 4, 2), (2, 2), channels=1.0), "channels must be"),
+        (lambda: Patches((4, 4, 2), (2, 2), channels=True), "channels must be"),
+        (lambda: Patches((4, 4), (2, 2), positions="no"), "True or False"),
         (lambda: Patches((4, 4), (2, 2), channels=1), "0 to 0"),
         (lambda: Patches((4, 4), (2, 2), channels="red"), "joint"),
         (lambda: SumOver(PATCHES, BASE, np.ones(4)), "9 parts"),
@@ -273,6 +278,24 @@ def test_slopes_in_all_parameters_are_finite_differences():
 def test_what_makes_no_sense_is_refused(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: SumOver(BASE, PATCHES),
+        lambda: SumOver(PATCHES, "rbf"),
+        lambda: InBase("points"),
+        lambda: OfParts(Points(X)),
+    ],
+)
+def test_other_parts_are_refused(build):
+    with pytest.raises(TypeError, match="takes"):
+        build()
+
+
+def test_an_array_of_points_is_points():
+    np.testing.assert_array_equal(InBase(X).inner.Z, X)
 
 
 def test_a_set_that_is_no_group_may_be_asked_for():

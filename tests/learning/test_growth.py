@@ -112,3 +112,25 @@ def test_a_sample_of_the_rows_keeps_their_side_data():
     assert len(some.X) == len(some.y) == 30
     np.testing.assert_array_equal(some.options["rows"]["noise_variance"], some.X[:, 0] ** 2)
     assert rows.sample(120) is rows
+
+
+def test_a_power_for_each_row_goes_with_the_rows():
+    rows = Rows(X, Y, np.linspace(0.0, 1.0, 120), 0, {"rows": None})
+    some = rows.sample(30)
+    kept = [int(np.flatnonzero(np.all(x == X, axis=1))[0]) for x in some.X]
+    np.testing.assert_array_equal(some.power, rows.power[kept])
+
+
+def test_outputs_that_do_not_vary_need_no_growth():
+    found = grow(start(), np.ones(120))
+    assert found.model.inducing.size == 4
+    assert found.judgement.enough
+
+
+def test_an_interruption_ends_growth():
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    found = grow(start(), callback=interrupt)
+    assert found.interrupted is not None
+    assert found.interrupted.interrupted

@@ -121,7 +121,12 @@ def learn_gp(problem: Problem) -> Learned:
         "callback": problem.callback,
         "checkpoint": problem.checkpoint,
     }
-    if is_enough(settings.n_inducing) and isinstance(settings.inducing, str):
+    if is_enough(settings.n_inducing):
+        if not isinstance(settings.inducing, str):
+            raise ValueError(
+                'n_inducing="enough" chooses the points: leave inducing="greedy", or give a '
+                "number with inducing variables of your own"
+            )
         return _learn_growing(problem, starts, options, observed)
     if is_auto(settings.power):
         result, powers = fit_powers(starts, problem.X, problem.y, **options)
@@ -137,10 +142,13 @@ def _learn_growing(
     X, y, asked = problem.X, problem.y, problem.settings.power
     power: Any = DEFAULT if is_auto(asked) else asked
     found, powers, evaluations = None, None, 0
-    if starts[0].sparse:
+    if starts[0].inducing is not None:
         most = whole("max_inducing", problem.settings.max_inducing, 1)
         grown = fit_growing(starts, X, y, most=most, power=power, **options)
         starts, found, evaluations = [grown.model], grown.judgement, grown.evaluations
+        if grown.interrupted is not None:
+            result = dataclasses.replace(grown.interrupted, n_evaluations=evaluations)
+            return Learned(result, observed, len(X), power, None, found)
     if is_auto(asked):
         result, powers = fit_powers(starts, X, y, **options)
         power = _chosen(powers)

@@ -1,6 +1,7 @@
 """Settings that are left to be chosen from the data, and where that cannot be done."""
 
 from cavity.estimators.registry import build_method, whole
+from cavity.learning.optimisers.trials import has_volume
 from cavity.likelihoods.base import AbstractLikelihood
 
 
@@ -27,6 +28,9 @@ def check_power(power: object, method: object) -> None:
         )
     if is_auto(power) and build_method(method).samples:
         raise ValueError("the method 'mcmc' draws at no power: leave power at a number")
+    chosen = build_method(method)
+    if is_auto(power) and has_volume(chosen):
+        raise ValueError("PowerEP(tight=True) and PowerEP(dtc=True) are for power 0: give power=0")
 
 
 def check_growth(

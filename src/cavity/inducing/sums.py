@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import block_diag
 
 from cavity.inducing.base import AbstractInducing, Points, covariance_from, variances_from
@@ -14,6 +15,22 @@ from cavity.kernels.part_sums import weighted_sums
 from cavity.kernels.sum_over import SumOver
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float
+
+
+def _functionals(name: str, given: Any) -> AbstractInducing:
+    """Inducing variables, or an array of points as such.
+
+    Raises:
+        TypeError: for anything else.
+    """
+    if isinstance(given, AbstractInducing):
+        return given
+    if np.ndim(given) == 2 and isinstance(given, np.ndarray | jax.Array | list):
+        return Points(given)
+    raise TypeError(
+        f"{name} takes inducing variables, such as Points(Z), or points (M, D), given "
+        f"{type(given).__name__}"
+    )
 
 
 class InBase(AbstractInducing):
@@ -32,6 +49,9 @@ class InBase(AbstractInducing):
     """
 
     inner: AbstractInducing
+
+    def __init__(self, inner: Any):
+        self.inner = _functionals("InBase", inner)
 
     def __call__(self, g: Callable[[Float[Array, " D"]], Array]) -> Float[Array, "M ..."]:
         raise ValueError(
@@ -61,7 +81,9 @@ class OfParts(AbstractInducing):
     each: tuple[AbstractInducing, ...]
 
     def __init__(self, each: Any):
-        self.each = tuple(each)
+        if isinstance(each, AbstractInducing):
+            raise TypeError("OfParts takes a tuple, with inducing variables for every term")
+        self.each = tuple(_functionals("OfParts", one) for one in each)
         if len(self.each) < 2:
             raise ValueError(
                 "inducing variables for each term of a sum are two sets or more, given "

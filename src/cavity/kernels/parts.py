@@ -84,31 +84,37 @@ class Patches(AbstractParts):
 
     def __init__(
         self,
-        image_shape: Sequence[int],
-        patch_shape: Sequence[int] = (5, 5),
-        stride: int = 1,
+        image_shape: Any,
+        patch_shape: Any = (5, 5),
+        stride: Any = 1,
         *,
-        channels: str | int = "joint",
-        positions: bool = False,
+        channels: Any = "joint",
+        positions: Any = False,
     ):
         image, patch = (
             _whole("image_shape", image_shape, (2, 3)),
             _whole("patch_shape", patch_shape, (2,)),
         )
-        (stride,) = _whole("stride", (stride,), (1,))
+        if isinstance(stride, bool) or not isinstance(stride, int | np.integer) or stride < 1:
+            raise ValueError(f"stride must be a positive whole number, given {stride!r}")
         if any(p > i for p, i in zip(patch, image, strict=False)):
             raise ValueError(f"patches of {patch} pixels are larger than the image, {image[:2]}")
         if stride > max(image[:2]):
             raise ValueError(f"a stride of {stride} is larger than the image, {image[:2]}")
         count = image[2] if len(image) == 3 else 1
-        known = channels in ("joint", "pooled") if isinstance(channels, str) else True
-        if not known or not (isinstance(channels, str) or 0 <= channels < count):
+        known = ["joint", "pooled", *range(count)]
+        if isinstance(channels, bool | float) or channels not in known:
             raise ValueError(
                 f'channels must be "joint", "pooled" or a number from 0 to {count - 1}, given '
                 f"{channels!r}"
             )
-        self.image_shape, self.patch_shape, self.stride = image, (patch[0], patch[1]), stride
+        self.image_shape, self.patch_shape, self.stride = image, (patch[0], patch[1]), int(stride)
+        if not isinstance(positions, bool | np.bool_):
+            raise ValueError(f"positions must be True or False, given {positions!r}")
         self.channels, self.positions = channels, bool(positions)
+
+    def __str__(self) -> str:
+        return f"Patches of {self.patch_shape} pixels of an image {self.image_shape}"
 
     @property
     def columns(self) -> int:
@@ -259,14 +265,15 @@ def _reach(
         reached.update(products)
 
 
-def _whole(name: str, numbers: Sequence[int], lengths: tuple[int, ...]) -> tuple[int, ...]:
+def _whole(name: str, numbers: Any, lengths: tuple[int, ...]) -> tuple[int, ...]:
     """The numbers as positive whole ones.
 
     Raises:
         ValueError: where they are not, or are too many.
     """
     values = tuple(numbers) if np.ndim(numbers) == 1 else ()
-    if len(values) not in lengths or any(int(n) != n or n < 1 for n in values):
+    whole = (isinstance(n, int | np.integer) and not isinstance(n, bool) for n in values)
+    if len(values) not in lengths or not all(whole) or min(values) < 1:
         count = " or ".join(map(str, lengths))
         raise ValueError(f"{name} must be {count} positive whole numbers, given {numbers!r}")
     return tuple(int(n) for n in values)

@@ -45,7 +45,12 @@ class SumOver(AbstractKernel):
     base: AbstractKernel
     weights: Float[Array, " P"] | None = real(optional=True)
 
-    def __init__(self, parts: AbstractParts, base: AbstractKernel, weights: Any = None):
+    def __init__(self, parts: Any, base: Any, weights: Any = None):
+        if not isinstance(parts, AbstractParts) or not isinstance(base, AbstractKernel):
+            raise TypeError(
+                "SumOver takes parts, such as Patches((28, 28)), and then the kernel of one part, "
+                f"such as RBF(); given {type(parts).__name__} and {type(base).__name__}"
+            )
         if weights is not None and np.shape(weights) != (parts.size,):
             raise ValueError(
                 f"weights must have one number for each of the {parts.size} parts, given shape "

@@ -78,6 +78,11 @@ class AbstractModel(eqx.Module):
     def sparse(self) -> bool:
         """Whether rows see variables whose size does not grow with them."""
 
+    @property
+    def approximate(self) -> bool:
+        """Whether inducing variables leave something of the functions unexplained."""
+        return self.sparse
+
     @abc.abstractmethod
     def check(self, rows: Rows) -> None:
         """Raises ValueError where parts of the model have other numbers of columns than rows."""

@@ -6,7 +6,9 @@ import functools
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from cavity.inference.graph.rows import SLOPES
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.process import AbstractProcess, FullProcess, IndependentProcess, SparseProcess
 from cavity.numerics.types import Array, Float
@@ -42,6 +44,12 @@ def compressed(posterior: AbstractPosterior) -> Posterior:
         )
     model = eqx.tree_at(lambda m: m.inducing, posterior.model, None, is_leaf=lambda x: x is None)
     return dataclasses.replace(posterior, model=model, process=_compressed(posterior.process))
+
+
+def is_compressed(posterior: AbstractPosterior) -> bool:
+    """Whether a posterior is for predictions alone: known through functionals, without slopes."""
+    inputs = getattr(getattr(posterior, "process", None), "inputs", None)
+    return inputs is not None and np.ndim(inputs) == 0 and SLOPES not in posterior.side
 
 
 @functools.singledispatch

@@ -103,6 +103,11 @@ class GP(AbstractGP):
         return all(latent.inducing is not None for latent in self.latents)
 
     @property
+    def approximate(self) -> bool:
+        # explicit features explain all of the function
+        return self.inducing is not None
+
+    @property
     def side(self) -> tuple[str, ...]:
         """Names of the side data that rows may have."""
         slopes = (SLOPES,) if self.likelihood.latents == 1 else ()

@@ -11,6 +11,7 @@ from cavity.learning.diagnostics.examination import Examination, best_place
 from cavity.learning.diagnostics.examine import examine
 from cavity.learning.infer import NumericalError
 from cavity.learning.result import Inference
+from cavity.models.compression import is_compressed
 from cavity.persistence.errors import DataError
 from cavity.report import examination_figures as figures
 from cavity.report.figures import Picture
@@ -52,6 +53,11 @@ def examine_table(
         DataError: for models that cannot be examined, with the reason.
         NumericalError: where bounds are not finite.
     """
+    if is_compressed(fitted.posterior):
+        raise DataError(
+            "the model was compressed, for predictions alone, and has no inducing variables to "
+            "examine: give the model that it was made from"
+        )
     if "mcmc" in fitted.record:
         raise DataError(
             "the posterior of this model was drawn from, and draws have no evidence to examine: "

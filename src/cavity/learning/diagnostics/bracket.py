@@ -134,14 +134,19 @@ def bracket(
         Titsias (2009, 2014); van der Wilk (2018), items 33 and 34, of which "trace" and "row sums"
         are the upper bounds.
     """
-    if level not in (None, *LEVELS):
-        raise ValueError(f"level must be None or one of {', '.join(LEVELS)}, given {level!r}")
-    if products < 1:
-        raise ValueError(f"products must be 1 or more, given {products}")
+    check_settings(products, level)
     case = examined(
         model, X, y, power=power, method=method, jitter=jitter, rows=rows, missing=missing
     )
     return bracket_of(case, products=products, level=level)
+
+
+def check_settings(products: object, level: object) -> None:
+    """Raises ValueError for a number of products or a level that there is not."""
+    if level not in (None, *LEVELS):
+        raise ValueError(f"level must be None or one of {', '.join(LEVELS)}, given {level!r}")
+    if isinstance(products, bool) or not isinstance(products, int | np.integer) or products < 1:
+        raise ValueError(f"products must be a whole number of at least 1, given {products!r}")
 
 
 def bracket_of(case: Examined, *, products: int = 10, level: str | None = None) -> Bracket:

@@ -245,7 +245,8 @@ def _on_learning(e: Examination) -> str:
             "that is not near the model, or not learned: learn at a lower power, or start there."
         )
     return (
-        f"Learning: no more than noise was found, for the {exact} is not above that of {alone}. "
+        f"Learning: no more than noise was found, for the {exact} is at the most "
+        f"{max(-below, 0.0):.3g} nats above that of {alone}, as parameters gain from noise. "
         "Either there is nothing to find, or learning ended in the wrong place: start it where a "
         "short fit at power 1 ends, or with other lengthscales."
     )

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.batched import TrainingRows
-from cavity.learning.diagnostics.bracket import bracket_of
+from cavity.learning.diagnostics.bracket import bracket_of, check_settings
 from cavity.learning.diagnostics.evidence_terms import PointGains, evidence_terms, point_gains
 from cavity.learning.diagnostics.examination import Examination, InducingCount, Noise
 from cavity.learning.diagnostics.examined import Examined, examined
@@ -25,13 +25,17 @@ from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
 from cavity.models.process import SparseProcess
 from cavity.numerics.jit import compiled
-from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.parameters import Bijection, bijections
 
 # Covariances of candidates for one more point with the rows, and candidates at the least.
 ENTRIES, FEWEST = 4_000_000, 200
 # Inducing variables of a correlation beyond this count as one.
 MERGED = 1.0 - 1e-4
+
+# Learned parameters of a kernel that may gain a nat each from noise, at the most.
+MOST_LEARNABLE = 30
 
 
 def examine(
@@ -79,6 +83,7 @@ def examine(
     References:
         van der Wilk (2018), items 27, 33, 34, 37 to 39, 41 and 42.
     """
+    check_settings(products, level)
     options = {"power": power, "method": method, "jitter": jitter, "rows": rows}
     case = examined(model, X, y, missing=missing, **options)
     if case.result.left_out is None:
@@ -86,14 +91,15 @@ def examine(
             "an examination needs a site for every row, and the rows of a block share one: "
             "examine the model without blocks, as in cavity.examine(result.model, X, y)"
         )
+    places = None
+    if candidates is not None:
+        places = as_floats("candidates", candidates)
+        check_columns("candidates", places, case.data.rows.x.shape[-1])
+        check_finite("candidates", places)
+        if not len(places):
+            raise ValueError("candidates has no rows: give places, (C, D), or leave it out")
     found = bracket_of(case, products=products, level=level)
     alone = noise_alone(case.gp.likelihood, case.data)
-    places = None if candidates is None else np.asarray(candidates, float)
-    if places is not None and (places.ndim != 2 or places.shape[1] != case.data.rows.x.shape[-1]):
-        raise ValueError(
-            f"candidates must have the {plural(case.data.rows.x.shape[-1], 'column')} of X, "
-            f"given shape {places.shape}"
-        )
     sparse = case.observed is not None
     parts = _parts(case) if sparse else None
     return Examination(
@@ -110,8 +116,15 @@ def examine(
 
 
 def _learnable(gp: GP) -> int:
-    """Parameters of the kernel, each of which may gain a nat from noise."""
-    return sum(np.size(leaf) for leaf in jax.tree.leaves(gp.latents[0].kernel))
+    """Learned parameters of the kernel, each of which may gain a nat from noise.
+
+    Weights of hundreds of places do not gain as many, so that there is a limit.
+    """
+    kernel = gp.latents[0].kernel
+    is_map = lambda x: isinstance(x, Bijection)  # noqa: E731
+    maps = jax.tree.leaves(bijections(kernel), is_leaf=is_map)
+    leaves = zip(jax.tree.leaves(kernel), maps, strict=True)
+    return min(sum(np.size(leaf) for leaf, domain in leaves if domain.free), MOST_LEARNABLE)
 
 
 def _inputs(case: Examined) -> Float[Array, "N D"]:

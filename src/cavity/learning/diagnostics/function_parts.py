@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.graph.rows import Rows
 from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.result import Inference
 from cavity.models.posterior import AbstractPosterior
 from cavity.models.process import SparseProcess
 from cavity.numerics.jit import compiled
@@ -40,11 +41,11 @@ class FunctionParts(NamedTuple):
     unlearnable_var: np.ndarray
 
 
-def function_parts(posterior: AbstractPosterior, X: ArrayLike) -> FunctionParts:
+def function_parts(posterior: AbstractPosterior | Inference, X: ArrayLike) -> FunctionParts:
     """What inducing variables can learn of a function, and what they cannot.
 
     Args:
-        posterior: of a sparse GP with one latent function.
+        posterior: of a sparse GP with one latent function; or the result that it is of.
         X: inputs, (n, D).
 
     Returns:
@@ -56,6 +57,8 @@ def function_parts(posterior: AbstractPosterior, X: ArrayLike) -> FunctionParts:
     References:
         van der Wilk (2018), item 27 (eqs 2.22 to 2.24).
     """
+    if isinstance(posterior, Inference):
+        posterior = posterior.posterior
     inputs = as_floats("X", X)
     check_columns("X", inputs, posterior.n_inputs)
     check_finite("X", inputs)

@@ -61,10 +61,10 @@ def judge_inducing(bracket: Bracket, noise: float, least: float = EQUAL) -> Indu
             "below that of noise alone: the parameters are at fault"
         )
         return InducingVerdict(False, False, explained, share, text)
-    if most <= least:
+    if most <= least and bracket.width <= least:
         text = (
-            f"enough, for the exact evidence is at the most {most:.3g} nats over that of noise "
-            "alone: at these parameters more inducing variables cannot help"
+            f"enough, for the exact evidence is at the most {max(most, 0.0):.3g} nats over that "
+            "of noise alone: at these parameters more inducing variables cannot help"
         )
         return InducingVerdict(True, False, explained, share, text)
     known = True if explained > least else None

@@ -94,8 +94,10 @@ class Rows:
         kept = np.sort(random.choice(len(self.X), most, replace=False))
         rows = self.options.get("rows")
         side = None if rows is None else {name: values[kept] for name, values in rows.items()}
+        power = self.power if np.ndim(self.power) == 0 else np.asarray(self.power)[kept]
+        options = self.options | {"rows": side}
         return dataclasses.replace(
-            self, X=self.X[kept], y=self.y[kept], options=self.options | {"rows": side}
+            self, X=self.X[kept], y=self.y[kept], power=power, options=options
         )
 
     @property
@@ -122,8 +124,11 @@ class Rows:
         if case.gaussian is not None:
             bracket = bracket_of(case)
             found = judge_inducing(bracket, noise)
-            none = found.more_than_noise is False
-            judged = Judgement(found.enough, none, found.share, bracket, found.text, observed)
+            # where outputs do not vary no number of points changes anything
+            constant = noise == math.inf
+            none = found.more_than_noise is False and not constant
+            share = 0.0 if constant else found.share
+            judged = Judgement(found.enough, none, share, bracket, found.text, observed)
             return judged, math.nan
         bound = self.bound(model)
         explained = bound - noise
@@ -145,11 +150,13 @@ class Grown(NamedTuple):
         model: the model.
         judgement: whether its points are enough.
         evaluations: of the objective in all fits.
+        interrupted: the last fit, where it was interrupted from the keyboard.
     """
 
     model: GP
     judgement: Judgement
     evaluations: int
+    interrupted: FitResult | None = None
 
 
 def fit_growing(
@@ -210,7 +217,9 @@ def fit_growing(
         believed = found.share <= MARGIN * ENOUGH
         if found.noise:
             believed = found.enough and size >= min(BELIEVED, most)
-        if believed or size >= most or result.interrupted:
+        if result.interrupted:
+            return Grown(model, found, evaluations, result)
+        if believed or size >= most:
             return Grown(model, found, evaluations)
         bound = value
         wanted = min(math.ceil(GROWTH * size), most)
@@ -264,5 +273,7 @@ def verdict(result: FitResult, rows: Rows, before: Judgement | None) -> Judgemen
     added = select_inducing(kernel, rows.X, len(Z) + MORE, seed=rows.seed)[len(Z) :]
     more = with_points(model, np.concatenate([Z, added]))
     gain = (sample.bound(more) - sample.bound(model)) * len(rows.X) / len(sample.X)
-    text += f"; {MORE} more points would raise the bound of power 0 by about {gain:.3g} nats"
+    if len(added):
+        more_points = plural(len(added), "more point")
+        text += f"; {more_points} would raise the bound of power 0 by about {gain:.3g} nats"
     return found._replace(text=text)

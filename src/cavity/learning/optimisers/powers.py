@@ -42,6 +42,10 @@ class PowerTrial(NamedTuple):
     chosen: bool = False
 
 
+# Rows below which none are held out.
+FEWEST = 4
+
+
 def fit_powers(
     starts: Sequence[AbstractModel], X: np.ndarray, y: np.ndarray, *, seed: int = 0, **options: Any
 ) -> tuple[FitResult, tuple[PowerTrial, ...]]:
@@ -70,9 +74,9 @@ def fit_powers(
     """
     data = _Data(X, y, options | {"seed": seed})
     start = starts[0]
-    exact = not start.sparse and capability(start.likelihood, GaussianInLatent) is not None
+    exact = not start.approximate and capability(start.likelihood, GaussianInLatent) is not None
     powers = (DEFAULT,) if exact else POWERS
-    if exact or _by_cavities(start, options, len(X)):
+    if exact or len(X) < FEWEST or _by_cavities(start, options, len(X)):
         found = _chain(data, starts, powers)
         each = [result.leave_one_out() for result in found.values()]
         trials, power = _judged(found, each, "each row")

@@ -151,7 +151,7 @@ class _Trials:
         part = None if self.checkpoint is None else self.checkpoint.part("power-1")
         short: dict[str, Any] = {"power": 1.0, "n_restarts": 0, "max_iterations": ALONG}
         options = self.options | short
-        if _has_volume(options.get("method")):
+        if has_volume(options.get("method")):
             options["method"] = PowerEP()  # a volume of its own is for power 0
         first = fit_best(starts, self.X, self.y, checkpoint=part, **options)
         if first.interrupted:
@@ -171,7 +171,7 @@ def _goes_along(start: AbstractModel, options: dict[str, Any]) -> bool:
     """Whether a fit at power 1 leads to another start: of sparse models with Gaussian noise."""
     gaussian = capability(start.likelihood, GaussianInLatent) is not None
     below = bool(np.any(np.asarray(options.get("power", DEFAULT)) < 1.0))
-    return below and gaussian and start.sparse and not (start.latent_rows or start.ordered)
+    return below and gaussian and start.approximate and not (start.latent_rows or start.ordered)
 
 
 def _best(tried: Sequence[FitResult]) -> tuple[FitResult, int]:
@@ -187,7 +187,7 @@ def _of_fixed_length(method: AbstractMethod | MCMC | None) -> bool:
     return dispatch(method, lambda m: m.training.steps is not None, lambda _: True)
 
 
-def _has_volume(method: AbstractMethod | MCMC | None) -> bool:
+def has_volume(method: AbstractMethod | MCMC | None) -> bool:
     """Whether residuals have a volume of their own: the tighter bound, and DTC."""
     if method is None:
         return False
