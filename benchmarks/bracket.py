@@ -11,6 +11,7 @@ python -m benchmarks.bracket [--only kin40k bound snelson] [--largest 10000]
 import argparse
 import gzip
 import time
+from typing import Any
 
 import jax
 import numpy as np
@@ -46,7 +47,7 @@ def snelson() -> tuple[np.ndarray, np.ndarray]:
     return columns[0][:100, None], columns[1][:100]
 
 
-def fitted(X: np.ndarray, y: np.ndarray) -> cavity.GP:
+def fitted(X: np.ndarray, y: np.ndarray) -> Any:
     """The full GP with the parameters that 1,000 of the rows give it."""
     start = cavity.GP(kernels.RBF(1.0, np.full(X.shape[1], 2.0)), likelihoods.Gaussian(0.1))
     return cavity.fit(start, X[:1000], y[:1000]).model
@@ -58,7 +59,7 @@ def by_bound() -> None:
     start = kernels.RBF(1.0, np.full(X.shape[1], 2.0))
     Z = cavity.select_inducing(start, X, 200)
     sparse = cavity.GP(start, likelihoods.Gaussian(0.1), inducing.Points(Z))
-    model = cavity.fit(sparse, X, y, power=0.0, max_iterations=60).model
+    model: Any = cavity.fit(sparse, X, y, power=0.0, max_iterations=60).model
     print(model.likelihood)
     exact = cavity.infer(cavity.GP(model.kernel, model.likelihood), X, y).log_evidence
     for points in (200, 500, 1000):
@@ -92,14 +93,14 @@ def measure(
     y: np.ndarray,
     exact: float,
     level: str,
-    **options: float,
+    **options: Any,
 ) -> None:
     """A row of the table: the bracket, with compilation left out of its time."""
     cavity.bracket(model, X, y, level=level, **options)
     begun = time.perf_counter()
     b = cavity.bracket(model, X, y, level=level, **options)
     seconds = time.perf_counter() - begun
-    gp = model.model if isinstance(model, cavity.FitResult) else model
+    gp: Any = model.model if isinstance(model, cavity.FitResult) else model
     row = {
         "case": case,
         "rows": len(y),
@@ -127,7 +128,8 @@ def fitc_on_snelson() -> None:
         Z = np.linspace(X.min(), X.max(), points)[:, None]
         start = cavity.GP(kernels.RBF(1.0, 1.0), likelihoods.Gaussian(0.1), inducing.Points(Z))
         result = cavity.fit(start, X, y - mean, power=1.0)
-        full = cavity.GP(result.model.kernel, result.model.likelihood)
+        learned: Any = result.model
+        full = cavity.GP(learned.kernel, learned.likelihood)
         exact = cavity.infer(full, X, y - mean).log_evidence
         for level in ("products", "trace", "row sums"):
             measure("snelson", result, X, y - mean, exact, level)

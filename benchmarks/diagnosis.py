@@ -11,8 +11,10 @@ python -m benchmarks.diagnosis [--only restarts one_more clumps sizes random]
 """
 
 import argparse
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import cavity
@@ -52,20 +54,22 @@ def add(case: str, rows: int, points: int, power: float, start: int, **numbers: 
     print(key, shown, flush=True)
 
 
-def sparse(X: np.ndarray, Z: np.ndarray, kernel: kernels.RBF | None = None) -> cavity.GP:
+def sparse(
+    X: np.ndarray, Z: np.ndarray, kernel: kernels.AbstractKernel | None = None
+) -> cavity.GP:
     """A model to start from."""
     kernel = kernels.RBF(1.0, np.ones(X.shape[1])) if kernel is None else kernel
     return cavity.GP(kernel, likelihoods.Gaussian(0.1), inducing.Points(Z))
 
 
-def fitted(start: cavity.GP, X: np.ndarray, y: np.ndarray, power: float) -> cavity.FitResult:
+def fitted(start: cavity.GP, X: np.ndarray, y: np.ndarray, power: float) -> Any:
     """From this start alone."""
     return cavity.fit(start, X, y, power=power)
 
 
-def examined(result: cavity.FitResult, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
+def examined(result: Any, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """An examination in numbers, with the exact evidence of the full GP at the same parameters."""
-    found = cavity.examine(result)
+    found: Any = cavity.examine(result)
     full = cavity.GP(result.model.kernel, result.model.likelihood)
     exact = cavity.infer(full, X, y).log_evidence
     return {
@@ -118,7 +122,8 @@ def one_more() -> None:
         start = sparse(X, np.linspace(X.min(), X.max(), 7)[:, None])
         result = fitted(start, X, y, power)
         if power == 0.0:
-            changes = cavity.examine(result, candidates=places).gains.gain
+            found: Any = cavity.examine(result, candidates=places)
+            changes = found.gains.gain
         else:
             Z = np.asarray(result.model.inducing.Z)
             added = [
@@ -143,7 +148,8 @@ def clumps() -> None:
     """Fifteen random points on 200 rows, and a point at each of 100 rows."""
     X, y = all_of_snelson()
     few = (X[:100], y[:100] - y[:100].mean())
-    full = cavity.fit(cavity.GP(kernels.RBF(1.0, np.ones(1)), likelihoods.Gaussian(0.1)), *few)
+    whole = cavity.GP(kernels.RBF(1.0, np.ones(1)), likelihoods.Gaussian(0.1))
+    full: Any = cavity.fit(whole, *few)
     for power in (0.0, 1.0):
         Z = X[np.random.default_rng(0).choice(len(X), 15, replace=False)]
         result = fitted(sparse(X, Z), X, y, power)
@@ -178,7 +184,7 @@ def sizes() -> None:
             out = result.posterior.predict(test[0])
             errors = {
                 "rmse": np.sqrt(np.mean((np.asarray(out.mean) - test[1]) ** 2)),
-                "nlpd": -np.mean(np.asarray(out.log_density(test[1]))),
+                "nlpd": -np.mean(np.asarray(out.log_density(jnp.asarray(test[1])))),
             }
             add("sizes", 1024, points, power, 0, **(examined(result, *train) | errors))
 

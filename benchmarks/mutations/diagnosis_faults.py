@@ -61,7 +61,7 @@ DIAGNOSIS_FAULTS = (
     Fault(
         "a bracket at the optimum of noise alone passes for knowledge",
         "learning/diagnostics/inducing_verdict.py",
-        "if most <= least:",
+        "if most <= least and bracket.width <= least:",
         "if False:",
         ("learning/test_noise_alone.py",),
     ),

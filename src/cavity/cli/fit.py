@@ -300,6 +300,8 @@ def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> T
         "method": "tied" if deep else request.method,
         "power": request.used_power,
         "power_table": None,
+        "bracket": None,
+        "verdict": None,
         "n_inducing": None if first is None else first.size,
         "inducing_kind": None if first is None else request.inducing_kind,
         "n_rows": tables.rows,

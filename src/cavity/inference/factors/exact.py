@@ -82,8 +82,10 @@ class ExactFactor(AbstractRowFactor):
 
     def messages(self, variables: Sequence[Any], sites: Stores) -> Sent:
         index = self.edge.variable
-        data = (self.rows, self.noise_variance, self.power, self.chunk, self.volume)
-        return ((index, self._view.gaussian_messages(variables[index], *data)),)
+        data = (self.rows, self.noise_variance, self.power, self.chunk)
+        # views that know no volume of its own serve wherever there is none
+        own: dict[str, Any] = {} if self.volume is None else {"volume": self.volume}
+        return ((index, self._view.gaussian_messages(variables[index], *data, **own)),)
 
     def log_scale(
         self,
