@@ -350,6 +350,29 @@ def test_the_power_of_three_rows_is_chosen():
     assert model.power_ in (0, 0.5, 1)
 
 
+def test_densities_by_power_are_in_the_units_of_the_outputs_that_count():
+    """A hundredfold second output, seldom observed, moves the mean by its share of the outputs."""
+    random = np.random.default_rng(0)
+    x = random.uniform(0, 6, (40, 1))
+    y = np.column_stack([np.sin(x[:, 0]), np.cos(x[:, 0])]) + 0.1 * random.normal(size=(40, 2))
+    y[np.arange(40) % 5 > 0, 1] = np.nan
+    options = {"n_inducing": 5, "learn_inducing": False, "power": "auto", "missing": "skip"}
+    tables = []
+    for factor in (1.0, 100.0):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = cavity.GPRegressor(**options, max_iterations=2, random_state=0)
+            model.fit(x, y * [1.0, factor])
+        tables.append(model.power_table_)
+    for small, large in zip(*tables, strict=True):
+        assert small.tested == (40, 8)
+        moved = small.log_density - large.log_density
+        assert moved == pytest.approx(8 / 48 * np.log(100.0), rel=1e-6)
+        assert small.log_evidence - large.log_evidence == pytest.approx(
+            8 * np.log(100.0), rel=1e-6
+        )
+
+
 def test_the_tighter_bound_has_no_power_to_choose():
     method = cavity.PowerEP(tight=True)
     with pytest.raises(ValueError, match="give power=0"):

@@ -270,6 +270,8 @@ def test_slopes_in_all_parameters_are_finite_differences():
         (lambda: Orbit([[0, 0]]), "row 0"),
         (lambda: Orbit([[0.5, 1.0]]), "column numbers"),
         (lambda: Orbit.quarter_turns((3, 4)), "square"),
+        (lambda: Orbit.flips(4), "image_shape must be"),
+        (lambda: Orbit.shifts(0), "columns must be"),
         (lambda: covariance(BASE, InBase(Points(X)), Points(X)), "SumOver"),
         (lambda: covariance(BASE + BASE, OfParts([Points(X)] * 3), Points(X)), "2 terms"),
         (lambda: OfParts([Points(X)]), "two sets or more"),
@@ -296,6 +298,11 @@ def test_other_parts_are_refused(build):
 
 def test_an_array_of_points_is_points():
     np.testing.assert_array_equal(InBase(X).inner.Z, X)
+
+
+def test_permutations_that_change_nothing_count_once():
+    assert Orbit.flips((1, 4)).size == 2
+    assert Orbit.quarter_turns((1, 1)).size == 1
 
 
 def test_a_set_that_is_no_group_may_be_asked_for():

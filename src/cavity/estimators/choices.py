@@ -34,14 +34,7 @@ class KeepsChoices(AbstractPredictor):
         self.power_, self.power_table_ = learned.power, None
         if learned.powers is not None:
             logs = np.log(self.output_scale_)
-            shift, each = float(learned.observed @ logs), float(np.mean(logs))
-            self.power_table_ = tuple(
-                trial._replace(
-                    log_evidence=trial.log_evidence - shift,
-                    log_density=trial.log_density - each,
-                )
-                for trial in learned.powers
-            )
+            self.power_table_ = tuple(_in_units(trial, logs) for trial in learned.powers)
         inducing: Any = self.inducing_
         self.n_inducing_ = None if inducing is None else inducing.size
         self.bracket_, self.verdict_ = None, ""
@@ -54,3 +47,10 @@ class KeepsChoices(AbstractPredictor):
 
     def _settings_used(self) -> Settings:
         return dataclasses.replace(super()._settings_used(), power=self.power_)
+
+
+def _in_units(trial: PowerTrial, logs: np.ndarray) -> PowerTrial:
+    """A trial in the units of outputs that were divided by scales of these logarithms."""
+    evidence = trial.log_evidence - float(np.array(trial.fitted) @ logs)
+    density = trial.log_density - float(np.average(logs, weights=trial.tested))
+    return trial._replace(log_evidence=evidence, log_density=density)

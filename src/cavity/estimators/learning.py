@@ -122,11 +122,6 @@ def learn_gp(problem: Problem) -> Learned:
         "checkpoint": problem.checkpoint,
     }
     if is_enough(settings.n_inducing):
-        if not isinstance(settings.inducing, str):
-            raise ValueError(
-                'n_inducing="enough" chooses the points: leave inducing="greedy", or give a '
-                "number with inducing variables of your own"
-            )
         return _learn_growing(problem, starts, options, observed)
     if is_auto(settings.power):
         result, powers = fit_powers(starts, problem.X, problem.y, **options)

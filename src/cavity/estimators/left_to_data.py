@@ -26,15 +26,18 @@ def check_power(power: object, method: object) -> None:
         raise ValueError(
             f'power must be a number in [0, 1], one per row, or "auto", given {power!r}'
         )
-    if is_auto(power) and build_method(method).samples:
-        raise ValueError("the method 'mcmc' draws at no power: leave power at a number")
+    if not is_auto(power):
+        return
     chosen = build_method(method)
-    if is_auto(power) and has_volume(chosen):
+    if chosen.samples:
+        raise ValueError("the method 'mcmc' draws at no power: leave power at a number")
+    if has_volume(chosen):
         raise ValueError("PowerEP(tight=True) and PowerEP(dtc=True) are for power 0: give power=0")
 
 
 def check_growth(
     n_inducing: object,
+    inducing: object,
     max_inducing: object,
     method: object,
     likelihood: AbstractLikelihood,
@@ -45,6 +48,7 @@ def check_growth(
 
     Args:
         n_inducing: what was asked for.
+        inducing: what was asked for.
         max_inducing: what was asked for.
         method: what was asked for.
         likelihood: of the model.
@@ -53,6 +57,11 @@ def check_growth(
     whole("max_inducing", max_inducing, 1)
     if not is_enough(n_inducing):
         return
+    if not isinstance(inducing, str):
+        raise ValueError(
+            'n_inducing="enough" chooses the points: leave inducing="greedy", or give a number '
+            "with inducing variables of your own"
+        )
     chosen = build_method(method)
     if chosen.samples or chosen.tied or blocked:
         raise ValueError(

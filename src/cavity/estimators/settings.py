@@ -114,6 +114,7 @@ def check(
         )
     check_growth(
         settings.n_inducing,
+        settings.inducing,
         settings.max_inducing,
         settings.method,
         likelihood,

@@ -2,7 +2,6 @@
 
 import abc
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -95,7 +94,7 @@ class Patches(AbstractParts):
             _whole("image_shape", image_shape, (2, 3)),
             _whole("patch_shape", patch_shape, (2,)),
         )
-        if isinstance(stride, bool) or not isinstance(stride, int | np.integer) or stride < 1:
+        if not _is_count(stride):
             raise ValueError(f"stride must be a positive whole number, given {stride!r}")
         if any(p > i for p, i in zip(patch, image, strict=False)):
             raise ValueError(f"patches of {patch} pixels are larger than the image, {image[:2]}")
@@ -192,23 +191,24 @@ class Orbit(AbstractParts):
         self.permutations = rows
 
     @classmethod
-    def flips(cls, image_shape: Sequence[int]) -> "Orbit":
+    def flips(cls, image_shape: Any) -> "Orbit":
         """An image, H x W or H x W x C, mirrored left to right, upside down, and both."""
-        pixels = np.arange(math.prod(image_shape)).reshape(image_shape)
-        mirrored = [pixels, pixels[:, ::-1], pixels[::-1], pixels[::-1, ::-1]]
-        return cls(np.stack([m.ravel() for m in mirrored]))
+        pixels = _pixels(image_shape)
+        return cls(_distinct([pixels, pixels[:, ::-1], pixels[::-1], pixels[::-1, ::-1]]))
 
     @classmethod
-    def quarter_turns(cls, image_shape: Sequence[int]) -> "Orbit":
+    def quarter_turns(cls, image_shape: Any) -> "Orbit":
         """A square image turned by 0, 90, 180 and 270 degrees."""
-        if image_shape[0] != image_shape[1]:
+        pixels = _pixels(image_shape)
+        if pixels.shape[0] != pixels.shape[1]:
             raise ValueError(f"a quarter turn needs square images, given {tuple(image_shape)}")
-        pixels = np.arange(math.prod(image_shape)).reshape(image_shape)
-        return cls(np.stack([np.rot90(pixels, k).ravel() for k in range(4)]))
+        return cls(_distinct([np.rot90(pixels, k) for k in range(4)]))
 
     @classmethod
-    def shifts(cls, columns: int) -> "Orbit":
+    def shifts(cls, columns: Any) -> "Orbit":
         """A row of columns moved along by 0, 1, ..., what leaves it at its end coming back."""
+        if not _is_count(columns):
+            raise ValueError(f"columns must be a positive whole number, given {columns!r}")
         number = np.arange(columns)
         return cls((number[:, None] + number) % columns)
 
@@ -265,6 +265,23 @@ def _reach(
         reached.update(products)
 
 
+def _pixels(image_shape: Any) -> np.ndarray:
+    """The numbers of the pixels of an image."""
+    shape = _whole("image_shape", image_shape, (2, 3))
+    return np.arange(math.prod(shape)).reshape(shape)
+
+
+def _distinct(images: list[np.ndarray]) -> np.ndarray:
+    """Images of pixel numbers as permutations, each of them once."""
+    return np.array(list(dict.fromkeys(tuple(image.ravel().tolist()) for image in images)))
+
+
+def _is_count(number: Any) -> bool:
+    """Whether something is a positive whole number."""
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    return whole and bool(number >= 1)
+
+
 def _whole(name: str, numbers: Any, lengths: tuple[int, ...]) -> tuple[int, ...]:
     """The numbers as positive whole ones.
 
@@ -272,8 +289,7 @@ def _whole(name: str, numbers: Any, lengths: tuple[int, ...]) -> tuple[int, ...]
         ValueError: where they are not, or are too many.
     """
     values = tuple(numbers) if np.ndim(numbers) == 1 else ()
-    whole = (isinstance(n, int | np.integer) and not isinstance(n, bool) for n in values)
-    if len(values) not in lengths or not all(whole) or min(values) < 1:
+    if len(values) not in lengths or not all(map(_is_count, values)):
         count = " or ".join(map(str, lengths))
         raise ValueError(f"{name} must be {count} positive whole numbers, given {numbers!r}")
     return tuple(int(n) for n in values)

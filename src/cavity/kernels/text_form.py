@@ -180,7 +180,8 @@ def _name(kernel: AbstractKernel) -> str:
         if word.kernel is type(kernel):
             return name if word.number is None else f"{name}{word.number(kernel)}"
     raise ValueError(
-        f"{type(kernel).__name__} has no text form; kernels that have one: {', '.join(_WORDS)}"
+        f"{type(kernel).__name__} has no text form; kernels that have one: "
+        f"{', '.join([*_WORDS, 'fourier'])}"
     )
 
 

@@ -33,7 +33,6 @@ from cavity.parameters import Bijection, bijections
 ENTRIES, FEWEST = 4_000_000, 200
 # Inducing variables of a correlation beyond this count as one.
 MERGED = 1.0 - 1e-4
-
 # Learned parameters of a kernel that may gain a nat each from noise, at the most.
 MOST_LEARNABLE = 30
 

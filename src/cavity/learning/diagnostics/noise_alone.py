@@ -70,12 +70,13 @@ def _observed(data: Data) -> tuple[np.ndarray, np.ndarray]:
 
 def _varies(y: np.ndarray, presence: np.ndarray) -> bool:
     """Whether the values of any output differ."""
-    return any(np.ptp(c[p]) > 0.0 for c, p in _columns(y, presence))
+    return any(np.ptp(c[p]) > 0.0 for _, c, p in _columns(y, presence))
 
 
-def _columns(y: np.ndarray, presence: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Each output with its presence, those never observed left out."""
-    return [(c, p) for c, p in zip(y.T, presence.T, strict=True) if np.any(p)]
+def _columns(y: np.ndarray, presence: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
+    """The number of each output, its values and its presence, those never observed left out."""
+    pairs = enumerate(zip(y.T, presence.T, strict=True))
+    return [(i, c, p) for i, (c, p) in pairs if np.any(p)]
 
 
 def _learned_noise(y: np.ndarray, presence: np.ndarray, *, shared: bool) -> float:
@@ -108,7 +109,7 @@ def _by_search(
     side = {name: np.asarray(values).reshape(-1) for name, values in data.rows.side.items()}
     several = likelihood.latents > 1
     constants = np.zeros(likelihood.latents if several else y.shape[1])
-    for i, (column, there) in enumerate(_columns(y, presence)[: 1 if several else None]):
+    for i, column, there in _columns(y, presence)[: 1 if several else None]:
         known = {name: values[there] for name, values in side.items()}
         guesses = np.asarray(initial_latents(likelihood, column[there], **known), float)
         if several and guesses.ndim == 2:

@@ -11,17 +11,19 @@ from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
-from cavity.learning.optimisers.trials import fit_best
+from cavity.learning.optimisers.trials import DEFAULT, fit_best
 from cavity.learning.result import FitResult
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.text import plural
 from cavity.parameters import free_parts
 
-# Powers that are compared, each continued from the one before, and the one of equals that counts.
-POWERS, DEFAULT = (1.0, 0.5, 0.0), 0.5
+# Powers that are compared, each continued from the one before; of equals the default counts.
+POWERS = (1.0, DEFAULT, 0.0)
 # Rows from which on cavities do not decide, and the least that are held out, or else a quarter.
 MANY, HELD_OUT = 5_000, 500
+# Rows below which none are held out.
+FEWEST = 4
 
 
 class PowerTrial(NamedTuple):
@@ -33,6 +35,8 @@ class PowerTrial(NamedTuple):
         log_density: mean log density of outputs that were left out, nats per output.
         left_out: which these are: "each row", given all others, or how many were held out.
         chosen: whether the power was chosen.
+        fitted: outputs that were fitted, of each column, (P,).
+        tested: outputs whose densities count, of each column, (P,).
     """
 
     power: float
@@ -40,10 +44,8 @@ class PowerTrial(NamedTuple):
     log_density: float
     left_out: str
     chosen: bool = False
-
-
-# Rows below which none are held out.
-FEWEST = 4
+    fitted: tuple[int, ...] = ()
+    tested: tuple[int, ...] = ()
 
 
 def fit_powers(
@@ -79,14 +81,14 @@ def fit_powers(
     if exact or len(X) < FEWEST or _by_cavities(start, options, len(X)):
         found = _chain(data, starts, powers)
         each = [result.leave_one_out() for result in found.values()]
-        trials, power = _judged(found, each, "each row")
+        trials, power = _judged(found, each, "each row", data.observed)
         return _with_all(found[power], found), trials
     order = np.random.default_rng(seed).permutation(len(X))
     count = max(len(X) // 10, min(HELD_OUT, len(X) // 4))
     held, kept = data.of(np.sort(order[:count])), data.of(np.sort(order[count:]))
     found = _chain(kept, starts, powers)
     each = [held.densities(result) for result in found.values()]
-    trials, power = _judged(found, each, plural(count, "row"))
+    trials, power = _judged(found, each, plural(count, "row"), kept.observed)
     if any(result.interrupted for result in found.values()):
         return _with_all(found[power], found), trials
     result = data.fitted([found[power].model, *starts], power, "all")
@@ -106,6 +108,11 @@ class _Data:
     X: np.ndarray
     y: np.ndarray
     options: dict[str, Any]
+
+    @property
+    def observed(self) -> tuple[int, ...]:
+        """Outputs that are not missing, of each column."""
+        return tuple(np.sum(~np.isnan(self.y.reshape(len(self.y), -1)), axis=0).tolist())
 
     def of(self, kept: np.ndarray) -> "_Data":
         """Some of the rows."""
@@ -144,7 +151,7 @@ def _by_cavities(start: AbstractModel, options: dict[str, Any], rows: int) -> bo
         return False
     maps: Any = options.get("bijections")
     gp: Any = start
-    return not gp.sparse or (maps is not None and not free_parts(gp.inducing, maps.inducing))
+    return not gp.approximate or (maps is not None and not free_parts(gp.inducing, maps.inducing))
 
 
 def _chain(
@@ -172,15 +179,20 @@ def _chain(
 
 
 def _judged(
-    found: dict[float, FitResult], densities: Sequence[Any], left_out: str
+    found: dict[float, FitResult],
+    densities: Sequence[Any],
+    left_out: str,
+    fitted: tuple[int, ...],
 ) -> tuple[tuple[PowerTrial, ...], float]:
     """Trials by power, and the power chosen, among those whose outputs all have a density.
 
     Outputs that have none at any power, missing ones and those whose others leave no proper
     posterior, count nowhere.
     """
-    each = np.array([np.ravel(d) for d in densities])
-    each = np.nan_to_num(each[:, np.any(np.isfinite(each), axis=0)], nan=-np.inf)
+    table = np.array(densities).reshape(len(found), -1, len(fitted))
+    counted = np.any(np.isfinite(table), axis=0)
+    tested = tuple(np.sum(counted, axis=0).tolist())
+    each = np.nan_to_num(table[:, counted], nan=-np.inf)
     means, powers = np.mean(each, axis=1), list(found)
     best = int(np.argmax(means))
     if DEFAULT in found:
@@ -189,7 +201,15 @@ def _judged(
         error = np.std(gain) / np.sqrt(len(gain))
         best = best if np.mean(gain) > error else usual
     trials = (
-        PowerTrial(power, float(result.log_evidence), float(mean), left_out, power == powers[best])
+        PowerTrial(
+            power,
+            float(result.log_evidence),
+            float(mean),
+            left_out,
+            power == powers[best],
+            fitted,
+            tested,
+        )
         for (power, result), mean in zip(found.items(), means, strict=True)
     )
     return tuple(trials), powers[best]
