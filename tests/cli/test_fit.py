@@ -58,7 +58,7 @@ def test_a_power_chosen_from_the_table(here, tables):
     table = done.json["power_table"]
     assert [trial["power"] for trial in table] == [1.0, 0.5, 0.0]
     assert [trial["power"] for trial in table if trial["chosen"]] == [done.json["power"]]
-    keys = ["chosen", "left_out", "log_density", "log_evidence", "power"]
+    keys = ["chosen", "fitted", "left_out", "log_density", "log_evidence", "power", "tested"]
     assert sorted(table[0]) == keys
     shown = run("show", "m.cavity").out
     assert "powers compared, by the mean log density of 7 rows held out" in shown
