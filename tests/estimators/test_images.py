@@ -46,6 +46,19 @@ def test_rows_of_pixels_are_the_same_images(fitted):
     np.testing.assert_allclose(again.predict_proba(X_TEST[:5]), flat, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_counted_patches_are_those_of_the_images(monkeypatch):
+    """Clean images have few distinct patches: the fit is that of all of them."""
+    clean = np.round(X)
+    settings = SMALL | {"parts": "invariant", "max_iterations": 3, "scale_iterations": 1}
+    counted = ConvGPClassifier(**settings).fit(clean, Y)
+    monkeypatch.setattr("cavity.estimators.images.FEW", 0.0)
+    plain = ConvGPClassifier(**settings).fit(clean, Y)
+    np.testing.assert_allclose(counted.log_evidence_, plain.log_evidence_, rtol=1e-4)
+    found, expected = (m.predict_proba(np.round(X_TEST[:9])) for m in (counted, plain))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+
+
 def test_the_model_is_a_model_that_files_keep(fitted, tmp_path):
     cavity.save(tmp_path / "images.cavity", fitted.posterior_, {})
     loaded, _ = cavity.load(tmp_path / "images.cavity")

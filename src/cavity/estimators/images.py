@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,12 +16,16 @@ from cavity.estimators.registry import (
     whole,
 )
 from cavity.estimators.settings import Settings, is_auto
+from cavity.kernels.part_counts import count_parts
 from cavity.kernels.parts import Patches
 from cavity.learning.images import ImageSearch, fit_images
 from cavity.learning.initialisation.images import BESIDE, SUMS, Convolution, convolution_start
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP
 from cavity.numerics.text import plural
+
+# Sums over distinct patches are used where they are at most this share of all patches.
+FEW = 0.8
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -188,10 +192,24 @@ class ConvGPClassifier(AbstractClassifier):
         )
         labels = problem.y.reshape(-1)
         start = convolution_start(asked, problem.X, settings.seed)
-        result, said = fit_images(start, likelihood, problem.X, labels, search, problem.callback)
+        rows = _rows(asked, problem.X)
+        result, said = fit_images(start, likelihood, rows, labels, search, problem.callback)
         if start[1].size < asked.count:
             said = f"{said}; all {start[1].size} distinct patches are used"
         if independent:
             said = f"{said}; classes are independent in the posterior, at power 1"
-        result = dataclasses.replace(result, message=f"{said}; {result.message}")
+        # it was fitted to counted rows, and predicts from images
+        posterior: Any = result.posterior
+        posterior = dataclasses.replace(posterior, n_inputs=problem.X.shape[1])
+        message = f"{said}; {result.message}"
+        result = dataclasses.replace(result, message=message, posterior=posterior)
         return Learned(result, np.array([len(labels)]), len(labels))
+
+
+def _rows(asked: Convolution, X: np.ndarray) -> np.ndarray:
+    """Images as rows of pixels, or as counted rows where few of their patches are distinct."""
+    if asked.patches.positions or asked.plus is not None:
+        return X  # all patches are distinct, or another kernel sees the columns
+    counted = count_parts(asked.patches, X)
+    size = counted.shape[1] - X.shape[1] - 1 - asked.patches.size
+    return counted if size <= FEW * asked.patches.size else X

@@ -136,8 +136,8 @@ def _(a: InBase, b: AbstractInducing, kernel: AbstractKernel) -> Float[Array, "M
         return inside.sums(b.Z, lambda base, *parts: _sums(inner, base, *parts)).T
 
     def plain(x: Float[Array, " D"]) -> Float[Array, " M"]:
-        own = Points(inside.parts(x))
-        return covariance_from(a.inner, own, base) @ inside.each(x.dtype)
+        own, weights = inside.apart(x)
+        return covariance_from(a.inner, Points(own), base) @ weights
 
     return b(plain).T
 

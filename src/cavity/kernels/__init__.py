@@ -2,6 +2,7 @@
 
 from cavity.kernels.base import AbstractKernel, Active, Product, Scaled, Sum
 from cavity.kernels.dot_product import ArcCosine, Linear, NeuralNetwork, Polynomial
+from cavity.kernels.part_counts import count_parts
 from cavity.kernels.parts import AbstractParts, Orbit, Patches, distinct_parts
 from cavity.kernels.random_fourier import (
     Nystrom,
@@ -50,6 +51,7 @@ __all__ = [
     "Sum",
     "SumOver",
     "White",
+    "count_parts",
     "distinct_parts",
     "fourier_error_probability",
     "fourier_frequencies_needed",

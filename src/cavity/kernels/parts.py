@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.numerics.text import plural
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array, Float, Int
 
 
 class AbstractParts(eqx.Module):
     """What takes an input apart into P parts of E columns each.
 
     To implement:
-        `columns`, `size` and `__call__(x)`, the parts of one input.
+        `columns`, `size` and `__call__(x, which)`, the parts of one input, all or some of them.
     """
 
     @property
@@ -31,8 +31,10 @@ class AbstractParts(eqx.Module):
         """The number P of parts."""
 
     @abc.abstractmethod
-    def __call__(self, x: Float[Array, " D"]) -> Float[Array, "P E"]:
-        """The parts of one input."""
+    def __call__(
+        self, x: Float[Array, " D"], which: Int[Array, " U"] | None = None
+    ) -> Float[Array, "P E"]:
+        """The parts of one input: all of them, or those with these numbers, in their order."""
 
     def of(self, X: Any) -> Float[Array, "N P E"]:
         """The parts of N inputs.
@@ -129,8 +131,10 @@ class Patches(AbstractParts):
     def size(self) -> int:
         return len(self._places()[0])
 
-    def __call__(self, x: Float[Array, " D"]) -> Float[Array, "P E"]:
-        index, places = self._places()
+    def __call__(
+        self, x: Float[Array, " D"], which: Int[Array, " U"] | None = None
+    ) -> Float[Array, "P E"]:
+        index, places = (a if which is None else jnp.asarray(a)[which] for a in self._places())
         pixels = x[index]
         if not self.positions:
             return pixels
@@ -220,8 +224,11 @@ class Orbit(AbstractParts):
     def size(self) -> int:
         return len(self.permutations)
 
-    def __call__(self, x: Float[Array, " D"]) -> Float[Array, "P D"]:
-        return x[np.asarray(self.permutations)]
+    def __call__(
+        self, x: Float[Array, " D"], which: Int[Array, " U"] | None = None
+    ) -> Float[Array, "P D"]:
+        index = np.asarray(self.permutations)
+        return x[index if which is None else jnp.asarray(index)[which]]
 
     def __str__(self) -> str:
         return f"Orbit of {plural(self.size, 'permutation')}"

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.kernels.base import AbstractKernel
+from cavity.kernels.base import AbstractKernel, Active
+from cavity.kernels.part_counts import check_inputs, taken_apart
 from cavity.kernels.part_sums import weighted_variance
 from cavity.kernels.parts import AbstractParts
 from cavity.numerics.types import Array, Float
@@ -26,6 +27,8 @@ class SumOver(AbstractKernel):
 
     A covariance costs P² of those of g. Inducing variables that are values of g,
     `inducing.InBase(inducing.Points(Z))`, make that P, but for the variances of the inputs.
+    Inputs are rows with D columns, or counted rows, of which every distinct part is seen once:
+    `kernels.count_parts(parts, X)`.
 
     Args:
         parts: what takes an input apart.
@@ -75,11 +78,10 @@ class SumOver(AbstractKernel):
     def diag(self, X: Float[Array, "N D"]) -> Float[Array, " N"]:
         return self.sums(X, weighted_variance)
 
-    def each(self, dtype: Any) -> Float[Array, " P"]:
-        """The weight of each part."""
-        if self.weights is None:
-            return jnp.ones(self.parts.size, dtype)
-        return self.weights
+    def apart(self, x: Float[Array, " D"]) -> tuple[Float[Array, "P E"], Float[Array, " P"]]:
+        """The parts of one input and their weights; of a counted row its distinct parts."""
+        weights = jnp.ones(self.parts.size, x.dtype) if self.weights is None else self.weights
+        return taken_apart(self.parts, x, weights)
 
     def sums(
         self, X: Float[Array, "N D"], of_parts: Callable[[AbstractKernel, Array, Array], Array]
@@ -94,11 +96,22 @@ class SumOver(AbstractKernel):
         Raises:
             ValueError: where inputs have another number of columns.
         """
-        self.parts.check(X)
+        check_inputs(self.parts, X)
         kernel = jax.tree.map(jnp.asarray, self)
 
         @jax.checkpoint
         def one(x: Float[Array, " D"]) -> Array:
-            return of_parts(kernel.base, kernel.parts(x), kernel.each(x.dtype))
+            return of_parts(kernel.base, *kernel.apart(x))
 
         return jax.lax.map(one, X)
+
+
+def plain_columns(model: Any) -> int | None:
+    """The columns of an input that a model's sums take apart; what is beyond them is notes.
+
+    Returns:
+        Their number, or None for a model without sums of all columns.
+    """
+    nodes = jax.tree.leaves(model, is_leaf=lambda node: isinstance(node, SumOver | Active))
+    found = [node.parts.columns for node in nodes if isinstance(node, SumOver)]
+    return min(found, default=None)

@@ -14,6 +14,7 @@ import numpy as np
 
 from cavity.inference.graph.rows import Rows
 from cavity.kernels.base import Active
+from cavity.kernels.sum_over import plain_columns
 from cavity.likelihoods.latent_values import initial_latents
 from cavity.likelihoods.support import Support
 from cavity.numerics.jit import compiled
@@ -180,6 +181,9 @@ def coordinate_scales(model: Any, maps: Any, scales: Scales) -> np.ndarray:
     Locations among the inputs, such as inducing points, have `LOCATION` of these.
     """
     parts = []
+    columns = plain_columns(model)
+    if columns is not None:
+        scales = scales.columns(tuple(range(columns)))
     for value, b, unit in free_parts(model, maps, units(model)):
         shape = np.shape(value)
         if not isinstance(b, Real):
@@ -202,6 +206,9 @@ def coordinate_bounds(model: Any, maps: Any, scales: Scales) -> np.ndarray:
     """
     least = np.log(LEAST_VARIANCE) + 2.0 * np.log(scales.y_spread)
     parts = []
+    columns = plain_columns(model)
+    if columns is not None:
+        scales = scales.columns(tuple(range(columns)))
     for value, b, unit in free_parts(model, maps, units(model)):
         start = np.ravel(np.asarray(value, np.float64))
         reach = np.full(start.size, REACH if isinstance(b, Positive) else np.inf)
