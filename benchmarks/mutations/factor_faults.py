@@ -24,7 +24,7 @@ ENERGY = (
     Fault(
         "only the last factor's message reaches a variable",
         "inference/energy.py",
-        "message if before is None else _add(before, message)",
+        "message if before is None else added(before, message)",
         "message",
         ("equivalence/test_rows.py::test_two_factors_on_one_variable_are_one",),
     ),
@@ -185,8 +185,8 @@ SITES = (
     Fault(
         "the presence of the first output stands for all, terms",
         "inference/factors/site.py",
-        "total = jnp.sum(observed * log_mean)",
-        "total = jnp.sum(observed[:, :1] * log_mean)",
+        "return jnp.sum(observed * log_mean)",
+        "return jnp.sum(observed[:, :1] * log_mean)",
         ("inference/test_presence.py",),
     ),
     Fault(

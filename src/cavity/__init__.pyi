@@ -45,6 +45,9 @@ from .learning.optimisers.lbfgs import Progress as Progress
 from .learning.result import FitResult as FitResult
 from .learning.result import Inference as Inference
 from .learning.sample import sample as sample
+from .learning.streaming.result import UpdateResult as UpdateResult
+from .learning.streaming.scores import BatchScores as BatchScores
+from .learning.streaming.update import update as update
 from .models.compression import compressed as compressed
 from .models.deep.deep_gp import DeepGP as DeepGP
 from .models.deep.layer import Layer as Layer

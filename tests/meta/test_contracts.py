@@ -32,6 +32,7 @@ ARGUMENTS = {
     "cavity.learning.diagnostics.examined": {"GP"},
     "cavity.learning.diagnostics.tierney_kadane": {"Laplace"},
     "cavity.learning.dispatch": {"AbstractMethod", "MCMC"},
+    "cavity.learning.streaming.settings": {"Posterior"},
     "cavity.models.compression": {"Posterior"},
     "cavity.models.deep.deep_gp": {"AbstractLikelihood", "Layer"},
     "cavity.models.latent.gplvm": {"SiteEncoder"},

@@ -126,6 +126,24 @@ def _(
     return kernel.diag(a.Z)
 
 
+def coincidence(a: AbstractInducing, b: AbstractInducing) -> Float[Array, "M K"]:
+    """1 where two functionals are the same, 0 elsewhere."""
+    pairs = list(zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=False))
+    if jax.tree.structure(a) != jax.tree.structure(b):
+        return jnp.zeros((a.size, b.size))
+    sizes = {(*np.shape(x)[:1], *np.shape(y)[:1]) for x, y in pairs}
+    if sizes <= {(a.size, b.size)}:
+        same = jnp.ones((a.size, b.size), bool)
+        for x, y in pairs:
+            equal = x[:, None] == y[None]
+            same = same & jnp.all(equal.reshape(*equal.shape[:2], -1), axis=2)
+        return same.astype(float)
+    if a.size != b.size or any(np.shape(x) != np.shape(y) for x, y in pairs):
+        return jnp.zeros((a.size, b.size))
+    same = jnp.all(jnp.stack([jnp.all(x == y) for x, y in pairs]))
+    return jnp.where(same, jnp.eye(a.size), 0.0)
+
+
 def covariance(
     kernel: AbstractKernel, a: AbstractInducing, b: AbstractInducing
 ) -> Float[Array, "M K"]:

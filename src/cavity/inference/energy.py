@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from cavity.inference.factors.base import (
@@ -24,12 +23,11 @@ from cavity.inference.factors.base import (
     Stores,
 )
 from cavity.inference.graph.base import (
-    AbstractMessages,
     AbstractProjectedBelief,
     AbstractResponse,
     AbstractVariable,
-    Messages,
 )
+from cavity.inference.graph.messages import added
 from cavity.numerics.types import Array, Int, Scalar
 
 # For each factor: its sites, one store per edge; none for an exact factor.
@@ -204,18 +202,5 @@ def _product(graph: Graph, pairs: Iterable[tuple[AbstractFactor, Stores]]) -> li
     for factor, store in pairs:
         for index, message in factor.messages(graph.variables, store):
             before = received[index]
-            received[index] = message if before is None else _add(before, message)
+            received[index] = message if before is None else added(before, message)
     return received
-
-
-def _add(a: AbstractMessages, b: AbstractMessages) -> AbstractMessages:
-    """Messages of two factors; if only one shares precisions between outputs, it is unshared."""
-    if a.shift.shape != b.shift.shape:
-        a, b = _unshared(cast(Messages, a)), _unshared(cast(Messages, b))
-    return jax.tree.map(jnp.add, a, b)
-
-
-def _unshared(m: Messages) -> Messages:
-    groups, replicas, size = m.shift.shape
-    precision = jnp.repeat(m.precision, replicas, axis=0)
-    return Messages(m.shift.reshape(groups * replicas, 1, size), precision, m.log_scale)

@@ -137,7 +137,7 @@ def fit(
             Searches(checkpoint),
             sites,
         )
-        return _learned(run, start, stages, first, n_restarts, seed)
+        return learned_from(run, start, stages, first, n_restarts, seed)
 
     return dispatch(method, approximated, sampled)
 
@@ -154,7 +154,7 @@ def _first_stage(
     return inputs_first(model) if afar else ()
 
 
-def _learned(
+def learned_from(
     run: Run,
     start: AbstractModel,
     stages: tuple[AbstractModel, ...],

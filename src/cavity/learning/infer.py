@@ -236,7 +236,7 @@ def infer_from(
             result = _by_fixed_point(model, whole, method, jitter, start, empty)
     if result is None:
         raise NumericalError(diagnose_failure(model, block))
-    return dataclasses.replace(result, streamed=whole is None)
+    return dataclasses.replace(result, streamed=whole is None, n_rows=int(data.length))
 
 
 def _by_messages(
@@ -272,7 +272,7 @@ def _by_fixed_point(
         fixed_point, report = zero, EXACT
         if has_sites(zero):
             fixed_point, report = find_fixed_point(problem, method.solver, sites, zero=zero)
-        posterior, value = _posterior(model, data, problem, fixed_point)
+        posterior, value = posterior_at(model, data, problem, fixed_point)
         stored = fixed_point if has_sites(zero) else None
         result = Inference(
             posterior,
@@ -316,7 +316,7 @@ def _by_minimum(
         optimiser = "L-BFGS-B" if method.training.steps is None else "Adam"
         report = ConvergenceReport(minimum.iterations, 0.0, 0, optimiser, minimum.converged)
     block = data.first_block
-    posterior, value = _posterior(
+    posterior, value = posterior_at(
         model, block, block.problem(model, method.approximation, jitter), sites
     )
     diagnostics = None
@@ -362,9 +362,10 @@ def _message(report: ConvergenceReport) -> str:
 
 
 @compiled
-def _posterior(
+def posterior_at(
     model: AbstractModel, data: Data, problem: Problem, sites: Sites
 ) -> tuple[Posterior, Scalar]:
+    """The posterior and the energy at some sites."""
     graph = problem.graph()
     q = beliefs(graph, sites)
     posterior = model.posterior(graph, q, data.rows, single=data.single)

@@ -43,6 +43,7 @@ class Inference:
             they have no answer.
         chains: the draws of `MCMC`, None for other methods.
         streamed: whether the rows came in batches.
+        n_rows: rows that it was inferred from.
     """
 
     posterior: Posterior
@@ -55,6 +56,7 @@ class Inference:
     left_out: RowDiagnostics | None = dataclasses.field(repr=False)
     chains: Chains | None = dataclasses.field(default=None, kw_only=True)
     streamed: bool = dataclasses.field(default=False, kw_only=True)
+    n_rows: int = dataclasses.field(default=0, kw_only=True)
 
     def leave_one_out(self) -> np.ndarray:
         r"""Log predictive density of every output given all others, (N,) or (N, P), in nats.

@@ -29,6 +29,7 @@ from cavity.inference.graph.sites import (
     empty_row_sites,
 )
 from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
+from cavity.inference.past import inducing_views
 from cavity.inference.variables.class_contrasts import Contrasts
 from cavity.inference.variables.coupled_classes import (
     AbstractClassBelief,
@@ -238,6 +239,12 @@ def _contrasted(rows: Rows, classes: int) -> Rows:
     """Rows with one output per class: 1 for the one seen, which is absent, 0 for the others."""
     seen = (rows.y == jnp.arange(classes)).astype(rows.y.dtype)
     return Rows(rows.x, seen, rows.presence * (1.0 - seen), rows.side, rows.power)
+
+
+@inducing_views.register(ContrastView)
+@inducing_views.register(ClassView)
+def _(view: ContrastView | ClassView) -> tuple[InducingView, ...]:
+    return view.functions.views
 
 
 class FullClasses(AbstractProcess):

@@ -10,6 +10,7 @@ from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Graph
 from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
+from cavity.inference.past import Past, with_past
 from cavity.inference.problem import AbstractGraphBuilder
 from cavity.models.base import AbstractModel
 from cavity.numerics.power_limits import Power
@@ -29,6 +30,7 @@ class ModelOnRows(AbstractGraphBuilder):
         total: the number of observed rows in all the data, where these rows are some
             of them.
         scale: rows in all the data for each of these rows.
+        past: what rows said that are gone; None for none.
     """
 
     model: AbstractModel
@@ -38,6 +40,7 @@ class ModelOnRows(AbstractGraphBuilder):
     chunk: int = eqx.field(static=True)
     total: ObservedRows | None = None
     scale: Scalar | float = 1.0
+    past: Past | None = None
 
     @property
     def coupled(self) -> bool:
@@ -57,7 +60,7 @@ class ModelOnRows(AbstractGraphBuilder):
         return any(unit.output != 0 for unit in jax.tree.leaves(units(self.model.likelihood)))
 
     def graph(self, jitter: Scalar) -> Graph:
-        return self.model.graph(
+        graph = self.model.graph(
             self.rows,
             power=self.power,
             approximation=self.approximation,
@@ -66,6 +69,7 @@ class ModelOnRows(AbstractGraphBuilder):
             total=self.total,
             scale=self.scale,
         )
+        return graph if self.past is None else with_past(graph, self.past, jitter)
 
     def approximated_by(self, approximation: AbstractApproximation) -> "ModelOnRows":
         return dataclasses.replace(self, approximation=approximation)

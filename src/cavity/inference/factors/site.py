@@ -129,11 +129,7 @@ class SiteFactor(AbstractRowFactor):
                 pairs = zip(self.edges, marginals, strict=True)
                 marginals = tuple(stop_gradient(m) if e.slots.private else m for e, m in pairs)
             latents, proper = self._latents(rows, row_sites, marginals)
-            log_mean = self.term.log_mean(latents, rows, self.row_power(rows))
-            observed = rows.site_presence
-            if self.term.joint:
-                observed = jnp.max(observed, axis=1, keepdims=True)
-            total = jnp.sum(observed * log_mean)
+            total = self._log_mean(rows, latents)
             ratios = self._log_normaliser_ratios(rows, row_sites, marginals)
             for ratio, presence in zip(ratios, self._presence(rows), strict=True):
                 total = total + jnp.sum(presence * jnp.where(proper, ratio, jnp.nan))
@@ -177,6 +173,11 @@ class SiteFactor(AbstractRowFactor):
             step=step,
             centre_common_mode=self.common_mode,
         )
+
+    def log_means(self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...]) -> Scalar:
+        """The log power means of a chunk of rows at their cavities, added up."""
+        latents, _ = self._latents(rows, sites, marginals)
+        return self._log_mean(rows, latents)
 
     def powered_density(self) -> PoweredDensity | None:
         at_cavity = self.evaluation_point is EvaluationPoint.CAVITY
@@ -314,6 +315,14 @@ class SiteFactor(AbstractRowFactor):
         pairs = zip(marginals, cavities, strict=True)
         latents = tuple(marginal.latent(mean, var) for marginal, (mean, var, _) in pairs)
         return latents, _all_proper([proper for _, _, proper in cavities])
+
+    def _log_mean(self, rows: Rows, latents: tuple[Latent, ...]) -> Scalar:
+        """The log means of the terms of observed outputs, added up."""
+        log_mean = self.term.log_mean(latents, rows, self.row_power(rows))
+        observed = rows.site_presence
+        if self.term.joint:
+            observed = jnp.max(observed, axis=1, keepdims=True)
+        return jnp.sum(observed * log_mean)
 
     def _log_normaliser_ratios(
         self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...]

@@ -142,10 +142,39 @@ def _group_by_group(
     return _Sweep(messages, store, residual, skipped)
 
 
+def visit_once(graph: Graph, sites: Sites) -> tuple[Sites, Array]:
+    """One visit of every row in turn, from sites of precision zero: assumed density filtering.
+
+    Returns:
+        The sites, and the sum of the log predictive densities of each row before its visit, at
+        power 1, in nats.
+    """
+    factor, (store,) = graph.only_factor(), sites
+    densities = jnp.zeros((), factor.rows.y.dtype)
+    step = jnp.ones((), factor.rows.y.dtype)
+    swept, scored = _rows_in_turn(graph, factor, store, step, densities)
+    return (swept.store,), cast(Array, scored)
+
+
 def _one_by_one(
     graph: Graph, factor: SiteFactor, store: Stores, step: Array, batch: int
 ) -> _Sweep:
     """A sequential sweep, with rank-one updates of means and covariances."""
+    return _rows_in_turn(graph, factor, store, step, None)[0]
+
+
+def _rows_in_turn(
+    graph: Graph, factor: SiteFactor, store: Stores, step: Array, scored: Array | None
+) -> tuple[_Sweep, Array | None]:
+    """A sequential sweep; and the log means of all rows at their cavities, where asked for.
+
+    Args:
+        graph: the model laid out for inference.
+        factor: its factor.
+        store: the sites.
+        step: the damping step.
+        scored: what log means are added to; None to leave them out.
+    """
     count = factor.rows.y.shape[0]
     views = tuple(cast(AbstractProjectedView, edge.view) for edge in factor.edges)
     projections = tuple(view.project(factor.rows) for view in views)
@@ -156,7 +185,7 @@ def _one_by_one(
     given_variable = tuple((p.residual, p.offset) for p in projections)
 
     def of_row(state: tuple, row: tuple) -> tuple[tuple, Stores]:
-        moments, largest, skipped = state
+        moments, largest, skipped, scores = state
         rows, old, columns, remainders = jax.tree.map(lambda x: x[None], row)
         marginals = []
         for edge, a, (residual, offset) in zip(factor.edges, columns, remainders, strict=True):
@@ -165,6 +194,8 @@ def _one_by_one(
             projection = Projection(None, residual, offset)
             marginals.append(projected_marginal((mean @ a[0])[None], var[None], projection))
         new, residual, skips = factor.update_rows(rows, old, tuple(marginals), step)
+        if scores is not None:
+            scores = scores + factor.log_means(rows, old, tuple(marginals))
         changes = jax.tree.map(jnp.subtract, new, old)
         updated, proper = list(moments), jnp.ones((), bool)
         presence = rows.site_presence[0]
@@ -178,13 +209,14 @@ def _one_by_one(
         moments = jax.tree.map(lambda a, b: jnp.where(proper, a, b), tuple(updated), moments)
         store = jax.tree.map(lambda a, b: jnp.where(proper, a, b)[0], new, old)
         skips = jnp.where(proper, skips, 1.0)
-        return (moments, jnp.maximum(largest, residual), skipped + skips), store
+        return (moments, jnp.maximum(largest, residual), skipped + skips, scores), store
 
     zero = jnp.zeros((), factor.rows.y.dtype)
     start = tuple(belief.dense() for belief in projected(beliefs(graph, (store,))))
     along = (factor.rows, store, loadings, given_variable)
-    (moments, residual, skipped), new = jax.lax.scan(of_row, (start, zero, zero), along)
-    return _Sweep(moments, new, residual, skipped)
+    begin = (start, zero, zero, scored)
+    (moments, residual, skipped, scores), new = jax.lax.scan(of_row, begin, along)
+    return _Sweep(moments, new, residual, skipped), scores
 
 
 def _rank_one(

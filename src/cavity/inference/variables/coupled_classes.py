@@ -28,6 +28,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve
 
 from cavity.inference.graph.base import AbstractBelief, AbstractVariable, Messages, Projection
+from cavity.inference.graph.messages import added
 from cavity.inference.graph.sites import AbstractSites
 from cavity.inference.variables.class_contrasts import Contrasts
 from cavity.inference.variables.inducing import condition_standard_normal
@@ -235,10 +236,17 @@ class CoupledClassInducingBelief(AbstractClassBelief):
 
 
 class CoupledClassInducing(AbstractClassVariable):
-    r"""Whitened inducing variables of all classes, prior $\mathcal N(0, \mathbf I)$."""
+    r"""Whitened inducing variables of all classes, prior $\mathcal N(0, \mathbf I)$.
+
+    Attributes:
+        size: their number for each class.
+        classes: the number of classes.
+        received: messages that came before those of the rows at hand; None for none.
+    """
 
     size: int = eqx.field(static=True)
     classes: int = eqx.field(static=True)
+    received: Messages | None = None
 
     def messages_from_classes(
         self,
@@ -262,6 +270,7 @@ class CoupledClassInducing(AbstractClassVariable):
         return Messages(h, P, jnp.sum(log_scale))
 
     def belief(self, messages: Messages) -> CoupledClassInducingBelief:
+        messages = messages if self.received is None else added(messages, self.received)
         h, P = messages.shift.reshape(1, 1, -1), messages.precision
         mean, _, covariance, value = condition_standard_normal(
             Messages(h, P.reshape(1, h.size, h.size), messages.log_scale)

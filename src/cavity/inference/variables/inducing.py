@@ -13,6 +13,7 @@ from cavity.inference.graph.base import (
     Messages,
     Projection,
 )
+from cavity.inference.graph.messages import added
 from cavity.numerics.linalg import (
     cholesky_and_inverse,
     gram_lower,
@@ -83,9 +84,14 @@ class WhitenedInducing(AbstractProjectedVariable):
     r"""A variable with prior $\mathcal N(0, \mathbf I)$, such as $\mathbf L^{-1} \mathbf u$.
 
     A precision is the identity plus a sum over rows, so no prior covariance is inverted.
+
+    Attributes:
+        size: the number of variables.
+        received: messages that came before those of the rows at hand; None for none.
     """
 
     size: int = eqx.field(static=True)
+    received: Messages | None = None
 
     def messages_from_sites(
         self,
@@ -114,7 +120,8 @@ class WhitenedInducing(AbstractProjectedVariable):
         return jax.tree.map(jnp.add, messages, change)
 
     def belief(self, messages: Messages) -> InducingBelief:
-        mean, root, _, value = condition_standard_normal(messages)
+        total = messages if self.received is None else added(messages, self.received)
+        mean, root, _, value = condition_standard_normal(total)
         return InducingBelief(mean, root, value)
 
 

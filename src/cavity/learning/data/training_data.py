@@ -12,6 +12,7 @@ import numpy as np
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.factors.slots import ObservedRows, observed_rows
 from cavity.inference.graph.rows import Rows
+from cavity.inference.past import Past
 from cavity.inference.problem import Problem
 from cavity.learning.data.fingerprint import fingerprint
 from cavity.learning.data.scales import Scales, row_tallies, scales_of
@@ -99,6 +100,7 @@ class Data(eqx.Module, AbstractTrainingData):
         chunk: rows worked on at a time.
         single: whether y was a vector.
         length: rows without padding; of blocks, all their rows.
+        past: what rows said that are gone; None for none.
     """
 
     rows: Rows
@@ -106,6 +108,7 @@ class Data(eqx.Module, AbstractTrainingData):
     chunk: int = eqx.field(static=True)
     single: bool = eqx.field(static=True)
     length: int | np.ndarray | jax.Array = 0
+    past: Past | None = None
 
     @property
     def n_observed(self) -> float:
@@ -163,6 +166,7 @@ class Data(eqx.Module, AbstractTrainingData):
             chunk=self.chunk,
             total=total,
             scale=scale,
+            past=self.past,
         )
         return Problem(build, jnp.asarray(jitter, self.rows.y.dtype))
 
@@ -192,4 +196,5 @@ class Data(eqx.Module, AbstractTrainingData):
 @compiled
 def some_rows(data: Data, index: Array) -> Data:
     """Some rows of prepared data, without blocks."""
-    return Data(data.rows.take(index), data.power, index.shape[0], data.single, data.length)
+    some = (data.rows.take(index), data.power, index.shape[0], data.single, data.length)
+    return Data(*some, data.past)

@@ -71,22 +71,56 @@ def _diagonal(kernel: AbstractKernel, X: Any) -> Array:
     return kernel.diag(X)
 
 
-def _pivots(kernel: AbstractKernel, X: np.ndarray, M: int) -> np.ndarray:
+def extended_inducing(
+    kernel: AbstractKernel, Z: np.ndarray, X: np.ndarray, left: float, most: int
+) -> np.ndarray:
+    """Inducing points, and rows added to them until all rows are explained.
+
+    Args:
+        kernel: covariance function.
+        Z: the points at hand, (M, D).
+        X: rows, (N, D).
+        left: the share of the largest variance that may be left at any row.
+        most: points in all, at the most.
+
+    Returns:
+        The points at hand, then those added in the order of the variance that they explain.
+    """
+    rows = np.unique(X, axis=0)
+    rows = rows[~np.any(np.all(rows[:, None] == Z[None], axis=2), axis=1)]
+    both = np.concatenate([Z, rows])
+    pivots = _pivots(kernel, both, min(max(most, len(Z)), len(both)), first=len(Z), least=left)
+    return both[pivots]
+
+
+def _pivots(
+    kernel: AbstractKernel, X: np.ndarray, M: int, *, first: int = 0, least: float = EXHAUSTED
+) -> np.ndarray:
     """The first pivots of a pivoted Cholesky factorisation of the covariance of X.
 
-    M of them, or fewer where the rest of the rows have no variance left.
+    M of them, or fewer where the rest of the rows have less than a share of variance left.
+
+    Args:
+        kernel: covariance function.
+        X: rows, (N, D).
+        M: pivots at the most.
+        first: so many rows are pivots whatever they explain, in their order.
+        least: the share of the largest variance below which rows count as explained.
     """
     padding = np.repeat(X[:1], padded_size(len(X)) - len(X), axis=0)
     inputs = np.concatenate([X, padding]).astype(jnp.zeros(()).dtype)
     kernel = jax.tree.map(jnp.asarray, kernel)
     left = np.array(_diagonal(kernel, inputs), dtype=float)[: len(X)]  # conditional variances
     column_of = Bound(_column, kernel, inputs)
-    least = EXHAUSTED * np.max(left)
+    tiny = EXHAUSTED * np.max(left)
+    enough = max(least * np.max(left), tiny)
     rows = np.zeros((M, len(X)))
     pivots = np.zeros(M, dtype=int)
     for m in range(M):
-        pivot = pivots[m] = int(np.argmax(left))
-        if not left[pivot] > least:
+        pivot = pivots[m] = m if m < first else int(np.argmax(left))
+        if m < first and not left[pivot] > tiny:
+            continue
+        if not left[pivot] > enough and m >= first:
             return pivots[:m]
         column = np.asarray(column_of(inputs[pivot]), dtype=float)[: len(X)]
         column = column - rows[:m, pivot] @ rows[:m]

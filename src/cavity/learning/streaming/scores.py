@@ -1,0 +1,81 @@
+"""How a batch of rows was predicted before it was learned from."""
+
+import dataclasses
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.likelihoods.predictive.base import AbstractPredictive
+from cavity.numerics.text import plural
+
+# Midpoints of equal shares of the probability: what outputs may be, as the model sees it.
+LEVELS = (np.arange(16) + 0.5) / 16
+# A batch surprises where it falls short by so many nats per output and so many standard errors.
+SURPRISE, ERRORS = 1.0, 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchScores:
+    """How a batch of rows was predicted before it was learned from.
+
+    Attributes:
+        outputs: outputs that were observed.
+        log_density: mean log predictive density of them, nats per output.
+        expected: what that would be on average if the model were right.
+        spread: the standard error of `log_density` about `expected`, for independent outputs.
+        rmse: root mean squared difference of outputs and predictive means; of labels, of
+            probabilities.
+    """
+
+    outputs: int
+    log_density: float
+    expected: float
+    spread: float
+    rmse: float
+
+    @property
+    def surprising(self) -> bool:
+        """Whether the outputs are far less likely than the model expected."""
+        short = self.expected - self.log_density
+        return bool(short > SURPRISE and short > ERRORS * self.spread)
+
+
+NO_SCORES = BatchScores(0, np.nan, np.nan, np.nan, np.nan)
+
+
+def batch_scores(predicted: AbstractPredictive, y: np.ndarray) -> BatchScores:
+    """Scores of the outputs that are not NaN.
+
+    Args:
+        predicted: the predictive distribution of the batch.
+        y: its outputs, in the shape of the predictions.
+    """
+    seen = ~np.isnan(y)
+    count = int(np.sum(seen))
+    if not count:
+        return NO_SCORES
+    mean = np.asarray(predicted.mean)
+    filled = np.where(seen, y, np.asarray(predicted.quantile(0.5)))
+    density = np.asarray(predicted.log_density(jnp.asarray(filled)))[seen]
+    likely = [predicted.log_density(predicted.quantile(float(level))) for level in LEVELS]
+    expected = np.array([np.asarray(each)[seen] for each in likely])
+    return BatchScores(
+        outputs=count,
+        log_density=float(np.mean(density)),
+        expected=float(np.mean(expected)),
+        spread=float(np.sqrt(np.sum(np.var(expected, axis=0))) / count),
+        rmse=float(np.sqrt(np.mean((y - mean)[seen] ** 2))),
+    )
+
+
+def warn_of_surprise(scores: BatchScores) -> None:
+    """Warns of a batch that the model did not expect."""
+    if scores.surprising:
+        warnings.warn(
+            f"the {plural(scores.outputs, 'new output')} have a log density of "
+            f"{scores.log_density:.3g} nats each before they are learned from, where the model "
+            f"expected {scores.expected:.3g}: the data may have changed; half_life=... lets the "
+            "past fade",
+            stacklevel=4,
+        )

@@ -1,0 +1,338 @@
+"""Updates of a fitted model with new rows, in memory that does not grow."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+import equinox as eqx
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cavity.inference.past import Past
+from cavity.inference.problem import Problem, has_sites
+from cavity.inference.solvers.fixed_point import ConvergenceReport
+from cavity.learning.data.arrays import prepare
+from cavity.learning.data.training_data import Data
+from cavity.learning.data.validation import all_fixed
+from cavity.learning.fit import learned_from
+from cavity.learning.infer import NumericalError, checked_start, infer_from, posterior_at
+from cavity.learning.methods import PowerEP
+from cavity.learning.optimisers.checkpoint import Searches
+from cavity.learning.optimisers.restarts import Run
+from cavity.learning.result import FitResult, Inference
+from cavity.learning.streaming.inducing_choice import chosen_inducing
+from cavity.learning.streaming.live_rows import (
+    LiveRows,
+    absorbed,
+    as_power,
+    rescaled,
+    rows_of,
+)
+from cavity.learning.streaming.one_pass import visited_once
+from cavity.learning.streaming.past_evidence import lost_by
+from cavity.learning.streaming.result import UpdateResult
+from cavity.learning.streaming.scores import (
+    NO_SCORES,
+    BatchScores,
+    batch_scores,
+    warn_of_surprise,
+)
+from cavity.learning.streaming.settings import UpdateSettings, check_remembers, new_rows
+from cavity.models.base import AbstractGP
+from cavity.models.remembered import past_of
+from cavity.parameters import bijections
+from cavity.parameters.priors import flat, log_prior
+
+# Nats per iteration below which learning ends.
+TOLERANCE = 1e-3
+
+
+def update(
+    result: Inference,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    power: float = 0.5,
+    past_power: float = 0.0,
+    learn: bool = True,
+    inducing: str = "move",
+    max_inducing: int = 1000,
+    memory: int = 0,
+    half_life: float | None = None,
+    reuse: str = "likelihood",
+    one_pass: bool = False,
+    rows: Mapping[str, ArrayLike] | None = None,
+    missing: str = "error",
+    max_iterations: int = 20,
+) -> UpdateResult:
+    r"""Goes on learning from new rows, without those from before.
+
+    What earlier rows said is kept as Gaussian messages to the inducing variables, with their
+    scale. The model sees them as one more row, so that parameters and inducing variables may move:
+    `docs/theory/streaming.md`. The size of the result does not grow with the rows.
+
+    Args:
+        result: what `infer`, `fit` or `update` gave for a sparse `GP`.
+        X: inputs of the new rows, (N, D); there may be none.
+        y: their outputs, (N,) or (N, P) as before.
+        power: of the new rows, and of those in memory.
+        past_power: of the rows that are gone, as one row. At 0 it costs evidence to move inducing
+            variables away from them; at 1 it costs none, and learning forgets.
+        learn: whether to learn parameters, and inducing variables unless they are kept.
+        inducing: "keep"; "move", as many points of the old ones and the new rows, by what they
+            explain; "grow", points added until the new rows are explained. Inducing variables
+            that are no points stay, and are learned unless kept.
+        max_inducing: the most points, where they grow; as many are then moved.
+        memory: rows that stay in memory, so that their sites follow the parameters: those whose
+            site precision times variance is largest.
+        half_life: rows after which the past counts half; None for never.
+        reuse: "likelihood" takes what earlier rows said; "posterior" the posterior of inducing
+            variables as their prior, which holds on to old parameters, for comparison.
+        one_pass: visit each row once, in their order, at power 1 (assumed density filtering), in
+            the place of sweeps to a fixed point.
+        rows: side data of the new rows, of the names that came before.
+        missing: "error", or "skip" to leave out outputs that are NaN.
+        max_iterations: of learning, at the most.
+
+    Returns:
+        The model, its posterior and the evidence of all rows so far. Where learning ends below
+        the evidence of the old parameters these stay, `converged` is False, and `message` says so.
+
+    Raises:
+        ValueError: for unusable data, and for settings that exclude each other.
+        TypeError: for results of other models, of full GPs, and draws.
+        NumericalError: where no jitter up to 1e-3 makes the covariance positive definite.
+
+    References:
+        Turner's slides, S16 to S21; Csato and Opper (2002) for `one_pass`.
+    """
+    settings = UpdateSettings(
+        *(power, past_power, learn, inducing, max_inducing, memory, half_life, reuse, one_pass),
+        max_iterations=max_iterations,
+    )
+    check_remembers(result.posterior)
+    given = new_rows(result, X, y, rows, missing)
+    before = _scores(result, given)
+    warn_of_surprise(before)
+    past, live = _so_far(result, settings)
+    if past is not None and half_life is not None:
+        past = past.scaled(0.5 ** (len(given) / half_life))
+    live = given if live is None or not len(live) else live.followed_by(given)
+    if not len(given):
+        return _as_it_was(result, settings, past, live)
+    found = _found(result, settings, past, live, given)
+    gone, kept = _forgotten(found, settings)
+    seen = result.rows_seen if isinstance(result, UpdateResult) else result.n_rows
+    return UpdateResult(
+        **_fields(found.result),
+        rows_seen=seen + len(given),
+        lost=lost_by(found.problem, found.data.past),
+        before=before,
+        past=gone,
+        live=kept,
+    )
+
+
+def _scores(result: Inference, given: LiveRows) -> BatchScores:
+    """How the new rows were predicted."""
+    if not len(given):
+        return NO_SCORES
+    posterior: Any = result.posterior
+    predicted = posterior.predict(given.X, rows=given.side or None)
+    y = given.y[:, 0] if np.ndim(predicted.mean) == 1 else given.y
+    return batch_scores(predicted, y)
+
+
+def _so_far(result: Inference, settings: UpdateSettings) -> tuple[Past | None, LiveRows | None]:
+    """What is gone, and the rows that are still live."""
+    posterior: Any = result.posterior
+    power = as_power(settings.past_power, _dtype(posterior))
+    if isinstance(result, UpdateResult):
+        past = result.past
+        past = None if past is None else dataclasses.replace(past, power=power)
+        return past, result.live
+    if settings.memory and result.left_out is not None:
+        return None, rows_of(result.left_out.data)
+    return past_of(posterior, result.log_evidence, power), None
+
+
+class _Found(NamedTuple):
+    """Inference in the live rows, after their past.
+
+    Attributes:
+        result: the result.
+        data: the rows and their past.
+        problem: the problem that was solved.
+        sites: its sites.
+    """
+
+    result: FitResult
+    data: Data
+    problem: Problem
+    sites: Any
+
+
+def _found(
+    result: Inference,
+    settings: UpdateSettings,
+    past: Past | None,
+    live: LiveRows,
+    given: LiveRows,
+) -> _Found:
+    """The model after the new rows."""
+    old = cast(AbstractGP, result.posterior.model)
+    inducing = chosen_inducing(old, given.X, settings.inducing, settings.max_inducing)
+    moved = inducing is not old.inducing
+    model = eqx.tree_at(lambda m: m.inducing, old, inducing, is_leaf=lambda x: x is None)
+    data = _data(result, settings, past, live)
+    still = not (moved or settings.learn) and settings.reuse == "likelihood"
+    if not settings.learn:
+        return _inferred(result, model, data if not still else _same(data), settings)
+    learned = _learned(result, model, data, settings)
+    stayed = _inferred(result, old, _same(data), settings)
+    if learned is not None and learned.result.objective <= stayed.result.objective:
+        return learned
+    why = "learning ended below the evidence of the old parameters, which are kept"
+    return stayed._replace(result=dataclasses.replace(stayed.result, converged=False, message=why))
+
+
+def _data(result: Inference, settings: UpdateSettings, past: Past | None, live: LiveRows) -> Data:
+    posterior: Any = result.posterior
+    y = live.y[:, 0] if posterior.single else live.y
+    side = dict(live.side.items())
+    data = prepare(live.X, y, power=settings.power, rows=side, missing="skip")
+    if past is not None:
+        past = dataclasses.replace(past, with_prior=settings.reuse == "posterior")
+    return dataclasses.replace(data, past=past)
+
+
+def _same(data: Data) -> Data:
+    """The data with a past of the very functions that the model has."""
+    if data.past is None or data.past.with_prior:
+        return data
+    return dataclasses.replace(data, past=dataclasses.replace(data.past, same=True))
+
+
+def _inferred(
+    result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings
+) -> _Found:
+    """Inference at fixed parameters."""
+    model, _, jitter = checked_start(model, data, result.jitter)
+    method, densities = PowerEP(), _densities(result, model)
+    problem = data.problem(model, method.approximation, jitter)
+    zero = problem.empty_sites()
+    if settings.one_pass and has_sites(zero):
+        sites, value = visited_once(problem, zero)
+        posterior, _ = posterior_at(model, data, problem, sites)
+        report = ConvergenceReport(1, 0.0, 0, "assumed density filtering")
+        message = "each row was visited once"
+        found = Inference(posterior, float(value), True, message, jitter, report, sites, None)
+    else:
+        found = infer_from(model, data, method, jitter)
+        problem = data.problem(model, method.approximation, found.jitter)
+    fit = FitResult(
+        **_fields(found, Inference),
+        model=model,
+        objective=-found.log_evidence - float(log_prior(model, densities)),
+        history=(),
+        n_iterations=0,
+        n_evaluations=0,
+        interrupted=False,
+        bijections=_maps(result, model),
+        priors=densities,
+    )
+    return _Found(fit, data, problem, zero if found.found is None else found.found)
+
+
+def _learned(
+    result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings
+) -> _Found | None:
+    """The model with parameters learned; None where its evidence is undefined."""
+    maps, densities = _maps(result, model), _densities(result, model)
+    if settings.inducing == "keep":
+        held = all_fixed(maps.inducing)
+        searched = eqx.tree_at(lambda m: m.inducing, maps, held)
+    else:
+        searched = maps
+    method = PowerEP()
+    start, stages, jitter = checked_start(model, data, result.jitter, (searched,))
+    limits = (settings.max_iterations, TOLERANCE, None)
+    try:
+        fit = learned_from(
+            Run(data, method, densities, *limits, Searches(None)), start, stages, jitter, 0, 0
+        )
+    except NumericalError:
+        return None
+    fit = dataclasses.replace(fit, bijections=maps)
+    problem = data.problem(fit.model, method.approximation, fit.jitter)
+    return _Found(fit, data, problem, problem.empty_sites() if fit.found is None else fit.found)
+
+
+def _forgotten(found: _Found, settings: UpdateSettings) -> tuple[Past, LiveRows]:
+    """The past with the rows that leave memory, and those that stay."""
+    live = rows_of(found.data)
+    staying = _staying(found, live, settings.memory)
+    leaving = np.ones(len(live), bool)
+    leaving[staying] = False
+    past = absorbed(found.data, found.problem, found.sites, leaving, settings.past_power)
+    if settings.one_pass:
+        past = rescaled(past, found.result.log_evidence, found.problem)
+    return past, live.take(staying)
+
+
+def _staying(found: _Found, live: LiveRows, memory: int) -> np.ndarray:
+    """The rows with most leverage, in their order: site precision times variance."""
+    if memory >= len(live):
+        return np.arange(len(live))
+    if not memory:
+        return np.zeros(0, int)
+    var = np.asarray(found.result.posterior.marginals(live.X).var).reshape(len(live), -1)
+    try:
+        precision = found.result.site_precisions().reshape(len(live), -1)
+    except ValueError:  # of dependent classes
+        precision = np.ones_like(var)
+    leverage = np.nansum(precision * var, axis=1)
+    return np.sort(np.argsort(-leverage, kind="stable")[:memory])
+
+
+def _as_it_was(
+    result: Inference, settings: UpdateSettings, past: Past | None, live: LiveRows
+) -> UpdateResult:
+    """The result where there are neither new rows nor any in memory."""
+    seen = result.rows_seen if isinstance(result, UpdateResult) else result.n_rows
+    model = cast(AbstractGP, result.posterior.model)
+    densities = _densities(result, model)
+    fields = _fields(result, FitResult) if isinstance(result, FitResult) else None
+    fields = fields or _fields(result, Inference) | {
+        "model": model,
+        "objective": -result.log_evidence - float(log_prior(model, densities)),
+        "history": (),
+        "n_iterations": 0,
+        "n_evaluations": 0,
+        "interrupted": False,
+        "bijections": _maps(result, model),
+        "priors": densities,
+    }
+    return UpdateResult(**fields, rows_seen=seen, lost=0.0, before=NO_SCORES, past=past, live=live)
+
+
+def _fields(result: Inference, kind: type = FitResult) -> dict[str, Any]:
+    """The fields that a result has as one of a kind."""
+    return {f.name: getattr(result, f.name) for f in dataclasses.fields(kind)}
+
+
+def _maps(result: Inference, model: AbstractGP) -> Any:
+    """The domains that parameters are learned in."""
+    return result.bijections if isinstance(result, FitResult) else bijections(model)
+
+
+def _densities(result: Inference, model: AbstractGP) -> Any:
+    """The priors of the parameters."""
+    return result.priors if isinstance(result, FitResult) else flat(model)
+
+
+def _dtype(posterior: Any) -> np.dtype:
+    """The precision of a posterior."""
+    leaves = jax.tree.leaves(eqx.filter(posterior.process, eqx.is_inexact_array))
+    return np.dtype(leaves[0].dtype)

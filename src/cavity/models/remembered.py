@@ -1,0 +1,127 @@
+"""What the posterior of a sparse GP remembers of its rows: their messages, and their scale."""
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+
+from cavity.inference.graph.base import AbstractVariable, Messages
+from cavity.inference.graph.views import InducingView
+from cavity.inference.past import Past, PastFunction
+from cavity.inference.variables.coupled_classes import (
+    CoupledClassInducing,
+    CoupledClassInducingBelief,
+)
+from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
+from cavity.models.coupled_classes import SparseClasses
+from cavity.models.posterior import AbstractPosterior
+from cavity.models.process import AbstractProcess, IndependentProcess, SparseProcess
+from cavity.numerics.linalg import cholesky_and_inverse
+from cavity.numerics.power_limits import Power
+from cavity.numerics.types import Array, Float, Scalar
+
+
+class Remembered(NamedTuple):
+    """The messages to one variable.
+
+    Attributes:
+        functions: what they are about.
+        variable: the variable.
+        messages: the messages, without the scales that are no functions of the variable.
+    """
+
+    functions: tuple[PastFunction, ...]
+    variable: AbstractVariable
+    messages: Messages
+
+
+def past_of(posterior: AbstractPosterior, log_evidence: float | Scalar, power: Power) -> Past:
+    r"""What the rows of a posterior said: it is the prior times their messages.
+
+    With a precision $\mathbf B$ of whitened variables about the mean $\mathbf m$ it is
+    $\mathbf P = \mathbf B - \mathbf I$, $\mathbf h = \mathbf B \mathbf m$, and a scale that makes
+    the evidence what it was.
+
+    Args:
+        posterior: of a sparse `GP`.
+        log_evidence: of its rows, in nats.
+        power: the power of the past as a row.
+
+    Raises:
+        TypeError: for posteriors whose messages grow with the rows.
+    """
+    each = _remembered(posterior.process)  # type: ignore[attr-defined]
+    rest = jnp.asarray(log_evidence)
+    for _, variable, messages in each:
+        nothing = jax.tree.map(jnp.zeros_like, messages)
+        received = dataclasses.replace(variable, received=messages)  # type: ignore[type-var]
+        rest = rest - received.belief(nothing).log_normaliser  # type: ignore[attr-defined]
+    told = [messages for _, _, messages in each]
+    told[0] = dataclasses.replace(told[0], log_scale=told[0].log_scale + rest)
+    return Past(tuple(functions for functions, _, _ in each), tuple(told), power)
+
+
+@functools.singledispatch
+def grows_with_rows(process: AbstractProcess) -> bool:
+    """Whether a process holds something of every row, as that of a full GP does."""
+    return True
+
+
+@grows_with_rows.register(SparseProcess)
+@grows_with_rows.register(SparseClasses)
+def _(process: SparseProcess | SparseClasses) -> bool:
+    return False
+
+
+@grows_with_rows.register
+def _(process: IndependentProcess) -> bool:
+    return any(grows_with_rows(function) for function in process.functions)
+
+
+@functools.singledispatch
+def _remembered(process: AbstractProcess) -> list[Remembered]:
+    raise TypeError(f"{type(process).__name__} does not hold all that its rows said")
+
+
+@_remembered.register
+def _(process: SparseProcess) -> list[Remembered]:
+    belief: InducingBelief = process.belief
+    P, h = _told(belief.root, belief.mean)
+    variable = WhitenedInducing(process.view.root.shape[0])
+    return [Remembered((as_past(process.view),), variable, Messages(h, P, jnp.zeros(())))]
+
+
+@_remembered.register
+def _(process: IndependentProcess) -> list[Remembered]:
+    return [each for function in process.functions for each in _remembered(function)]
+
+
+@_remembered.register
+def _(process: SparseClasses) -> list[Remembered]:
+    belief: CoupledClassInducingBelief = process.belief
+    shape, size = belief.covariance.shape, belief.mean.size
+    _, root = cholesky_and_inverse(belief.covariance.reshape(size, size))
+    B = root.T @ root
+    P = (B - jnp.eye(size, dtype=B.dtype)).reshape(shape)
+    h = (B @ belief.mean.reshape(-1)).reshape(belief.mean.shape)
+    functions = tuple(as_past(view) for view in process.functions.views)
+    variable = CoupledClassInducing(shape[1], shape[0])
+    return [Remembered(functions, variable, Messages(h, P, jnp.zeros(())))]
+
+
+def as_past(view: InducingView) -> PastFunction:
+    """The function that a view is of, as it will have been."""
+    return PastFunction(view.inducing, view.mean, view.root)
+
+
+def _told(
+    root: Float[Array, "G M M"], mean: Float[Array, "G R M"]
+) -> tuple[Float[Array, "G M M"], Float[Array, "G R M"]]:
+    """The messages that make these moments of a standard normal prior."""
+    eye = jnp.broadcast_to(jnp.eye(root.shape[-1], dtype=root.dtype), root.shape)
+    factor = solve_triangular(root, eye, lower=True)
+    B = factor @ jnp.swapaxes(factor, -1, -2)
+    return B - eye, mean @ B
