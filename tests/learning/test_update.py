@@ -308,7 +308,7 @@ class TestLearning:
         assert few.model.inducing.size == 4
         assert grown.lost < 1e-6
 
-    @pytest.mark.filterwarnings("ignore:the 15 new outputs")
+    @pytest.mark.filterwarnings("ignore:15 new outputs")
     def test_the_past_fades(self):
         first = cavity.infer(gp(), X[:OLD], Y[:OLD])
         faded = cavity.update(

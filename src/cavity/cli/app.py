@@ -170,6 +170,34 @@ def examine(
 
 
 @app.command()
+def update(
+    model: Model,
+    table: Table,
+    *,
+    out: Annotated[str, option("FILE", "The model file to write, which may be MODEL.")],
+    power: Annotated[
+        float | None, option("P", "Of these rows; default that of the fit.", min=0, max=1)
+    ] = None,
+    inducing: Annotated[
+        str, option("HOW", "What inducing points do: keep, move or grow.")
+    ] = "move",
+    half_life: Annotated[
+        float | None, option("ROWS", "Rows after which what was learned before counts half.")
+    ] = None,
+    learn: Annotated[
+        bool, typer.Option("--learn/--no-learn", help="Learn parameters, or hold them.")
+    ] = True,
+    batch_id: Annotated[
+        str | None, option("ID", "A name for these rows; one that was learned from is skipped.")
+    ] = None,
+    drop_missing: DropMissing = False,
+    json: Json = False,
+) -> None:
+    """Go on learning from the rows of TABLE, without those from before."""
+    _use("update", locals(), "update")
+
+
+@app.command()
 def embed(
     model: Model,
     table: Table,

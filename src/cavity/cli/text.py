@@ -39,7 +39,8 @@ def describe_fit(fitted: TableModel) -> str:
         ("task", f"{record['task']} of {', '.join(record['targets'])}{told_apart}"),
         (
             "data",
-            f"{plural(record['n_rows'], 'row')}, {plural(len(record['inputs']), 'input')}",
+            f"{plural(record.get('rows_seen', record['n_rows']), 'row')}, "
+            f"{plural(len(record['inputs']), 'input')}",
         ),
         *(("dates", f"{name} in {d.since}") for name, d in fitted.schema.dates.items()),
         ("model", f"{record['kernel']}, {noise}, {form}"),

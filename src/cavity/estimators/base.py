@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cavity.estimators.frames import dates_as_days
+from cavity.estimators.going_on import learned_on
 from cavity.estimators.layers import last_functions
 from cavity.estimators.learning import Learned, Problem, divided
 from cavity.estimators.predictions import Predictions, function_of, predict_outputs
@@ -131,6 +132,12 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         if not (self.converged_ or self.interrupted_):
             warnings.warn(f"not converged: {self.message_}", ConvergenceWarning, stacklevel=4)
 
+    def _go_on(self, settings: Settings, X, y, side: dict[str, np.ndarray]) -> None:
+        """Learns on from further rows, their outputs in the units of the data."""
+        outputs = y / (self.output_scale_ if np.ndim(y) > 1 else self.output_scale_[0])
+        with jax.enable_x64(True), one_blas_thread():
+            self._keep(learned_on(self, settings, X, outputs, side), self.output_scale_)
+
     def _settings(self, task: str, classes: int = 2) -> Settings:
         """The settings of this estimator, as they were given."""
         names = getattr(self, "feature_names_in_", None)
@@ -159,7 +166,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         self.n_iter_, self.n_evaluations_ = result.n_iterations, result.n_evaluations
         self.jitter_, self.sites_ = result.jitter, result.sites
         self.interrupted_ = result.interrupted
-        self.n_rows_ = learned.rows
+        self.n_rows_, self.n_observed_ = learned.rows, learned.observed
 
 
 class AbstractPredictor(AbstractEstimator):

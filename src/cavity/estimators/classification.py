@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 from cavity.estimators.base import AbstractPredictor
 from cavity.estimators.decisions import align_costs
 from cavity.estimators.frames import dates_as_days
+from cavity.estimators.going_on import for_streams
 from cavity.estimators.predictions import bayes_decision, class_log_probabilities
 from cavity.estimators.registry import CLASSIFICATION
 from cavity.estimators.settings import check
@@ -47,16 +48,20 @@ class AbstractClassifier(ClassifierMixin, AbstractPredictor):
         callback: Callable[[Progress], None] | None,
         checkpoint: Store | None,
         batches: Batches | None = None,
+        *,
+        known: np.ndarray | None = None,
+        streaming: bool = False,
     ) -> None:
-        """Learns from labels (N,)."""
+        """Learns from labels (N,), of `known` classes where these are given."""
         X = dates_as_days(X)
         X, y = map(np.asarray, validate_data(self, X, y, dtype=np.float64, order="C"))
-        classes, labels = _sorted(y)
+        classes, labels = _sorted(y) if known is None else _among(y, known)
         check_classification_targets(y)
         _check_classes(classes)
         if capability(self.likelihood, OrderedLabels) is not None:
             _check_order(classes)
         settings = self._settings(CLASSIFICATION, len(classes))
+        settings = for_streams(settings, len(X)) if streaming else settings
         check(settings, X, labels, {})
         self._learn(settings, X, labels, np.ones(1), {}, callback, checkpoint, batches)
         self.classes_ = classes
@@ -188,6 +193,15 @@ def _sorted(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             "them all text, or all numbers"
         ) from None
     return classes, labels.astype(np.float64)
+
+
+def _among(y: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Known classes, sorted, and the place of each row's label among them, as a float."""
+    classes, _ = _sorted(np.asarray(known))
+    strange = ~np.isin(y, classes)
+    if np.any(strange):
+        raise ValueError(f"y has a label {y[strange][0]!r} that is not among classes={known!r}")
+    return classes, np.searchsorted(classes, y).astype(np.float64)
 
 
 def _check_classes(classes: np.ndarray) -> None:

@@ -2,12 +2,14 @@
 
 import dataclasses
 
+import numpy as np
+
 from cavity.estimators.base import AbstractModelSettings, AbstractSearchSettings
 from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.learning import Learned, Problem, learn_gp
-from cavity.estimators.registry import build_method
+from cavity.estimators.registry import CLASSIFICATION, build_method
 from cavity.estimators.settings import Settings
 
 
@@ -120,6 +122,38 @@ class GPClassifier(
         self._fit_labels(X, y, callback, checkpoint, batches)
         if self.choice_:
             self.message_ = f"{self.message_}; {self.choice_}"
+        return self
+
+    def partial_fit(self, X, y, classes=None):
+        """Learns from a first batch of rows, or goes on with a further one.
+
+        Earlier rows are not needed any more: see `cavity.update`. Inducing points are added until
+        the rows are explained, up to `n_inducing` ("auto" is 200).
+
+        Args:
+            X: inputs, (N, D).
+            y: labels, (N,).
+            classes: all labels that there will be, in the first call; None for those of the first
+                batch.
+
+        Returns:
+            The estimator itself; `log_evidence_` and `n_rows_` are of all rows so far.
+
+        Raises:
+            ValueError: for unusable data, labels that are not among the classes, other classes
+                than in the first call, and for a full GP and methods other than "ep".
+        """
+        if getattr(self, "posterior_", None) is None:
+            known = None if classes is None else np.asarray(classes)
+            self._fit_labels(X, y, None, None, known=known, streaming=True)
+            return self
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"classes={list(classes)} are not those of the first call, {list(self.classes_)}"
+            )
+        X = self._inputs(X)
+        labels = self._labels(y, X).astype(float)
+        self._go_on(self._settings(CLASSIFICATION, len(self.classes_)), X, labels, {})
         return self
 
     def leave_one_out(self, X, y):

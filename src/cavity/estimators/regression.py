@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from cavity.estimators.base import AbstractPredictor, given, not_both
 from cavity.estimators.frames import dates_as_days
+from cavity.estimators.going_on import for_streams
 from cavity.estimators.registry import REGRESSION, one_of, whole
 from cavity.estimators.sampling import sample_outputs
 from cavity.estimators.settings import check
@@ -48,10 +49,13 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         callback: Callable[[Progress], None] | None,
         checkpoint: Store | None,
         batches: Batches | None = None,
+        *,
+        streaming: bool = False,
     ) -> None:
         """Learns from outputs (N,) or (N, P), with side data of the rows."""
         X, y = self._validated(X, y)
         settings = self._settings(REGRESSION)
+        settings = for_streams(settings, len(X)) if streaming else settings
         likelihood = check(settings, X, y, side)
         real = likelihood.support is Support.REAL
         scale = self._relative_spread(y.reshape(len(y), -1), real=real)

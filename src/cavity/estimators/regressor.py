@@ -12,6 +12,7 @@ from cavity.estimators.base import (
 )
 from cavity.estimators.choices import KeepsChoices
 from cavity.estimators.learning import Learned, Problem, learn_gp
+from cavity.estimators.registry import REGRESSION
 from cavity.estimators.regression import AbstractRegressor, check_shape
 
 
@@ -142,6 +143,34 @@ class GPRegressor(
         """
         side = given(noise_variance=noise_variance, exposure=exposure)
         self._fit_outputs(X, y, side, callback, checkpoint, batches)
+        return self
+
+    def partial_fit(self, X, y, noise_variance=None, exposure=None):
+        """Learns from a first batch of rows, or goes on with a further one.
+
+        Earlier rows are not needed any more: see `cavity.update`. Scale and unit are those of the
+        first batch. Inducing points are added until the rows are explained, up to `n_inducing`
+        ("auto" is 200).
+
+        Args:
+            X: inputs, (N, D).
+            y: outputs, (N,) or (N, P), as in the first batch.
+            noise_variance: known noise variance of each row, where the first batch had them.
+            exposure: exposure of each row, where the first batch had them.
+
+        Returns:
+            The estimator itself; `log_evidence_` and `n_rows_` are of all rows so far.
+
+        Raises:
+            ValueError: for unusable data, and for a full GP, blocks and methods other than "ep".
+        """
+        side = given(noise_variance=noise_variance, exposure=exposure)
+        if getattr(self, "posterior_", None) is None:
+            self._fit_outputs(X, y, side, None, None, streaming=True)
+            return self
+        X, y = self._inputs(X), np.asarray(y, dtype=np.float64)
+        check_shape(y, (len(X),) if self._function.vector else (len(X), self._function.outputs))
+        self._go_on(self._settings(REGRESSION), X, y, side)
         return self
 
     def leave_one_out(self, X, y, noise_variance=None, exposure=None):

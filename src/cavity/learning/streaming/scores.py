@@ -73,8 +73,8 @@ def warn_of_surprise(scores: BatchScores) -> None:
     """Warns of a batch that the model did not expect."""
     if scores.surprising:
         warnings.warn(
-            f"the {plural(scores.outputs, 'new output')} have a log density of "
-            f"{scores.log_density:.3g} nats each before they are learned from, where the model "
+            f"{plural(scores.outputs, 'new output')} with a mean log density of "
+            f"{scores.log_density:.3g} nats before they are learned from, where the model "
             f"expected {scores.expected:.3g}: the data may have changed; half_life=... lets the "
             "past fade",
             stacklevel=4,

@@ -189,8 +189,12 @@ def _found(
     still = not (moved or settings.learn) and settings.reuse == "likelihood"
     if not settings.learn:
         return _inferred(result, model, data if not still else _same(data), settings)
-    learned = _learned(result, model, data, settings)
     stayed = _inferred(result, old, _same(data), settings)
+    if moved:
+        chosen = _inferred(result, model, data, settings)
+        # points chosen anew may explain less than the old ones
+        model = model if chosen.result.objective < stayed.result.objective else old
+    learned = _learned(result, model, data, settings)
     if learned is not None and learned.result.objective <= stayed.result.objective:
         return learned
     why = "learning ended below the evidence of the old parameters, which are kept"

@@ -1,0 +1,182 @@
+"""`cavity update`: a model that goes on learning from the rows of a table."""
+
+import dataclasses
+import hashlib
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from cavity.cli.session import Outcome, Session, blaming
+from cavity.cli.table_parts import report_warnings
+from cavity.cli.text import describe_metrics
+from cavity.estimators.base import to_numpy
+from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.streaming.result import UpdateResult, kept_result
+from cavity.learning.streaming.settings import UpdateSettings, check_remembers
+from cavity.learning.streaming.update import update as go_on
+from cavity.numerics.text import plural
+from cavity.persistence.errors import DataError
+from cavity.persistence.model_file import check_output
+from cavity.tables.files import read_table
+from cavity.tables.schema import Encoded, encode
+from cavity.tables.table_model import TableModel, check_targets, parameters
+
+# Batches that a model file remembers, so that one that is given twice is skipped.
+REMEMBERED = 1_000
+
+
+def update(
+    session: Session,
+    model: str,
+    table: str,
+    *,
+    out: str,
+    power: float | None = None,
+    inducing: str = "move",
+    half_life: float | None = None,
+    learn: bool = True,
+    batch_id: str | None = None,
+    drop_missing: bool = False,
+) -> Outcome:
+    """Learns from a table, and writes the model with what it knew before."""
+    before = _stamp(model)
+    fitted = TableModel.load(model)
+    check_output(out)
+    _check_model(model, fitted)
+    encoded = encode(read_table(table), fitted.schema, drop_missing=drop_missing)
+    report_warnings(session, table, encoded.noticed)
+    check_targets(fitted.posterior.model.likelihood, fitted.targets, encoded)
+    used = fitted.record["power"] if power is None else power
+    with blaming("--power, --inducing or --half-life"):
+        UpdateSettings(used, 0.0, learn, inducing, 1000, 0, half_life, "likelihood", False, 20)
+    batch = _digest(encoded) if batch_id is None else batch_id
+    known = list(fitted.record.get("batch_ids", []))
+    if batch in known:
+        session.note(f"{model} has learned from this batch already; nothing is done")
+        if os.path.realpath(out) != os.path.realpath(model):
+            fitted.save(out)
+        return Outcome(_record(fitted, model, table, out, skipped=True), f"skipped: {batch}")
+    options: dict[str, Any] = {"power": used, "inducing": inducing, "half_life": half_life}
+    scores = fitted.metrics(encoded)
+    with jax.enable_x64(True), one_blas_thread(), warnings.catch_warnings(record=True) as heard:
+        result = go_on(_result(fitted), *_rows(fitted, encoded), learn=learn, **options)
+    for warning in heard:
+        session.warn(str(warning.message))
+    updated = _updated(fitted, encoded, result, scores, [*known, batch][-REMEMBERED:])
+    if _stamp(model) != before:
+        raise DataError(
+            f"{model} has changed since it was read, by another update perhaps; nothing was "
+            "written: run the same command again",
+            kind="io",
+        )
+    updated.save(out)
+    if not result.converged:
+        session.warn(f"not converged: {result.message}")
+    head = (
+        f"{plural(len(encoded.X), 'row')} of {table} learned, {result.rows_seen} in all; model "
+        f"written to {out} ({session.seconds:.1f} s)\nlog evidence of all rows "
+        f"{updated.record['log_evidence']:.4f} nats, {result.lost:.4f} of the past lost\n\n"
+        "how the rows were predicted before:\n"
+    )
+    return Outcome(_record(updated, model, table, out), head + describe_metrics(scores))
+
+
+def _check_model(path: str, fitted: TableModel) -> None:
+    """Refuses models that do not hold all that their rows said.
+
+    Raises:
+        DataError: saying what to do instead.
+    """
+    try:
+        check_remembers(fitted.posterior)
+    except TypeError as error:
+        if fitted.record["n_inducing"] is None:
+            raise DataError(
+                f"{path} is a full GP, which grows with its rows: fit it again with --inducing N "
+                "to go on from there"
+            ) from None
+        raise DataError(f"{path} cannot be updated: {error}") from None
+
+
+def _result(fitted: TableModel) -> Any:
+    """The model's posterior and evidence, in its own units."""
+    record = fitted.record
+    rows = int(record.get("rows_seen", record["n_rows"]))
+    value = record["log_evidence"] + rows * float(np.sum(np.log(fitted.output_scale)))
+    return kept_result(fitted.posterior, value, rows=rows, jitter=record["jitter"])
+
+
+def _rows(fitted: TableModel, encoded: Encoded) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and outputs in the units of the model."""
+    assert encoded.y is not None
+    if encoded.side:
+        raise DataError(
+            "models with known noise variances or exposures are not updated on the command line: "
+            "use cavity.update"
+        )
+    y = encoded.y / fitted.output_scale
+    return encoded.X, y[:, 0] if fitted.posterior.single else y
+
+
+def _updated(
+    fitted: TableModel,
+    encoded: Encoded,
+    result: UpdateResult,
+    scores: dict[str, Any],
+    batches: list[str],
+) -> TableModel:
+    posterior, scale = to_numpy(result.posterior), fitted.output_scale
+    value = result.log_evidence - result.rows_seen * float(np.sum(np.log(scale)))
+    assert encoded.y is not None
+    new, old = len(encoded.X), result.rows_seen - len(encoded.X)
+    mean = (old * fitted.y_mean + np.sum(encoded.y, axis=0)) / (old + new)
+    square = old * (fitted.y_var + fitted.y_mean**2) + np.sum(encoded.y**2, axis=0)
+    record = fitted.record | {
+        "log_evidence": value,
+        "rows_seen": result.rows_seen,
+        "lost": result.lost,
+        "before": scores,
+        "batch_ids": batches,
+        "converged": bool(result.converged),
+        "message": result.message,
+        "jitter": float(result.jitter),
+        "n_inducing": posterior.model.inducing.size,
+        "iterations": int(result.n_iterations),
+        "evaluations": int(result.n_evaluations),
+        "sites": dataclasses.asdict(result.sites),
+        "parameters": parameters(posterior.model, scale, known_noise=posterior.known_noise),
+        "bracket": None,
+        "verdict": None,
+        "test": None,
+    }
+    var = np.maximum(square / (old + new) - mean**2, 0.0)
+    return dataclasses.replace(fitted, posterior=posterior, record=record, y_mean=mean, y_var=var)
+
+
+def _record(
+    fitted: TableModel, model: str, table: str, out: str, *, skipped: bool = False
+) -> dict[str, Any]:
+    """What `cavity update --json` says."""
+    names = ("log_evidence", "rows_seen", "lost", "before", "converged", "message", "n_inducing")
+    told = {name: fitted.record.get(name) for name in names}
+    return {"model": model, "table": table, "out": out, "skipped": skipped} | told
+
+
+def _digest(encoded: Encoded) -> str:
+    """What tells a batch from others."""
+    found = hashlib.blake2b(digest_size=16)
+    for array in (encoded.X, encoded.y):
+        found.update(np.ascontiguousarray(array, float).tobytes())
+    return found.hexdigest()
+
+
+def _stamp(path: str) -> str:
+    """What tells the contents of a file from others."""
+    try:
+        return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+    except OSError:  # it is said where the file is read
+        return ""

@@ -1,0 +1,89 @@
+"""Estimators that go on learning: `partial_fit`."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cavity.estimators.learning import Learned
+from cavity.estimators.settings import AUTO_INDUCING, Settings
+from cavity.learning.optimisers.powers import DEFAULT
+from cavity.learning.streaming.result import kept_result
+from cavity.learning.streaming.update import update
+from cavity.numerics.text import plural
+
+
+def for_streams(settings: Settings, rows: int) -> Settings:
+    """Settings of the first batch: as many inducing points as there may be, and one power.
+
+    Raises:
+        ValueError: for methods, blocks and full GPs, which have no past that is small.
+    """
+    _check(settings)
+    count = most_points(settings)
+    power = settings.power if _is_number(settings.power) else DEFAULT
+    return dataclasses.replace(settings, n_inducing=min(count, rows), power=power)
+
+
+def most_points(settings: Settings) -> int:
+    """The most inducing points of a model that goes on learning."""
+    wanted = settings.n_inducing
+    return AUTO_INDUCING if isinstance(wanted, str) else int(wanted)  # type: ignore[call-overload]
+
+
+def _check(settings: Settings) -> None:
+    if settings.block_size is not None:
+        raise ValueError("partial_fit keeps no blocks of rows: set block_size=None")
+    if settings.n_inducing is None:
+        raise ValueError(
+            "a full GP grows with its rows, so partial_fit needs inducing points: set n_inducing "
+            'to a number such as 200, or leave "auto"'
+        )
+    if np.ndim(settings.power):  # type: ignore[arg-type]
+        raise ValueError("partial_fit takes one power for all rows, given one per row")
+    if settings.method != "power_ep":
+        raise ValueError(
+            f'partial_fit works with method="power_ep", given method={settings.method!r}'
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.number)
+
+
+def learned_on(
+    estimator: Any, settings: Settings, X: np.ndarray, y: np.ndarray, side: Mapping[str, Any]
+) -> Learned:
+    """What a fitted estimator comes to with further rows.
+
+    Args:
+        estimator: a fitted `GPRegressor` or `GPClassifier`.
+        settings: its settings.
+        X: inputs of the rows, (N, D).
+        y: outputs, (N,) or (N, P), divided by their scale.
+        side: side data by name, (N,) each.
+    """
+    _check(settings)
+    if estimator.inducing_ is None:
+        raise ValueError(
+            f"the model was fitted as a full GP of {plural(estimator.n_rows_, 'row')}, which "
+            "grows with its rows: set n_inducing to a number such as 200 and fit again"
+        )
+    observed = estimator.n_observed_
+    value = estimator.log_evidence_ + float(observed @ np.log(estimator.output_scale_))
+    before = kept_result(
+        estimator.posterior_, value, rows=estimator.n_rows_, jitter=estimator.jitter_
+    )
+    result = update(
+        before,
+        X,
+        y,
+        power=float(settings.power) if _is_number(settings.power) else DEFAULT,  # type: ignore[arg-type]
+        inducing="grow",
+        max_inducing=most_points(settings),
+        rows=dict(side) or None,
+        missing=str(settings.missing),
+    )
+    seen = np.sum(~np.isnan(y.reshape(len(y), -1)), axis=0)
+    return Learned(result, observed + seen, result.rows_seen, settings.power)
