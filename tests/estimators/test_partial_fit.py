@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import cavity
+from cavity.models.remembered import with_points_at_rows
+from tests.tolerances import assert_close
 
 RANDOM = np.random.default_rng(1)
 X = RANDOM.uniform(-3.0, 3.0, (90, 1))
@@ -52,8 +54,31 @@ def test_what_has_no_small_past():
         cavity.GPRegressor(method="laplace", n_inducing=5).partial_fit(X, Y)
     with pytest.raises(ValueError, match="block_size=None"):
         cavity.GPRegressor(block_size=5, n_inducing=5).partial_fit(X, Y)
-    full = cavity.GPRegressor(max_iterations=1, n_inducing=None)
-    with pytest.warns(UserWarning, match="not converged"):
-        full.fit(X[:20], Y[:20])
-    with pytest.raises(ValueError, match=r"full GP|set n_inducing"):
-        full.partial_fit(X[:3], Y[:3])
+
+
+@CALLED
+def test_a_full_gp_goes_on_with_points_at_its_rows():
+    """The evidence of all rows where nothing is learned: points at the rows explain them."""
+    model = cavity.GPRegressor(max_iterations=0).fit(X[:30], Y[:30])
+    assert model.inducing_ is None
+    before = model.predict(X, return_std=True)
+    posterior = with_points_at_rows(model.posterior_, 1e-8)
+    mean, var = posterior.marginals(X)
+    assert_close(np.asarray(mean) * model.output_scale_, before[0], "fixed_point")
+    assert_close(var, model.posterior_.marginals(X).var, "fixed_point", 1.0)
+    model.partial_fit(X[30:], Y[30:])
+    assert model.inducing_.size >= 30
+    assert model.n_rows_ == 90
+
+
+@CALLED
+def test_three_classes_of_a_full_gp_go_on():
+    labels = np.digitize(Y, [8.0, 12.0])
+    model = cavity.GPClassifier(max_iterations=0).fit(X[:30], labels[:30])
+    before = model.predict_proba(X)
+    posterior = with_points_at_rows(model.posterior_, 1e-8)
+    given, wanted = posterior.predict(X), model.posterior_.predict(X)
+    assert_close(given.mean, wanted.mean, "fixed_point", 10.0)
+    model.partial_fit(X[30:], labels[30:])
+    assert before.shape == model.predict_proba(X).shape
+    assert model.score(X, labels) > 0.8

@@ -25,6 +25,7 @@ def test_own_checks(estimator, check):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:not converged")
 @parametrize_with_checks([cavity.GPRegressor(), cavity.GPClassifier()])
 def test_own_checks_with_learning(estimator, check):
     passes(estimator, check)

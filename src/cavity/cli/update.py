@@ -5,7 +5,7 @@ import hashlib
 import os
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -144,7 +144,7 @@ def _updated(
         "converged": bool(result.converged),
         "message": result.message,
         "jitter": float(result.jitter),
-        "n_inducing": posterior.model.inducing.size,
+        "n_inducing": cast(Any, posterior).model.inducing.size,
         "iterations": int(result.n_iterations),
         "evaluations": int(result.n_evaluations),
         "sites": dataclasses.asdict(result.sites),

@@ -11,7 +11,7 @@ from cavity.estimators.settings import AUTO_INDUCING, Settings
 from cavity.learning.optimisers.powers import DEFAULT
 from cavity.learning.streaming.result import kept_result
 from cavity.learning.streaming.update import update
-from cavity.numerics.text import plural
+from cavity.models.remembered import with_points_at_rows
 
 
 def for_streams(settings: Settings, rows: int) -> Settings:
@@ -65,16 +65,14 @@ def learned_on(
         side: side data by name, (N,) each.
     """
     _check(settings)
-    if estimator.inducing_ is None:
-        raise ValueError(
-            f"the model was fitted as a full GP of {plural(estimator.n_rows_, 'row')}, which "
-            "grows with its rows: set n_inducing to a number such as 200 and fit again"
-        )
     observed = estimator.n_observed_
     value = estimator.log_evidence_ + float(observed @ np.log(estimator.output_scale_))
-    before = kept_result(
-        estimator.posterior_, value, rows=estimator.n_rows_, jitter=estimator.jitter_
-    )
+    jitter = float(settings.jitter) if estimator.inducing_ is None else estimator.jitter_  # type: ignore[arg-type]
+    before = kept_result(estimator.posterior_, value, rows=estimator.n_rows_, jitter=jitter)
+    if estimator.inducing_ is None:
+        before = dataclasses.replace(
+            before, posterior=with_points_at_rows(before.posterior, jitter)
+        )
     result = update(
         before,
         X,

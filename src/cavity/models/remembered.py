@@ -4,21 +4,23 @@ import dataclasses
 import functools
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
+from cavity.inducing.base import Points
 from cavity.inference.graph.base import AbstractVariable, Messages
-from cavity.inference.graph.views import InducingView
+from cavity.inference.graph.views import InducingView, inducing_view
 from cavity.inference.past import Past, PastFunction
 from cavity.inference.variables.coupled_classes import (
     CoupledClassInducing,
     CoupledClassInducingBelief,
 )
 from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
-from cavity.models.coupled_classes import SparseClasses
-from cavity.models.posterior import AbstractPosterior
-from cavity.models.process import AbstractProcess, IndependentProcess, SparseProcess
+from cavity.models.coupled_classes import FullClasses, SparseClasses
+from cavity.models.posterior import AbstractPosterior, Posterior
+from cavity.models.process import AbstractProcess, FullProcess, IndependentProcess, SparseProcess
 from cavity.numerics.linalg import cholesky_and_inverse
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
@@ -110,6 +112,67 @@ def _(process: SparseClasses) -> list[Remembered]:
     functions = tuple(as_past(view) for view in process.functions.views)
     variable = CoupledClassInducing(shape[1], shape[0])
     return [Remembered(functions, variable, Messages(h, P, jnp.zeros(())))]
+
+
+def with_points_at_rows(posterior: Posterior, jitter: float) -> Posterior:
+    """The posterior of a full GP with inducing points at its rows, which says the same.
+
+    Args:
+        posterior: of a full GP.
+        jitter: share of the mean prior variance added to the diagonal of a covariance.
+
+    Raises:
+        TypeError: for other posteriors.
+    """
+    process = _with_points(posterior.process, jitter)
+    points = _remembered(process)[0].functions[0].inducing
+    model = eqx.tree_at(lambda m: m.inducing, posterior.model, points, is_leaf=lambda x: x is None)
+    return dataclasses.replace(posterior, model=model, process=process)
+
+
+@functools.singledispatch
+def _with_points(process: AbstractProcess, jitter: float) -> AbstractProcess:
+    raise TypeError(f"{type(process).__name__} is not that of a full GP")
+
+
+@_with_points.register
+def _(process: IndependentProcess, jitter: float) -> AbstractProcess:
+    return IndependentProcess(tuple(_with_points(f, jitter) for f in process.functions))
+
+
+@_with_points.register
+def _(process: FullClasses, jitter: float) -> AbstractProcess:
+    functions, points = process.functions, Points(process.inputs)
+    views = tuple(
+        inducing_view(kernel, points, functions.means[0], jitter) for kernel in process.kernels
+    )
+    classes, size = functions.classes, len(process.inputs)
+    own = [views[min(i, len(views) - 1)] for i in range(classes)]
+    whiten = jax.scipy.linalg.block_diag(*(view.root for view in own))
+    # inducing variables have the jitter's noise, about which rows say nothing
+    noise = [jitter * jnp.mean(view.kernel.diag(process.inputs)) for view in own]
+    mean, cov = process.belief.dense()
+    spread = jnp.diag(jnp.repeat(jnp.stack(noise), size))
+    moments = (whiten @ mean[0]).reshape(classes, size), whiten @ (cov[0] + spread) @ whiten.T
+    shape = (classes, size, classes, size)
+    belief = CoupledClassInducingBelief(moments[0], moments[1].reshape(shape), jnp.zeros(()))
+    return SparseClasses(dataclasses.replace(functions, views=views), belief)
+
+
+@_with_points.register
+def _(process: FullProcess, jitter: float) -> AbstractProcess:
+    view = inducing_view(process.kernel, Points(process.inputs), process.mean, jitter)
+    half = process.root @ view.factor
+    cov = jnp.eye(half.shape[-1]) - jnp.swapaxes(half, -1, -2) @ half
+    if process.raised is not None:
+        more = process.raised @ view.factor
+        cov = cov + jnp.swapaxes(more, -1, -2) @ more
+    # inverses of the factors of I + P, from its inverse
+    precision = jax.vmap(lambda c: cholesky_and_inverse(c)[1])(cov)
+    B = jnp.swapaxes(precision, -1, -2) @ precision
+    root = jax.vmap(lambda b: cholesky_and_inverse(b)[1])(B)
+    mean = (process.weights.T @ view.factor).reshape(len(root), -1, root.shape[-1])
+    return SparseProcess(view, InducingBelief(mean, root, jnp.zeros(())))
 
 
 def as_past(view: InducingView) -> PastFunction:
