@@ -150,7 +150,7 @@ class AbstractPosterior(eqx.Module):
         """
         X = self._inputs(X)
         mean, _ = self._in_chunks(_moments, X)
-        cov = within_functions(_covariance(self, X))
+        cov = within_functions(covariance_between_rows(self, X))
         return Joint(self._shape(mean), cov[0] if self.vector else cov)
 
     def sample(self, X: Any, n: int = 1, *, key: PRNGKeyArray) -> Array:
@@ -186,6 +186,17 @@ class AbstractPosterior(eqx.Module):
         Raises:
             ValueError: if X is unusable, or noise variances are missing or unusable.
         """
+        X, side = self.checked(X, rows)
+        return self._predicted(X, side)
+
+    def checked(
+        self, X: Any, rows: Mapping[str, Any] | None = None
+    ) -> tuple[Float[Array, "n D"], Side]:
+        """New inputs and their side data, checked.
+
+        Raises:
+            ValueError: if X is unusable, or noise variances are missing or unusable.
+        """
         X = self._inputs(X)
         side: Any = check_side(rows, X.shape[0])
         check_side_names(side, self.model.side, "this model")
@@ -196,7 +207,19 @@ class AbstractPosterior(eqx.Module):
                 f"the model was fitted with a known {known} per row, so predicting y needs them "
                 f'too: pass rows={{"{missing[0]}": ...}}, or use marginals(X) for the function'
             )
-        return self._predicted(X, side)
+        return X, side
+
+    def checked_inputs(self, X: Any) -> Float[Array, "n D"]:
+        """New inputs, checked.
+
+        Raises:
+            ValueError: if X has the wrong number of columns or is not finite.
+        """
+        return self._inputs(X)
+
+    def moments_at(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
+        """`moments` at any number of checked inputs, in chunks."""
+        return self._in_chunks(_moments, X)
 
     def _inputs(self, X: Any) -> Float[Array, "n D"]:
         X = as_floats("X", X)
@@ -243,7 +266,8 @@ def _slopes(posterior: "Posterior", X: Array, columns: Array) -> tuple[Array, Ar
 
 
 @compiled
-def _covariance(posterior: AbstractPosterior, X: Array) -> Array:
+def covariance_between_rows(posterior: AbstractPosterior, X: Array) -> Array:
+    """Covariances of f between rows, (P, n, n), or (P, n, P, n); no variance is negative."""
     _, spread = posterior.moments(X)
     cov = posterior.covariance(X)
     function, row = jnp.arange(cov.shape[0])[:, None], jnp.arange(X.shape[0])
@@ -319,7 +343,7 @@ class Posterior(AbstractPosterior):
         return None
 
     def _about_mean(self, X: Array, shape: tuple[int, ...], key: PRNGKeyArray) -> Array:
-        roots = _root(_covariance(self, X))
+        roots = _root(covariance_between_rows(self, X))
         noise = jax.random.normal(key, (shape[0], *roots.shape[:2]), roots.dtype)
         draws = jnp.einsum("bij,sbj->sbi", roots, noise).reshape(shape[0], -1, shape[1])
         return jnp.swapaxes(draws, 1, 2)

@@ -161,6 +161,24 @@ def tabulate(log_density: Map, likelihood: Any, like: Array) -> DistributionTabl
         likelihood: gives the support of outputs, and the number of classes.
         like: an array with the shape of the outputs.
     """
+    grid, share = output_shares(log_density, likelihood, like)
+    average = jnp.sum(share * grid, axis=0)
+    spread = jnp.sum(share * (grid - average) ** 2, axis=0)
+    support = likelihood.support
+    cumulative = jnp.cumsum(share, axis=0) - _share_above(share, grid, support)
+    return DistributionTable(support, grid, cumulative, average, spread)
+
+
+def output_shares(
+    log_density: Map, likelihood: Any, like: Array
+) -> tuple[Float[Array, "S ..."], Float[Array, "S ..."]]:
+    """Outputs where a distribution has its mass, and the share of it that each stands for.
+
+    Args:
+        log_density: log densities of outputs, entry by entry.
+        likelihood: gives the support of outputs, and the number of classes.
+        like: an array with the shape of the outputs.
+    """
     support = likelihood.support
     if support.discrete:
         count = number_of_classes(likelihood) if support is Support.LABELS else TABLE.counts
@@ -181,11 +199,7 @@ def tabulate(log_density: Map, likelihood: Any, like: Array) -> DistributionTabl
         grid = to_y(nodes)
         mass = jnp.exp(jax.lax.map(log_density, grid)) * slope(nodes) * length
     total = jnp.sum(mass, axis=0)
-    share = mass / jnp.where(total > 0.0, total, 1.0)
-    average = jnp.sum(share * grid, axis=0)
-    spread = jnp.sum(share * (grid - average) ** 2, axis=0)
-    cumulative = jnp.cumsum(share, axis=0) - _share_above(share, grid, support)
-    return DistributionTable(support, grid, cumulative, average, spread)
+    return grid, mass / jnp.where(total > 0.0, total, 1.0)
 
 
 def _share_above(share: Array, grid: Array, support: Support) -> Array:
