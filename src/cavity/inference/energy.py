@@ -53,6 +53,12 @@ class Graph(eqx.Module):
             raise TypeError("this solver needs factors with one term per row")
         return cast(tuple[AbstractRowFactor, ...], self.factors)
 
+    def with_projections(self) -> "Graph":
+        """The graph with what rows see at these parameters, computed once for several sweeps."""
+        factors: Any = self.factors
+        held = (f.with_projections() if f.holds_projections else f for f in factors)
+        return Graph(self.variables, tuple(held))
+
     def only_factor(self) -> Any:
         """The factor of a graph that has one.
 

@@ -18,6 +18,7 @@ from cavity.inference.factors.slots import (
     Tied,
     observed_rows,
 )
+from cavity.inference.graph.base import AbstractVariable, AbstractView
 from cavity.inference.graph.rows import SLOPES, Rows
 from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.base import AbstractLikelihood
@@ -166,7 +167,7 @@ class GP(AbstractGP):
             )
         concave = self.likelihood.log_concave and not self.likelihood.sampled(power)
         signs = {"tied": approximation.tied, "mixed": not (concave or approximation.convex)}
-        laid_out = [latent.lay_out(rows, jitter, **signs) for latent in self.latents]
+        laid_out = self._laid_out(rows, jitter, **signs)
         slots: list[AbstractSlots] = [Private()] * len(laid_out)
         if approximation.tied:
             total = observed_rows(rows) if total is None else total
@@ -194,6 +195,19 @@ class GP(AbstractGP):
                 scale=scale,
             )
         return Graph(tuple(variable for variable, _ in laid_out), (factor,))
+
+    def _laid_out(
+        self, rows: Rows, jitter: float | Scalar, **signs: bool
+    ) -> list[tuple[AbstractVariable, AbstractView]]:
+        """The variable of every function and its view; functions of one kernel share them."""
+        first, *others = self.latents
+        found = [first.lay_out(rows, jitter, number=0, **signs)]
+        for number, latent in enumerate(others, 1):
+            if len(self.kernels) == 1:
+                found.append(latent.lay_out_like(found[0], rows.y.shape[-1]))
+            else:
+                found.append(latent.lay_out(rows, jitter, number=number, **signs))
+        return found
 
     def __str__(self) -> str:
         return table(self)

@@ -1,6 +1,7 @@
 """One latent function: its prior, and how it is laid out for inference."""
 
-from typing import cast
+import dataclasses
+from typing import Any, cast
 
 import equinox as eqx
 
@@ -46,7 +47,13 @@ class LatentGP(eqx.Module):
         return self.inducing.size
 
     def lay_out(
-        self, rows: Rows, jitter: float | Scalar, *, tied: bool, mixed: bool
+        self,
+        rows: Rows,
+        jitter: float | Scalar,
+        *,
+        tied: bool,
+        mixed: bool,
+        number: int | None = None,
     ) -> tuple[AbstractVariable, AbstractView]:
         """The Gaussian variable that stands for the function, and how rows see it.
 
@@ -55,6 +62,7 @@ class LatentGP(eqx.Module):
             jitter: share of the mean prior variance added to the diagonal of a covariance.
             tied: whether all rows share one site.
             mixed: whether sites may have negative precisions.
+            number: under which rows carry their projection on inducing variables.
         """
         outputs = rows.y.shape[-1]
         if self.inducing is None:
@@ -63,7 +71,16 @@ class LatentGP(eqx.Module):
             prior = jittered(prior, jitter, variances_from(seen, self.kernel))
             return FunctionValues(prior, mixed), Identity(self.output_mean(outputs))
         variable, view = self.sparse_layout(outputs, jitter)
+        view = dataclasses.replace(view, number=number)
         return TiedInducing() if tied else variable, view
+
+    def lay_out_like(
+        self, laid_out: tuple[AbstractVariable, AbstractView], outputs: int
+    ) -> tuple[AbstractVariable, AbstractView]:
+        """As another function with the same kernel and inducing variables, with its own mean."""
+        variable, view = laid_out
+        described: Any = view
+        return variable, dataclasses.replace(described, mean=self.output_mean(outputs))
 
     def sparse_layout(
         self, outputs: int, jitter: float | Scalar

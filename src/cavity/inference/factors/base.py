@@ -93,11 +93,13 @@ class AbstractFactor(eqx.Module):
         has_rows: whether the factor is an `AbstractRowFactor`.
         samples_paths: whether it averages over sampled paths of hidden states, and has the moments
             of states along them.
+        holds_projections: whether it has `with_projections()`.
     """
 
     edges: eqx.AbstractVar[tuple[Edge, ...]]
     has_rows: ClassVar[bool] = False
     samples_paths: ClassVar[bool] = False
+    holds_projections: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod

@@ -3,8 +3,9 @@
 With Gaussian noise site factors give the same results as exact factors, and are their test oracle.
 """
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax
@@ -35,6 +36,7 @@ from cavity.inference.graph.base import (
     Moments,
     stop_gradient,
 )
+from cavity.inference.graph.projections import holding_projections, with_projections
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import ScalarSites, masked
 from cavity.inference.site_update import update_sites
@@ -66,6 +68,7 @@ class SiteFactor(AbstractRowFactor):
     evaluation_point: EvaluationPoint = eqx.field(static=True, default=EvaluationPoint.CAVITY)
     common_mode: bool = eqx.field(static=True, default=False)
     scale: Scalar | float = 1.0
+    holds_projections: ClassVar[bool] = True
 
     @property
     def stationary(self) -> bool:
@@ -93,7 +96,7 @@ class SiteFactor(AbstractRowFactor):
 
     def messages(self, variables: Sequence[AbstractVariable], sites: Stores) -> Sent:
         def of_chunk(chunk: tuple[Rows, Stores]) -> tuple[Any, ...]:
-            rows, row_sites = chunk
+            rows, row_sites = self._carrying(chunk[0]), chunk[1]
             private = zip(self.edges, row_sites, self._presence(rows), strict=True)
             return tuple(
                 cast(AbstractSiteView, edge.view).messages(
@@ -123,7 +126,7 @@ class SiteFactor(AbstractRowFactor):
         sources = self._sources(q, sites)
 
         def of_chunk(chunk: tuple[Rows, Stores, EdgeMoments | None]) -> Array:
-            rows, row_sites, moments = chunk
+            rows, row_sites, moments = self._carrying(chunk[0]), *chunk[1:]
             marginals = self._marginals(rows, sources, row_sites, moments)
             if settled and self.stationary:
                 pairs = zip(self.edges, marginals, strict=True)
@@ -147,6 +150,7 @@ class SiteFactor(AbstractRowFactor):
 
     def moments(self, q: Beliefs) -> EdgeMoments:
         def of_chunk(rows: Rows) -> EdgeMoments:
+            rows = self._carrying(rows)
             views = (edge.view.marginal(q[edge.variable], rows) for edge in self.edges)
             return tuple(marginal.moments for marginal in views)
 
@@ -194,6 +198,7 @@ class SiteFactor(AbstractRowFactor):
         self, responses: Sequence[AbstractResponse], changes: Sequence[Any]
     ) -> EdgeMoments:
         def of_chunk(rows: Rows) -> EdgeMoments:
+            rows = self._carrying(rows)
             pairs = [(cast(AbstractProjectedView, e.view), e.variable) for e in self.edges]
             return tuple(view.moment_change(responses[i], changes[i], rows) for view, i in pairs)
 
@@ -223,7 +228,7 @@ class SiteFactor(AbstractRowFactor):
             return None
 
         def of_chunk(chunk: tuple[Rows, Stores]) -> Array:
-            rows, row_sites = chunk
+            rows, row_sites = self._carrying(chunk[0]), chunk[1]
             triples = zip(self.edges, row_sites, self._own_sites(q, rows, row_sites), strict=True)
             without = [
                 cast(AbstractSiteView, edge.view).without_site(q[edge.variable], rows, own)
@@ -240,7 +245,8 @@ class SiteFactor(AbstractRowFactor):
             return None
 
         def of_chunk(chunk: tuple[Rows, Stores]) -> tuple[Array, ...]:
-            return tuple(site.precision for site in self._own_sites(q, *chunk))
+            rows = self._carrying(chunk[0])
+            return tuple(site.precision for site in self._own_sites(q, rows, chunk[1]))
 
         return map_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)
 
@@ -264,7 +270,16 @@ class SiteFactor(AbstractRowFactor):
             for edge, store in pairs
         )
 
+    def with_projections(self) -> "SiteFactor":
+        """The factor with what its rows see at these parameters, computed once for all sweeps."""
+        rows = holding_projections([edge.view for edge in self.edges], self.rows, self.chunk)
+        return dataclasses.replace(self, rows=rows)
+
     # ---- one chunk of rows
+
+    def _carrying(self, rows: Rows) -> Rows:
+        """The rows with what several edges see alike."""
+        return with_projections([edge.view for edge in self.edges], rows)
 
     def _per_row(self, sites: Stores) -> Stores:
         return tuple(e.slots.per_row(store) for e, store in zip(self.edges, sites, strict=True))
@@ -360,7 +375,7 @@ class SiteFactor(AbstractRowFactor):
         fixed: EdgeMoments | None = None,
     ) -> SiteUpdate:
         def of_chunk(chunk: tuple[Rows, Stores, EdgeMoments | None]) -> tuple:
-            rows, row_sites, moments = chunk
+            rows, row_sites, moments = self._carrying(chunk[0]), *chunk[1:]
             marginals = self._marginals(rows, sources, row_sites, moments)
             new, residual, skipped = self.update_rows(rows, row_sites, marginals, step)
             pairs = zip(row_sites, marginals, strict=True)

@@ -218,9 +218,11 @@ class AbstractView(eqx.Module, Generic[Source]):
 
     Attributes:
         scalar: whether each site is a scalar Gaussian on a function value.
+        whitened: whether it is an `AbstractWhitenedView`, whose projections rows may carry.
     """
 
     scalar: ClassVar[bool] = True
+    whitened: ClassVar[bool] = False
 
     @abc.abstractmethod
     def presence(self, rows: Rows) -> Array:
@@ -342,9 +344,17 @@ class AbstractWhitenedView(AbstractProjectedView):
     r"""A view of whitened inducing variables, $\mathbf L^{-1} \mathbf u$.
 
     To implement:
-        the fields, `covariances(rows)`, and what every projected view needs.
+        the fields, `covariances(rows)`, `explained(rows)`, and what every projected view needs.
+
+    Attributes:
+        number: views with the same number see the same loadings and residuals, which rows carry
+            under it; None for a view that shares them with no other.
+        factor: Cholesky factor of the covariance of the inducing variables.
+        root: its inverse.
     """
 
+    whitened: ClassVar[bool] = True
+    number: eqx.AbstractVar[int | None]
     factor: eqx.AbstractVar[Float[Array, "M M"]]  # L
     root: eqx.AbstractVar[Float[Array, "M M"]]  # L⁻¹
 
@@ -353,6 +363,10 @@ class AbstractWhitenedView(AbstractProjectedView):
         self, rows: Rows
     ) -> tuple[Float[Array, "M N"], Float[Array, " N"], Float[Array, "N P"]]:
         """Covariances of u with the rows' functions, the prior variances and means of these."""
+
+    @abc.abstractmethod
+    def explained(self, rows: Rows) -> tuple[Float[Array, "*rows M"], Float[Array, "..."]]:
+        """Loadings with rows in front, and residuals: all of a projection but its offset."""
 
 
 def projected_marginal(mean: Array, var: Array, projection: Projection) -> Marginal:

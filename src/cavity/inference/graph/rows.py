@@ -26,6 +26,8 @@ class Rows(eqx.Module):
         side: what else is known of each row, by name: its noise variance, its exposure.
         power: the power of each row where it differs between rows, else None.
         index: the positions of these rows in the table, where they are some of its rows.
+        projections: what views see of these rows at fixed parameters, by the number of the view:
+            loadings, rows x M, and residuals.
     """
 
     x: Float[Array, "*rows D"]
@@ -34,6 +36,7 @@ class Rows(eqx.Module):
     side: dict[str, Float[Array, "*rows"]] = eqx.field(default_factory=dict)
     power: Float[Array, " N"] | None = None
     index: Int[Array, " n"] | None = None
+    projections: dict[int, tuple[Array, Array]] = eqx.field(default_factory=dict)
 
     @property
     def blocked(self) -> bool:

@@ -65,6 +65,7 @@ class InducingView(AbstractWhitenedView):
     mean: OutputMean
     factor: Float[Array, "M M"]  # L
     root: Float[Array, "M M"]  # L⁻¹
+    number: int | None = eqx.field(static=True, default=None)
 
     def covariances(
         self, rows: Rows
@@ -73,17 +74,26 @@ class InducingView(AbstractWhitenedView):
         cross = covariance(self.kernel, self.inducing, seen)
         return cross, variances_from(seen, self.kernel), observed_mean(self.mean, rows)
 
+    def explained(self, rows: Rows) -> tuple[Float[Array, "*rows M"], Float[Array, "..."]]:
+        A, residual = self._explained(rows)
+        return jnp.swapaxes(A, 0, 1), residual
+
     def project(self, rows: Rows) -> Projection:
-        cross, variance, offset = self.covariances(rows)
+        carried = None if self.number is None else rows.projections.get(self.number)
+        if carried is None:
+            A, residual = self._explained(rows)
+        else:
+            A, residual = jnp.swapaxes(carried[0], 0, 1), carried[1]
+        offset = observed_mean(self.mean, rows)
+        return Projection(A, residual, offset.reshape(*rows.x.shape[:-1], -1))
+
+    def _explained(self, rows: Rows) -> tuple[Float[Array, "M *rows"], Float[Array, "..."]]:
+        cross, variance, _ = self.covariances(rows)
         A = product_lower(self.root, cross)
         if not rows.blocked:
-            residual = jnp.maximum(variance - jnp.sum(A**2, axis=0), 0.0)
-            return Projection(A, residual, offset)
-        shape = rows.x.shape[:2]
-        A = A.reshape(A.shape[0], *shape)
-        prior = self._prior_of_blocks(rows)
-        residual = prior - jnp.einsum("mkb,mkc->kbc", A, A)
-        return Projection(A, residual, offset.reshape(*shape, -1))
+            return A, jnp.maximum(variance - jnp.sum(A**2, axis=0), 0.0)
+        A = A.reshape(A.shape[0], *rows.x.shape[:2])
+        return A, self._prior_of_blocks(rows) - jnp.einsum("mkb,mkc->kbc", A, A)
 
     def gaussian_messages(
         self,

@@ -55,7 +55,7 @@ def run_sweeps(
 def _rowwise_sweeps(
     problem: Problem, sites: Sites, tolerance: Scalar, max_sweeps: Array
 ) -> tuple[Sites, SweepRecord]:
-    graph = frozen(problem.graph())
+    graph = frozen(problem.graph()).with_projections()
     if any(variable.chained for variable in graph.variables):
         return parallel(graph, sites, step=None, tolerance=tolerance, max_sweeps=max_sweeps)
     return rowwise(graph, sites, tolerance=tolerance, max_sweeps=max_sweeps)
@@ -70,7 +70,7 @@ def _accelerated_descent(
     enough: Scalar,
     settings: SweepSettings,
 ) -> tuple[Sites, SweepRecord]:
-    graph = frozen(problem.graph())
+    graph = frozen(problem.graph()).with_projections()
     limits = {"tolerance": tolerance, "max_sweeps": max_sweeps, "enough": enough}
     return accelerated(graph, sites, **limits, settings=settings)
 
@@ -90,7 +90,7 @@ def _sweeps(
     settings: SweepSettings,
     accepted: float,
 ) -> tuple[Sites, SweepRecord]:
-    graph = frozen(problem.graph())
+    graph = frozen(problem.graph()).with_projections()
     pointwise = problem.approximation.evaluation_point is EvaluationPoint.MODE
     pointwise = pointwise and not problem.coupled
     limits = {"tolerance": tolerance, "max_sweeps": max_sweeps, "settings": settings}
@@ -140,7 +140,7 @@ def newton_from(problem: Problem, solver: FixedPointSolver, sites: Sites) -> Sol
 def _newton(
     problem: Problem, sites: Sites, tolerance: Scalar, *, settings: NewtonSettings
 ) -> Solution:
-    return solve(problem.graph(), sites, tolerance=tolerance, settings=settings)
+    return solve(problem.graph().with_projections(), sites, tolerance=tolerance, settings=settings)
 
 
 def at_fixed_point(problem: Problem, solver: FixedPointSolver, solution: Solution) -> bool:
