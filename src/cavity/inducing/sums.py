@@ -126,6 +126,23 @@ def _(kernel: Scaled) -> tuple[AbstractKernel, SumOver]:
     return base, SumOver(inside.parts, base, inside.weights)
 
 
+def part_function(
+    a: AbstractInducing, kernel: AbstractKernel
+) -> tuple[AbstractKernel, AbstractInducing, SumOver]:
+    """The function of one part: its kernel and functionals, and the sum that it is in.
+
+    Raises:
+        ValueError: for inducing variables or a kernel that are not of one sum over parts.
+    """
+    if not isinstance(a, InBase):
+        raise ValueError(
+            "the function of one part is known where inducing variables are its own, "
+            f"inducing.InBase(...), given {type(a).__name__}"
+        )
+    base, inside = _base(kernel)
+    return base, a.inner, inside
+
+
 @covariance_from.register
 def _(a: InBase, b: AbstractInducing, kernel: AbstractKernel) -> Float[Array, "M K"]:
     base, inside = _base(kernel)

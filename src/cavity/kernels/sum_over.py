@@ -83,6 +83,10 @@ class SumOver(AbstractKernel):
         weights = jnp.ones(self.parts.size, x.dtype) if self.weights is None else self.weights
         return taken_apart(self.parts, x, weights)
 
+    def check(self, X: Float[Array, "N D"]) -> None:
+        """Raises ValueError where inputs have another number of columns."""
+        check_inputs(self.parts, X)
+
     def sums(
         self, X: Float[Array, "N D"], of_parts: Callable[[AbstractKernel, Array, Array], Array]
     ) -> Float[Array, "N ..."]:
@@ -96,7 +100,7 @@ class SumOver(AbstractKernel):
         Raises:
             ValueError: where inputs have another number of columns.
         """
-        check_inputs(self.parts, X)
+        self.check(X)
         kernel = jax.tree.map(jnp.asarray, self)
 
         @jax.checkpoint

@@ -16,6 +16,7 @@ from cavity.inference.graph.rows import SLOPES
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.models.base import AbstractGP, AbstractModel
+from cavity.models.contributions import contributions
 from cavity.models.process import (
     AbstractProcess,
     MarginalProcess,
@@ -333,6 +334,27 @@ class Posterior(AbstractPosterior):
         columns = columns_of("column", column, X.shape[0], self.n_inputs)
         mean, spread = _slopes(self, X, jnp.asarray(columns, X.dtype))
         return Marginals(self._shape(mean), self._shape(spread))
+
+    def contributions(self, X: Any) -> Marginals:
+        r"""What each part of the inputs contributes to the function: $w_p\, g(\mathbf x^{[p]})$.
+
+        Means add up to that of the function, its prior mean left out; variances do not, because
+        parts are correlated. For `kernels.SumOver` with `inducing.InBase`.
+
+        Args:
+            X: inputs, (n, D).
+
+        Returns:
+            `mean` and `var`, each (n, P) with P parts, or (n, P, F) of F functions.
+
+        Raises:
+            ValueError: for unusable inputs, and for other models.
+
+        References:
+            van der Wilk (2018), item 93.
+        """
+        mean, var = contributions(self.process, self._inputs(X))
+        return Marginals(*(a[..., 0] if self.vector else a for a in (mean, var)))
 
     def of_function(self, i: int) -> "Posterior":
         if self.model.likelihood.latents == 1:
