@@ -16,10 +16,10 @@ from cavity.inference.graph.rows import SLOPES
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.models.base import AbstractGP, AbstractModel
-from cavity.models.contributions import contributions
 from cavity.models.process import (
     AbstractProcess,
     MarginalProcess,
+    contributions,
     moments_of_slopes,
     variances,
     within_functions,
@@ -353,7 +353,7 @@ class Posterior(AbstractPosterior):
         References:
             van der Wilk (2018), item 93.
         """
-        mean, var = contributions(self.process, self._inputs(X))
+        mean, var = contributions(self.process, self._inputs(X), sparse=self.model.sparse)
         return Marginals(*(a[..., 0] if self.vector else a for a in (mean, var)))
 
     def of_function(self, i: int) -> "Posterior":
