@@ -38,7 +38,7 @@ from cavity.inference.graph.base import (
 )
 from cavity.inference.graph.projections import holding_projections, with_projections
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import ScalarSites, masked
+from cavity.inference.graph.sites import ScalarSites, all_proper, masked
 from cavity.inference.site_update import update_sites
 from cavity.numerics.chunking import map_over_rows, sum_over_rows
 from cavity.numerics.power_limits import Power
@@ -329,7 +329,7 @@ class SiteFactor(AbstractRowFactor):
         cavities = self._cavities(rows, sites, marginals)
         pairs = zip(marginals, cavities, strict=True)
         latents = tuple(marginal.latent(mean, var) for marginal, (mean, var, _) in pairs)
-        return latents, _all_proper([proper for _, _, proper in cavities])
+        return latents, all_proper([proper for _, _, proper in cavities])
 
     def _log_mean(self, rows: Rows, latents: tuple[Latent, ...]) -> Scalar:
         """The log means of the terms of observed outputs, added up."""
@@ -393,16 +393,3 @@ class SiteFactor(AbstractRowFactor):
             for edge, each, old in triples
         )
         return SiteUpdate(moved, jnp.max(residual), jnp.sum(skipped), units)
-
-
-def _all_proper(proper: list[Array]) -> Array:
-    """Whether all cavities of a row are proper, in a shape that broadcasts against its sites."""
-    shapes = {ok.shape for ok in proper if ok.ndim}
-    if len(shapes) > 1:
-        proper = [
-            jnp.all(ok, axis=tuple(range(1, ok.ndim)))[:, None] if ok.ndim else ok for ok in proper
-        ]
-    out = proper[0]
-    for ok in proper[1:]:
-        out = out & ok
-    return out

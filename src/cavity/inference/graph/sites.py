@@ -225,3 +225,16 @@ def _per_block(one, power: Power):
         blocks = jax.vmap(over_outputs)
         return lambda *args: blocks(*args, power.reshape(-1))
     return jax.vmap(jax.vmap(lambda m, V, h, T: one(m, V, h, T, power)))
+
+
+def all_proper(proper: list[Array]) -> Array:
+    """Whether all cavities of a row are proper, in a shape that broadcasts against its sites."""
+    shapes = {ok.shape for ok in proper if ok.ndim}
+    if len(shapes) > 1:
+        proper = [
+            jnp.all(ok, axis=tuple(range(1, ok.ndim)))[:, None] if ok.ndim else ok for ok in proper
+        ]
+    out = proper[0]
+    for ok in proper[1:]:
+        out = out & ok
+    return out
