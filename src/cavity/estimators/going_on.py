@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def learned_on(
     before = kept_result(estimator.posterior_, value, rows=estimator.n_rows_, jitter=jitter)
     if estimator.inducing_ is None:
         before = dataclasses.replace(
-            before, posterior=with_points_at_rows(before.posterior, jitter)
+            before, posterior=with_points_at_rows(cast(Any, before.posterior), jitter)
         )
     result = update(
         before,

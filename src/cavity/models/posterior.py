@@ -26,6 +26,7 @@ from cavity.models.process import (
 )
 from cavity.numerics.chunking import cached_size, map_over_rows, padded_size
 from cavity.numerics.jit import compiled
+from cavity.numerics.linalg import root_of
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.numerics.validation import (
     as_floats,
@@ -282,16 +283,6 @@ def _root(cov: Array) -> Float[Array, "B F F"]:
     return root_of(cov)
 
 
-def root_of(cov: Array) -> Float[Array, "B F F"]:
-    """Roots of covariances: one for each function, or one for all dependent ones."""
-    if cov.ndim == 4:
-        size = cov.shape[0] * cov.shape[1]
-        cov = cov.reshape(1, size, size)
-    # an eigendecomposition, because covariances of near points are singular to rounding
-    values, vectors = jnp.linalg.eigh(cov)
-    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]
-
-
 class Posterior(AbstractPosterior):
     """The posterior of a model at fixed parameters.
 
@@ -385,25 +376,6 @@ class Posterior(AbstractPosterior):
         if not self.single and self.model.likelihood.latents == 1:
             side = {name: values[:, None] for name, values in side.items()}
         return _predictive(self.model.likelihood, mean, spread, side)
-
-
-def of_draws(
-    posterior: AbstractPosterior,
-    mean: Float[Array, "n S P"],
-    var: Float[Array, "n S P"],
-    side: Side,
-) -> tuple[Float[Array, "S ..."], Float[Array, "S ..."], Side]:
-    """Moments of f in S draws as a likelihood takes them, with the draws along a first axis."""
-    several = posterior.model.likelihood.latents > 1
-    if not several and not posterior.single:
-        side = {name: values[:, None] for name, values in side.items()}
-    elif not several:
-        mean, var = mean[..., 0], var[..., 0]
-    else:
-        mean, var = jnp.moveaxis(mean, 2, 0), jnp.moveaxis(var, 2, 0)
-    axis = 2 if several else 1
-    mean, var = (jnp.moveaxis(jnp.asarray(a), axis, 0) for a in (mean, var))
-    return mean, var, side
 
 
 def _predictive(

@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Protocol, cast, runtime_checkable
 
 import equinox as eqx
@@ -357,3 +358,31 @@ def _of_function(view: InducingView, belief: InducingBelief, X: Array) -> tuple[
         return weights[:, None] * mean, weights[:, None] ** 2 * var
 
     return jax.lax.map(one, X)
+
+
+def along_draws(
+    mean: Float[Array, "n S P"],
+    var: Float[Array, "n S P"],
+    side: Mapping[str, Array],
+    *,
+    several: bool,
+    single: bool,
+) -> tuple[Float[Array, "S ..."], Float[Array, "S ..."], Mapping[str, Array]]:
+    """Moments of f in S draws as a likelihood takes them, with the draws along a first axis.
+
+    Args:
+        mean: means.
+        var: variances.
+        side: side data by name.
+        several: whether an output has several latent functions.
+        single: whether outputs were given as a vector.
+    """
+    if not several and not single:
+        side = {name: values[:, None] for name, values in side.items()}
+    elif not several:
+        mean, var = mean[..., 0], var[..., 0]
+    else:
+        mean, var = jnp.moveaxis(mean, 2, 0), jnp.moveaxis(var, 2, 0)
+    axis = 2 if several else 1
+    mean, var = (jnp.moveaxis(jnp.asarray(a), axis, 0) for a in (mean, var))
+    return mean, var, side

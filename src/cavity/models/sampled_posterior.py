@@ -15,9 +15,10 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.likelihoods.predictive.mixture import draws_predictive
 from cavity.models.base import AbstractGP
-from cavity.models.posterior import AbstractPosterior, of_draws, root_of
+from cavity.models.posterior import AbstractPosterior
+from cavity.models.process import along_draws
 from cavity.numerics.jit import compiled
-from cavity.numerics.linalg import cholesky, jittered
+from cavity.numerics.linalg import cholesky, jittered, root_of
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 
 # The model, the weights and the noise variances of a draw, or of all of them.
@@ -139,7 +140,9 @@ class SampledPosterior(AbstractPosterior):
 
     def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
         mean, var = self._in_chunks(_each, self._inputs(X))
-        mean, var, side = of_draws(self, mean, var, side)
+        mean, var, side = along_draws(
+            mean, var, side, several=self.model.likelihood.latents > 1, single=self.single
+        )
         combine: Callable = draws_predictive if isinstance(mean, Tracer) else _compiled
         return combine(self.draws.likelihood, mean, var, side)
 

@@ -208,3 +208,13 @@ def safe_sqrt(x: Array) -> Array:
     """Square root of values at or above zero, with a zero gradient at zero instead of infinity."""
     inside = jnp.where(x > 0.0, x, 1.0)
     return jnp.where(x > 0.0, jnp.sqrt(inside), 0.0)
+
+
+def root_of(cov: Array) -> Float[Array, "B F F"]:
+    """Roots of covariances: one for each function, or one for all dependent ones."""
+    if cov.ndim == 4:
+        size = cov.shape[0] * cov.shape[1]
+        cov = cov.reshape(1, size, size)
+    # an eigendecomposition, because covariances of near points are singular to rounding
+    values, vectors = jnp.linalg.eigh(cov)
+    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[:, None, :]

@@ -16,9 +16,11 @@ from cavity.likelihoods.predictive.mixture import draws_predictive
 from cavity.models.base import AbstractModel
 from cavity.models.deep.latent_inputs import PriorInputs
 from cavity.models.deep.layer import LayerProcess
-from cavity.models.posterior import AbstractPosterior, Marginals, of_draws, root_of
+from cavity.models.posterior import AbstractPosterior, Marginals
+from cavity.models.process import along_draws
 from cavity.numerics.chunking import cached_size, map_over_rows
 from cavity.numerics.jit import compiled
+from cavity.numerics.linalg import root_of
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Key, PRNGKeyArray
 
@@ -136,7 +138,9 @@ class DeepPosterior(AbstractPosterior):
 
     def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
         mean, var = self._in_chunks(_each, self._inputs(X))
-        mean, var, side = of_draws(self, mean, var, side)
+        mean, var, side = along_draws(
+            mean, var, side, several=self.model.likelihood.latents > 1, single=self.single
+        )
         return mixture(self.model.likelihood, mean, var, side)
 
 
