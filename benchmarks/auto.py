@@ -4,30 +4,40 @@ starts: fits with the start from power 1, without it, and with a restart in its 
 powers: the chosen power beside fixed ones.
 points: as many points as are enough, beside a direct fit with as many and one with 1,000 or the
 full GP, whose points stay where they are chosen.
+steps: what each doubling of the points brings while they grow: the evidence, the density of
+outputs given all others, and that of test outputs.
 
-python -m benchmarks.auto [--only starts powers points] [--sets boston,concrete] [--splits 1]
+python -m benchmarks.auto [--only starts powers points steps] [--sets boston,concrete] [--splits 1]
 """
 
 import argparse
+import contextlib
+import functools
 import gzip
 import itertools
 import time
 import warnings
+from collections.abc import Callable
+from typing import Any
 from unittest import mock
 
+import jax.numpy as jnp
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 import cavity
 from benchmarks.data import FOLDER, Split, uci
 from benchmarks.results import Table
-from cavity.learning.optimisers import trials
+from cavity.estimators import learning
+from cavity.learning.optimisers import growth, trials
+from cavity.learning.result import FitResult
 
 SETS = ("yacht", "boston", "energy", "concrete", "wine_red", "kin8nm", "power", "naval")
 SNELSON = ("pumadyn32nm", "kin40k", "pol")
 STARTS = Table("auto_starts.csv", ("set", "M", "power", "split", "tries"))
 POWERS = Table("auto_powers.csv", ("set", "M", "power", "split"))
 POINTS = Table("auto_points.csv", ("set", "split", "asked"))
+STEPS = Table("auto_steps.csv", ("set", "split", "M"))
 LARGE = 1_000
 
 
@@ -115,6 +125,58 @@ def points(name: str, split: int) -> None:
         print(row, flush=True)
 
 
+def steps(name: str, split: int) -> None:
+    """Points that double to 800 whatever they bring, learned for a few iterations each."""
+    if any(row["set"] == name and row["split"] == str(split) for row in STEPS.rows()):
+        return
+    parts = data(name, split)
+    rows: list[dict[str, object]] = []
+    known = growth.fit, growth.fit_best
+
+    def noted(fitted: Callable[..., FitResult], *given: Any, **options: Any) -> FitResult:
+        begun = time.process_time()
+        result = fitted(*given, **options)
+        seconds = time.process_time() - begun
+        rows.append(step_of(result, parts) | {"seconds": seconds})
+        print(name, rows[-1], flush=True)
+        return result
+
+    fit, best = (functools.partial(noted, fitted) for fitted in known)
+    with (
+        mock.patch.multiple(growth, fit=fit, fit_best=best, GAIN=-np.inf),
+        mock.patch.object(learning, "fit", side_effect=Grown),
+        contextlib.suppress(Grown),
+    ):
+        cavity.GPRegressor(n_inducing="enough", max_inducing=800, random_state=split).fit(
+            *parts[:2]
+        )
+    for row in rows:
+        STEPS.add({"set": name, "split": split} | row)
+
+
+class Grown(Exception):
+    """Points have grown, and are not to be learned to the end."""
+
+
+def step_of(result: FitResult, parts: Split) -> dict[str, object]:
+    """A fit on the way, in nats per output; the evidence is that over noise alone."""
+    X, y, X_test, y_test = parts
+    model: Any = result.model
+    rows = growth.Rows(X, y, 0.5, 0, {}).sample(growth.SAMPLE)
+    bracket = cavity.bracket(model, rows.X, rows.y)
+    noise = -0.5 * (np.log(2.0 * np.pi * np.var(rows.y)) + 1.0)
+    predictive = result.posterior.predict(X_test)
+    return {
+        "M": model.inducing.size,
+        "lower_per_row": bracket.lower / len(rows.y) - noise,
+        "upper_per_row": bracket.upper / len(rows.y) - noise,
+        "bound_of_power_0_per_row": rows.bound(model) / len(rows.y) - noise,
+        "left_out": float(np.mean(result.leave_one_out())),
+        "test": float(np.mean(np.asarray(predictive.log_density(jnp.asarray(y_test))))),
+        "noise_variance": float(model.likelihood.variance),
+    }
+
+
 def trying(*, along: bool) -> "mock._patch[object]":
     """Fits with the start from power 1, or without it."""
     found = trials._goes_along if along else lambda *_: False
@@ -134,7 +196,11 @@ def main() -> None:
             chosen or ("pumadyn32nm", *SETS), range(options.splits)
         ):
             starts(name, split)
-    for what, measure, sets in (("powers", powers, SETS), ("points", points, (*SETS, *SNELSON))):
+    for what, measure, sets in (
+        ("powers", powers, SETS),
+        ("points", points, (*SETS, *SNELSON)),
+        ("steps", steps, ("wine_red", "kin8nm", "power", "naval")),
+    ):
         if what in options.only:
             for name, split in itertools.product(chosen or sets, range(options.splits)):
                 measure(name, split)
