@@ -44,12 +44,36 @@ DIAGNOSIS_FAULTS = (
     Fault(
         "the best noise alone has the variance of a sample",
         "learning/diagnostics/noise_alone.py",
-        "variance = squares[seen] / counts[seen]",
-        "variance = squares[seen] / (counts[seen] - 1)",
+        "squares / counts, given)",
+        "squares / (counts - 1), given)",
         (
             "learning/test_noise_alone.py::"
             "test_gaussian_noise_has_the_density_of_one_normal_distribution_of_the_outputs",
         ),
+    ),
+    Fault(
+        "an output that does not vary has the noise of another",
+        "learning/diagnostics/noise_alone.py",
+        "given = own.reshape(-1)[[i for i, *_ in seen]]",
+        "given = own.reshape(-1)[::-1]",
+        (
+            "learning/test_noise_alone.py::"
+            "test_an_output_that_does_not_vary_has_the_noise_of_the_model",
+        ),
+    ),
+    Fault(
+        "outputs that do not vary are judged",
+        "learning/diagnostics/noise_alone.py",
+        "if case.gaussian is None or len(moving) in (0, len(_columns(y, presence))):",
+        "if len(moving) >= 0:",
+        (EXAMINE + "test_one_output_that_does_not_vary_leaves_the_others_to_be_judged",),
+    ),
+    Fault(
+        "any rows are those of blocks",
+        "learning/diagnostics/examined.py",
+        "return a.shape == b.shape and bool(np.all(a == b))",
+        "return a.shape == b.shape",
+        ("learning/test_bracket.py::test_a_result_knows_its_rows_power_and_blocks",),
     ),
     Fault(
         "the variance that cannot be learned counts as learned",

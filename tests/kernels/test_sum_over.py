@@ -132,6 +132,17 @@ def test_covariances_follow_from_counts_of_distinct_patches():
     a = InBase(Points(distinct))
     assert_close(covariance(kernel, Points(images), a), W @ inside, "factorised")
     assert np.linalg.matrix_rank(np.asarray(kernel.cross(images, images)), tol=1e-8) == 5
+    images[3, 2] = np.nan
+    with pytest.raises(ValueError, match=r"X has 1 entry that is NaN .* index \[3, 2\]"):
+        kernels.distinct_parts(parts, images)
+
+
+def test_sums_over_parts_of_some_columns_say_what_inducing_patches_need():
+    kernel = SumOver(Patches((4, 4), (2, 2)), BASE).on(*range(16))
+    with pytest.raises(ValueError, match=r"leave .on\(...\) out"):
+        covariance(kernel, InBase(Points(np.zeros((2, 4)))), Points(np.zeros((3, 16))))
+    # points see the columns that the kernel does
+    assert covariance(kernel, Points(np.zeros((2, 16))), Points(np.zeros((3, 16)))).shape == (2, 3)
 
 
 def test_additive_kernel_is_that_of_equal_positions():

@@ -173,10 +173,18 @@ def test_a_result_knows_its_rows_power_and_blocks():
     with pytest.raises(ValueError, match="not the rows of this result"):
         cavity.bracket(result, X, Y + 1.0)
     blocked = cavity.infer(model(), X, Y, power=1.0, blocks=np.arange(N) // 7)
-    with pytest.raises(ValueError, match="give X and y"):
-        cavity.bracket(blocked)
-    b = cavity.bracket(blocked, X, Y)
-    assert b.log_evidence == blocked.log_evidence
+    known = cavity.bracket(blocked, X, Y)
+    assert known.log_evidence == blocked.log_evidence
+    assert_close(known.upper, b.upper, "factorised")
+    assert_close(cavity.bracket(blocked).upper, b.upper, "factorised")
+    for x, y in ((X + 1.0, Y), (X, Y + 1.0), (X[1:], Y[1:]), (X, Y[::-1])):
+        with pytest.raises(ValueError, match="not the rows of this result"):
+            cavity.bracket(blocked, x, y)
+    with pytest.raises(ValueError, match="not the rows of this result"):
+        cavity.bracket(blocked, X, Y, rows={"noise_variance": KNOWN})
+    streamed = cavity.infer(model(), cavity.Batches(lambda: iter([(X, Y)])), power=1.0)
+    with pytest.raises(ValueError, match="came in batches"):
+        cavity.bracket(streamed, X, Y)
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])

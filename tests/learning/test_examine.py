@@ -160,7 +160,7 @@ def test_the_noise_stands_beside_what_is_left_unexplained():
 def test_inducing_variables_are_counted_three_ways():
     Z = np.vstack([X[:M], X[:2] + 1e-4, X[:1]])
     result = cavity.infer(model(Z), X, Y, power=1.0)
-    count = cavity.examine(result, jitter=1e-8).count
+    count = cavity.examine(result).count
     assert (count.size, count.distinct) == (M + 3, M)
     # M - tr B⁻¹, with B of whitened variables at power 1
     Kuu = dense.rbf(X[:M], X[:M], VARIANCE, LENGTHSCALE) + JITTER * VARIANCE * np.eye(M)
@@ -217,6 +217,77 @@ def test_one_row_and_outputs_that_do_not_vary():
         assert "do not vary" in str(e)
         assert np.all(np.isfinite(e.gains.gain))
         assert "nan" not in str(e)
+
+
+def test_one_output_that_does_not_vary_leaves_the_others_to_be_judged():
+    both = np.column_stack([Y, np.full(N, 0.1)])
+    gp = cavity.GP(KERNEL, likelihoods.Gaussian([0.05, 0.2]), inducing.Points(X[:M]))
+    e = cavity.examine(gp, X, both)
+    exact = sum(
+        dense.exact_log_evidence(K, column, noise)
+        for column, noise in zip(both.T, (0.05, 0.2), strict=True)
+    )
+    assert e.bracket.lower < exact < e.bracket.upper
+    assert_close(e.terms.log_evidence, e.bracket.log_evidence, "factorised")
+    alone = e.noise_alone + 0.5 * N * np.log(2.0 * np.pi * 0.2)
+    expected = -0.5 * N * (np.log(2.0 * np.pi * np.var(Y)) + 1.0)
+    assert_close(alone, expected, "algebra")
+    assert "do not vary" not in str(e)
+    # verdicts are those of the output that varies
+    for inside in (gp.inducing, None):
+        both_of = cavity.GP(KERNEL, likelihoods.Gaussian([0.05, 1e-9]), inside)
+        one = cavity.examine(cavity.GP(KERNEL, likelihoods.Gaussian(0.05), inside), X, Y)
+        e = cavity.examine(both_of, X, both)
+        assert e.inducing.text == one.inducing.text
+        assert_close(e.inducing.explained, one.inducing.explained, "factorised")
+
+
+def test_weights_of_features_are_no_inducing_points():
+    gp = cavity.GP(
+        kernels.RandomFourier(kernels.RBF(1.0, [1.0, 1.0]), 6), likelihoods.Gaussian(0.1)
+    )
+    result = cavity.infer(gp, X, Y, power=1.0)
+    features = np.asarray(gp.kernel.features(X))
+    exact = dense.exact_log_evidence(features @ features.T, Y, 0.1)
+    for e in (cavity.examine(result), cavity.examine(gp, X, Y, candidates=X[:2])):
+        assert_close(e.bracket.upper, exact, "factorised")
+        assert (e.bracket.level, e.bracket.width, e.gains) == ("exact", 0.0, None)
+        assert_close(e.terms.log_evidence, exact, "factorised")
+        weight = np.linalg.inv(np.eye(12) + features.T @ features / 0.1)
+        assert_close(e.count.determined, 12 - np.trace(weight), "factorised")
+        assert dict(e.rows())["weights of features"].startswith("12, of which the data determine")
+        assert "one more point" not in str(e)
+        assert "inducing variables leave" not in str(e)
+        assert "is not approximated" in e.sentences[0]
+
+
+def test_a_result_has_its_own_power_and_method():
+    result = cavity.infer(model(), X, Y, power=1.0)
+    for asked in ({"power": 0.5}, {"method": cavity.PowerEP()}, {"jitter": 1e-8}):
+        (name,) = asked
+        for look in (cavity.examine, cavity.bracket):
+            with pytest.raises(ValueError, match=f"has its own {name}"):
+                look(result, X, Y, **asked)
+    assert cavity.examine(result).power == 1.0
+
+
+def test_verdicts_name_the_power_or_dtc():
+    repeated = np.vstack([X[:M], X[:1]])
+    dtc = cavity.examine(model(repeated, 0.3), X, Y, power=0.0, method=cavity.PowerEP(dtc=True))
+    assert not dtc.noise.charged
+    assert_close(dtc.terms.residual, 0.0, "factorised")
+    assert "DTC charges nothing" in str(dtc)
+    assert "repeat others, and add nothing" in str(dtc)
+    # the upper bound is above DTC at any rows, and above the bound of power 0
+    assert dtc.bracket.overestimate == 0.0
+    assert "powers above 0" not in str(dtc)
+    bound = cavity.examine(model(repeated, 0.3), X, Y, power=0.0)
+    assert bound.noise.charged
+    assert "may be too large" in str(bound)
+    unexplained = np.random.default_rng(5).normal(size=N)
+    fitc = cavity.examine(model(repeated, 0.02), X, unexplained, power=1.0)
+    assert fitc.bracket.overestimate > 0.0
+    assert str(fitc).count("powers above 0") == 2
 
 
 def test_beyond_the_budget_of_rows_the_cheap_bracket_is_used_and_said(monkeypatch):

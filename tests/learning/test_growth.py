@@ -74,6 +74,16 @@ def test_growth_ends_where_the_bracket_is_narrow():
     assert judged.bracket.width <= 0.03 * (judged.bracket.lower - noise)
 
 
+def test_an_output_that_does_not_vary_leaves_the_others_to_say_what_is_enough():
+    """Points are judged as if it were not there, whatever noise it has."""
+    both = np.column_stack([Y, np.full(120, 0.1)])
+    one = start(points=12)
+    two = cavity.GP(KERNEL, cavity.likelihoods.Gaussian([0.01, 1e-6]), one.inducing)
+    alone, beside = (Rows(X, y, 0.5, 0, {}).judge(gp, None) for gp, y in ((one, Y), (two, both)))
+    assert alone.share == pytest.approx(beside.share)
+    assert (alone.enough, alone.noise, alone.text) == (beside.enough, beside.noise, beside.text)
+
+
 def test_growth_ends_where_more_points_bring_nothing_to_outputs_left_out():
     """The gain of the last step beside dense algebra; with fewer points it was larger."""
     found = grow(start(), most=64)

@@ -41,6 +41,19 @@ def test_several_outputs_share_a_variance_or_have_their_own_and_may_be_missing()
     assert noise_alone(likelihoods.Gaussian(0.3), data) == pytest.approx(shared)
 
 
+def test_an_output_that_does_not_vary_has_the_noise_of_the_model():
+    # 0.1 has a mean that is not quite 0.1, so that its variance is a rounding error
+    both = np.column_stack([np.full(N, 0.1), Y])
+    expected = stats.norm(0.0, np.sqrt(0.2)).logpdf(0.0) * N
+    expected += stats.norm(Y.mean(), Y.std()).logpdf(Y).sum()
+    found = noise_alone(likelihoods.Gaussian([0.2, 0.3]), prepare(X, both))
+    assert found == pytest.approx(expected)
+    left = np.concatenate([np.zeros(N), Y - Y.mean()])
+    shared = stats.norm(0.0, left.std()).logpdf(left).sum()
+    assert noise_alone(likelihoods.Gaussian(0.3), prepare(X, both)) == pytest.approx(shared)
+    assert noise_alone(likelihoods.Gaussian([0.2, 0.3]), prepare(X, both[:, [0, 0]])) == np.inf
+
+
 def test_labels_counts_and_heavy_tails_have_their_best_constant():
     labels = (Y > 0.4).astype(float)
     share = labels.mean()

@@ -10,7 +10,7 @@ import numpy as np
 from jax.scipy.linalg import block_diag
 
 from cavity.inducing.base import AbstractInducing, Points, covariance_from, variances_from
-from cavity.kernels.base import AbstractKernel, Scaled, Sum
+from cavity.kernels.base import AbstractKernel, Active, Scaled, Sum
 from cavity.kernels.part_sums import weighted_sums
 from cavity.kernels.sum_over import SumOver
 from cavity.numerics.text import plural
@@ -117,6 +117,15 @@ def _base(kernel: AbstractKernel) -> tuple[AbstractKernel, SumOver]:
 @_base.register
 def _(kernel: SumOver) -> tuple[AbstractKernel, SumOver]:
     return kernel.base, kernel
+
+
+@_base.register
+def _(kernel: Active) -> tuple[AbstractKernel, SumOver]:
+    raise ValueError(
+        f"inducing.InBase is for sums over the parts of whole inputs, given a kernel of columns "
+        f"{list(kernel.dims)} alone: leave .on(...) out and give X with these columns, or give "
+        "inducing.Points"
+    )
 
 
 @_base.register

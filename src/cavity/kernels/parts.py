@@ -11,6 +11,7 @@ import numpy as np
 
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Int
+from cavity.numerics.validation import check_finite
 
 
 class AbstractParts(eqx.Module):
@@ -312,8 +313,13 @@ def distinct_parts(parts: AbstractParts, X: Any) -> np.ndarray:
         parts: what takes inputs apart.
         X: inputs, (N, D).
 
+    Raises:
+        ValueError: where inputs have another number of columns, and for values that are NaN or
+            infinite, which equal no others.
+
     References:
         van der Wilk (2018), items 64 and 70.
     """
+    check_finite("X", np.asarray(X))
     found = np.asarray(parts.of(X))
     return np.unique(found.reshape(-1, found.shape[-1]), axis=0)

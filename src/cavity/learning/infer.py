@@ -290,7 +290,7 @@ def _by_fixed_point(
     if used is None:
         return None
     if data.rows.blocked:
-        return result
+        return dataclasses.replace(result, blocked=data)
     diagnostics = _diagnostics(model, data, method, used, fixed_point)
     return dataclasses.replace(result, left_out=diagnostics)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.inference.solvers.fixed_point import ConvergenceReport
+from cavity.learning.data.training_data import Data
 from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
 from cavity.learning.mcmc.chains import Chains
 from cavity.models.base import AbstractModel
@@ -44,6 +45,7 @@ class Inference:
         chains: the draws of `MCMC`, None for other methods.
         streamed: whether the rows came in batches.
         n_rows: rows that it was inferred from.
+        blocked: the rows, where those of a block share a site; None elsewhere.
     """
 
     posterior: Posterior
@@ -57,6 +59,12 @@ class Inference:
     chains: Chains | None = dataclasses.field(default=None, kw_only=True)
     streamed: bool = dataclasses.field(default=False, kw_only=True)
     n_rows: int = dataclasses.field(default=0, kw_only=True)
+    blocked: Data | None = dataclasses.field(default=None, repr=False, kw_only=True)
+
+    @property
+    def data(self) -> Data | None:
+        """The rows that it was inferred from; None where they came in batches, and of draws."""
+        return self.blocked if self.left_out is None else self.left_out.data
 
     def leave_one_out(self) -> np.ndarray:
         r"""Log predictive density of every output given all others, (N,) or (N, P), in nats.

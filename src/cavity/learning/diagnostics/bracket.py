@@ -25,7 +25,6 @@ from cavity.learning.diagnostics.examined import Examined, examined
 from cavity.learning.diagnostics.row_covariance import Observations, low_rank, row_covariance
 from cavity.learning.infer import NumericalError
 from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
 from cavity.learning.result import Inference
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
@@ -95,9 +94,9 @@ def bracket(
     X: TrainingRows | None = None,
     y: ArrayLike | None = None,
     *,
-    power: ArrayLike = 0.5,
-    method: AbstractMethod = PowerEP(),
-    jitter: float = 1e-8,
+    power: ArrayLike | None = None,
+    method: AbstractMethod | None = None,
+    jitter: float | None = None,
     rows: Mapping[str, ArrayLike] | None = None,
     missing: str = "error",
     products: int = 10,
@@ -114,9 +113,10 @@ def bracket(
             then compared.
         X: inputs, (N, D); may be left out, with y, where a result still has its rows.
         y: outputs, (N,) or (N, P).
-        power: of the approximation that is compared; a result has its own.
-        method: how its sites are found; a result has its own.
-        jitter: as in `infer`; it can only widen the bracket.
+        power: of the approximation that is compared, None for 0.5. A result has its own, so
+            this, `method` and `jitter` are for models.
+        method: how its sites are found, None for `PowerEP()`.
+        jitter: as in `infer`, None for 1e-8; it can only widen the bracket.
         rows: side data of the rows, as in `infer`.
         missing: "error", or "skip" to leave out outputs that are NaN.
         products: products with the N x N covariance of the rows at the most.
@@ -126,8 +126,8 @@ def bracket(
 
     Raises:
         ValueError: for models of other kinds or of several latent functions, for draws and
-            batches, for non-Gaussian rows that share a site, and for rows that are not those of
-            the result.
+            batches, for non-Gaussian rows that share a site, for rows that are not those of
+            the result, and for a power, method or jitter beside a result.
         NumericalError: where bounds are not finite.
 
     References:
@@ -161,7 +161,7 @@ def bracket_of(case: Examined, *, products: int = 10, level: str | None = None) 
         NumericalError: where bounds are not finite.
     """
     value, proved = case.log_evidence, case.gaussian is not None
-    if case.observed is None:
+    if case.observed is None or not case.approximate:
         return Bracket(value, value, 0.0, value, 0.0, proved, "exact", 0)
     if level is None:
         level = "products" if int(case.data.length) <= MOST_ROWS else "trace"

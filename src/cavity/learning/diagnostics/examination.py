@@ -26,6 +26,7 @@ class Noise(NamedTuple):
         share: the mean of K - Q over the noise variance of the row.
         squared_error: mean square of outputs minus posterior means at the same rows.
         known: whether the variances of the rows were given.
+        charged: whether the evidence of power 0 is charged for the residual, as by DTC it is not.
     """
 
     variance: float
@@ -33,6 +34,7 @@ class Noise(NamedTuple):
     share: float
     squared_error: float
     known: bool
+    charged: bool = True
 
     @property
     def trusted(self) -> bool:
@@ -48,11 +50,13 @@ class InducingCount(NamedTuple):
         distinct: their number where those with a correlation above 0.9999 count as one.
         determined: how many the data determine, $M - \operatorname{tr} \mathbf B^{-1}$, the sum
             of one minus posterior over prior variance of whitened variables, mean over outputs.
+        weights: whether they are the weights of features, which make up all of the function.
     """
 
     size: int
     distinct: int
     determined: float
+    weights: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,13 +160,11 @@ class Examination:
             ]
         if self.count is not None:
             c = self.count
-            found.append(
-                (
-                    "inducing variables",
-                    f"{c.size}, of which {c.distinct} are distinct and the data determine "
-                    f"{c.determined:.1f}",
-                )
-            )
+            which = f"{c.distinct} are distinct and the data determine {c.determined:.1f}"
+            name = "inducing variables"
+            if c.weights:
+                name, which = "weights of features", f"the data determine {c.determined:.1f}"
+            found.append((name, f"{c.size}, of which {which}"))
         if self.gains is not None:
             best = best_place(self.gains, numbers)
             found.append(("one more point", f"{best}, in the bound of power 0"))
@@ -180,11 +182,13 @@ class Examination:
 def _on_inducing(e: Examination) -> str:
     """Whether there are enough inducing variables."""
     text = f"Inducing variables: {e.inducing.text}."
-    if e.count is not None and e.count.distinct < e.count.size:
-        repeated = e.count.size - e.count.distinct
-        text += f" {repeated} of {e.count.size} repeat others, as they do where powers above 0 "
-        text += "are learned with."
-    return text
+    if e.count is None or e.count.weights or e.count.distinct == e.count.size:
+        return text
+    repeated = e.count.size - e.count.distinct
+    why = (
+        "as they do where powers above 0 are learned with" if e.power > 0.0 else "and add nothing"
+    )
+    return f"{text} {repeated} of {e.count.size} repeat others, {why}."
 
 
 def _on_noise(e: Examination) -> str:
@@ -193,7 +197,8 @@ def _on_noise(e: Examination) -> str:
     if noise is None:
         return ""
     left = f"what inducing variables leave unexplained is {_of(noise.share, 'it')} on average"
-    left = "nothing of the function is approximated" if e.count is None else left
+    exact = e.count is None or e.count.weights
+    left = "nothing of the function is approximated" if exact else left
     error = f"the mean squared error at the same rows is {noise.squared_error:.3g}"
     beside = f"beside a noise variance of {noise.variance:.3g}"
     if noise.known:
@@ -210,6 +215,11 @@ def _on_noise(e: Examination) -> str:
         return (
             f"Noise: not to be trusted, {way}; {left}, and at power {e.power:g} rows count {part} "
             "as noise of their own."
+        )
+    if not noise.charged:
+        return (
+            f"Noise: not to be trusted, it may be wrong either way; {left}, and DTC charges "
+            "nothing for that."
         )
     return (
         f"Noise: not to be trusted, it may be too large; {left}, and at power 0 more noise makes "

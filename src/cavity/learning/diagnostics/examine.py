@@ -1,5 +1,6 @@
 """Examination of a fit: inducing variables, noise, and whether more than noise was learned."""
 
+import math
 from collections.abc import Mapping
 from typing import cast
 
@@ -17,9 +18,8 @@ from cavity.learning.diagnostics.examination import Examination, InducingCount, 
 from cavity.learning.diagnostics.examined import Examined, examined
 from cavity.learning.diagnostics.function_parts import FunctionParts, function_parts
 from cavity.learning.diagnostics.inducing_verdict import EQUAL, judge_inducing
-from cavity.learning.diagnostics.noise_alone import noise_alone
+from cavity.learning.diagnostics.noise_alone import noise_alone, varying
 from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
 from cavity.learning.result import Inference
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
@@ -42,9 +42,9 @@ def examine(
     X: TrainingRows | None = None,
     y: ArrayLike | None = None,
     *,
-    power: ArrayLike = 0.5,
-    method: AbstractMethod = PowerEP(),
-    jitter: float = 1e-8,
+    power: ArrayLike | None = None,
+    method: AbstractMethod | None = None,
+    jitter: float | None = None,
     rows: Mapping[str, ArrayLike] | None = None,
     missing: str = "error",
     products: int = 10,
@@ -60,9 +60,10 @@ def examine(
         model: the model; or the result of `cavity.infer` or `cavity.fit`.
         X: inputs, (N, D); may be left out, with y, where a result still has its rows.
         y: outputs, (N,) or (N, P).
-        power: of the approximation; a result has its own.
-        method: how its sites are found; a result has its own.
-        jitter: as in `infer`.
+        power: of the approximation, None for 0.5. A result has its own, so this, `method` and
+            `jitter` are for models.
+        method: how its sites are found, None for `PowerEP()`.
+        jitter: as in `infer`, None for 1e-8.
         rows: side data of the rows, as in `infer`.
         missing: "error", or "skip" to leave out outputs that are NaN.
         products: products with the covariance of the rows for the bracket at the most.
@@ -76,7 +77,8 @@ def examine(
 
     Raises:
         ValueError: for models of other kinds or of several latent functions, for draws, batches
-            and blocks, and for rows that are not those of the result.
+            and blocks, for rows that are not those of the result, and for a power, method or
+            jitter beside a result.
         NumericalError: where the bounds of the evidence are not finite.
 
     References:
@@ -99,16 +101,20 @@ def examine(
             raise ValueError("candidates has no rows: give places, (C, D), or leave it out")
     found = bracket_of(case, products=products, level=level)
     alone = noise_alone(case.gp.likelihood, case.data)
+    judged, beside = varying(case), (found, alone)
+    if judged is not case:
+        shown = bracket_of(judged, products=products, level=level)
+        beside = (shown, noise_alone(case.gp.likelihood, judged.data))
     sparse = case.observed is not None
     parts = _parts(case) if sparse else None
     return Examination(
         bracket=found,
         noise_alone=alone,
-        inducing=judge_inducing(found, alone, least=max(EQUAL, _learnable(case.gp))),
+        inducing=judge_inducing(*beside, least=max(EQUAL, _learnable(case.gp))),
         terms=evidence_terms(case),
-        noise=_noise(case, parts),
+        noise=_noise(case, parts if case.approximate else None),
         count=_count(case) if sparse else None,
-        gains=_gains(case, places) if sparse else None,
+        gains=_gains(case, places) if sparse and case.approximate else None,
         parts=parts,
         power=float(jnp.mean(case.result.left_out.problem.row_power)),
     )
@@ -149,7 +155,10 @@ def _noise(case: Examined, parts: FunctionParts | None) -> Noise | None:
     if parts is not None:
         left = left + parts.unlearnable_var[:, None]
     averages = (np.mean(a[seen]) for a in (variance, left, left / variance, error))
-    return Noise(*map(float, averages), known="noise_variance" in rows.side)
+    assert case.result.left_out is not None
+    charged = case.result.left_out.problem.approximation.volume != math.inf
+    known = "noise_variance" in rows.side
+    return Noise(*map(float, averages), known=known, charged=charged)
 
 
 def _count(case: Examined) -> InducingCount:
@@ -159,7 +168,7 @@ def _count(case: Examined) -> InducingCount:
     near = np.abs(np.asarray(correlation)) > MERGED
     # the first of those that are as good as the same stands for them
     distinct = sum(not np.any(near[i, :i]) for i in range(len(near)))
-    return InducingCount(len(near), distinct, float(determined))
+    return InducingCount(len(near), distinct, float(determined), weights=not case.approximate)
 
 
 @compiled

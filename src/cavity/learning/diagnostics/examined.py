@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +53,12 @@ class Examined:
     gaussian: GaussianInLatent | None
 
     @property
+    def approximate(self) -> bool:
+        """Whether inducing variables approximate the function, as weights of features do not."""
+        inducing = self.gp.latents[0].inducing
+        return inducing is not None and not inducing.orthonormal
+
+    @property
     def jitter(self) -> Scalar:
         """The jitter of the result."""
         return jnp.asarray(self.result.jitter, self.data.rows.y.dtype)
@@ -73,9 +79,9 @@ def examined(
     X: TrainingRows | None,
     y: ArrayLike | None,
     *,
-    power: ArrayLike,
-    method: AbstractMethod,
-    jitter: float,
+    power: ArrayLike | None,
+    method: AbstractMethod | None,
+    jitter: float | None,
     rows: Mapping[str, ArrayLike] | None,
     missing: str,
 ) -> Examined:
@@ -85,9 +91,9 @@ def examined(
         model: the model, or a result.
         X: inputs; None, with y, for the rows that a result holds on to.
         y: outputs.
-        power: of the inference; a result has its own.
-        method: of the inference; a result has its own.
-        jitter: as in `infer`.
+        power: of the inference in a model, None for 0.5; not with a result, which has its own.
+        method: of the inference in a model, None for `PowerEP()`; not with a result.
+        jitter: of the inference in a model, None for 1e-8; not with a result.
         rows: side data of the rows.
         missing: "error", or "skip".
 
@@ -95,11 +101,13 @@ def examined(
         ValueError: for models without a bracket, with the reason; see `cavity.bracket`.
     """
     layout = {"rows": rows, "missing": missing}
-    result, data = _result_and_data(model, X, y, power, method, jitter, layout)
+    asked = {"power": power, "method": method, "jitter": jitter}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    result, data = _result_and_data(model, X, y, asked, layout)
     if SLOPES in data.rows.side:
         raise ValueError("a bracket is for rows that observe values of the function, no slopes")
     gp = result.model if isinstance(result, FitResult) else result.posterior.model
-    gp = as_dtype(_checked(gp, result), data)
+    gp = as_dtype(_checked(gp), data)
     gaussian = capability(gp.likelihood, GaussianInLatent)
     if not gp.sparse:
         return Examined(result, data, gp, None, 0.0, gaussian)
@@ -115,27 +123,37 @@ def _result_and_data(
     model: AbstractModel | Inference,
     X: TrainingRows | None,
     y: ArrayLike | None,
-    power: ArrayLike,
-    method: AbstractMethod,
-    jitter: float,
-    layout: dict,
+    asked: dict[str, Any],
+    layout: dict[str, Any],
 ) -> tuple[Inference, Data]:
     """Inference in the model, where it is not a result already, and its rows."""
     result = model if isinstance(model, Inference) else None
-    diagnostics = None if result is None else result.left_out
-    if X is None and y is None and result is not None and diagnostics is not None:
-        return result, diagnostics.data
+    if result is not None and asked:
+        raise ValueError(
+            f"a result has its own {' and '.join(asked)}: leave out what it has, or give the "
+            "model, as in cavity.bracket(result.posterior.model, X, y, power=0.0)"
+        )
+    if result is not None:
+        _check_kind(result)
+    kept = None if result is None else result.data
+    if X is None and y is None and result is not None and kept is not None:
+        return result, kept
     if X is None or y is None:
         raise ValueError(
             "a bracket looks at all rows many times: give X and y, rows in memory; of a long "
             "table a few thousand of its rows will do, with cavity.bracket(model, X, y)"
         )
-    data = prepare(*in_memory(X, y), power=power, **layout)
+    data = prepare(*in_memory(X, y), power=asked.get("power", 0.5), **layout)
     if not isinstance(model, Inference):
-        _checked(model, None)
-        options = {"power": power, "method": method, "jitter": jitter}
-        return infer(model, X, y, **options, **layout), data
-    if diagnostics is not None and diagnostics.data.fingerprint() != data.fingerprint():
+        _checked(model)
+        return infer(model, X, y, **asked, **layout), data
+    if kept is None:
+        raise ValueError(
+            "the rows of this result came in batches and are not kept, so that X and y cannot be "
+            "compared with them: give the model and some rows, as in "
+            "cavity.bracket(result.posterior.model, X, y)"
+        )
+    if not same_rows(kept, data):
         raise ValueError(
             "X and y are not the rows of this result: leave both out, or give the model, as in "
             "cavity.bracket(result.posterior.model, X, y)"
@@ -143,7 +161,35 @@ def _result_and_data(
     return model, data
 
 
-def _checked(model: AbstractModel, result: Inference | None) -> GP:
+def same_rows(first: Data, second: Data) -> bool:
+    """Whether the observed rows are the same, in any order where they are those of blocks."""
+    if not (first.rows.blocked or second.rows.blocked):
+        return first.fingerprint() == second.fingerprint()
+    if set(first.rows.side) != set(second.rows.side):
+        return False
+    a, b = _in_order(first), _in_order(second)
+    return a.shape == b.shape and bool(np.all(a == b))
+
+
+def _in_order(data: Data) -> np.ndarray:
+    """Observed rows in lexical order, (N, D + 2P + S): inputs, outputs, presence, side data."""
+    rows = data.rows
+    presence = np.broadcast_to(np.asarray(rows.presence) > 0.0, rows.y.shape)
+    seen = np.any(presence, axis=-1)
+    columns = [np.asarray(rows.x)[seen], np.where(presence, rows.y, 0.0)[seen], presence[seen]]
+    columns += [np.asarray(rows.side[name])[seen][:, None] for name in sorted(rows.side)]
+    table = np.concatenate(columns, axis=1)
+    return table[np.lexsort(table.T)]
+
+
+def _check_kind(result: Inference) -> None:
+    """Raises ValueError where a result has no bracket, with the reason."""
+    _checked(result.model if isinstance(result, FitResult) else result.posterior.model)
+    if result.chains is not None or result.log_evidence is None:
+        raise ValueError("draws have no bracket of their evidence: give a model or use PowerEP()")
+
+
+def _checked(model: AbstractModel) -> GP:
     """The model where there is a bracket of its evidence.
 
     Raises:
@@ -159,19 +205,17 @@ def _checked(model: AbstractModel, result: Inference | None) -> GP:
             f"a bracket is for one latent function, {type(model.likelihood).__name__} has "
             f"{model.likelihood.latents}"
         )
-    if result is not None and (result.chains is not None or result.log_evidence is None):
-        raise ValueError("draws have no bracket of their evidence: give a model or use PowerEP()")
     return model
 
 
 def _observations(gp: GP, data: Data, likelihood: GaussianInLatent) -> Observations:
     """The rows as observations with Gaussian noise, blocks taken apart."""
     rows = data.rows
-    noise = jnp.broadcast_to(
-        likelihood.noise_variance(**rows.columns),
-        (*rows.y.shape[:-1], max(rows.presence.shape[-1], _columns(likelihood, rows.columns))),
-    )
-    flat = [a.reshape(-1, a.shape[-1]) for a in (rows.x, rows.y, rows.presence, noise)]
+    groups = max(rows.presence.shape[-1], _columns(likelihood, rows.columns))
+    shape = (*rows.y.shape[:-1], groups)
+    noise = jnp.broadcast_to(likelihood.noise_variance(**rows.columns), shape)
+    presence = jnp.broadcast_to(rows.presence, shape)
+    flat = [a.reshape(-1, a.shape[-1]) for a in (rows.x, rows.y, presence, noise)]
     return _centred(gp, *flat)
 
 

@@ -6,6 +6,9 @@ point at which a model takes everything for noise. A bracket at that point has n
 evidences are judged by their distance from this one.
 """
 
+import dataclasses
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +16,9 @@ import numpy as np
 from cavity.inference.graph.rows import SLOPES
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.training_data import Data
+from cavity.learning.diagnostics.examined import Examined
+from cavity.learning.infer import infer_from
+from cavity.learning.methods import PowerEP
 from cavity.learning.optimisers.lbfgs import StartFailed, minimise
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
@@ -27,19 +33,45 @@ ITERATIONS = 200
 TOLERANCE = 1e-6
 
 
+def varying(case: Examined) -> Examined:
+    """A case without outputs that do not vary, which no function explains better than none.
+
+    Returns:
+        The case by which verdicts are made: itself where noise is not Gaussian, and where all
+        outputs vary or none does.
+    """
+    rows = case.data.rows
+    y, presence = _observed(case.data)
+    moving = [i for i, c, p in _columns(y, presence) if _differs(c[p])]
+    if case.gaussian is None or len(moving) in (0, len(_columns(y, presence))):
+        return case
+    mask = jnp.zeros(y.shape[1], rows.y.dtype).at[jnp.asarray(moving)].set(1.0)
+    data = eqx.tree_at(lambda d: d.rows.presence, case.data, rows.presence * mask)
+    result, observed = case.result, case.observed
+    if observed is not None:
+        noise = jnp.broadcast_to(observed.noise, observed.y.shape)
+        there = {"y": observed.y * mask, "presence": observed.presence * mask}
+        observed = dataclasses.replace(observed, noise=noise, **there)
+    if not case.approximate:
+        result = infer_from(case.gp, data, PowerEP(), result.jitter)
+    return dataclasses.replace(case, result=result, data=data, observed=observed)
+
+
 def noise_alone(likelihood: AbstractLikelihood, data: Data) -> float:
     """The largest log density of outputs under one constant and noise, in nats.
 
     With Gaussian noise in closed form, with the noise variance that it is largest at, or the
     known ones of the rows. Each output, or each latent function, has a constant of its own; the
-    parameters of other likelihoods are learned from where they are.
+    parameters of other likelihoods are learned from where they are. An output that does not vary,
+    beside others that do, is given the noise variance of its own that the model has: the best one
+    would be zero.
 
     Args:
         likelihood: of the model.
         data: prepared data, as a result has them.
 
     Returns:
-        The value; infinite where real outputs do not vary, so that no noise would be best.
+        The value; infinite where no real output varies, so that no noise would be best.
 
     Raises:
         ValueError: for rows that observe slopes.
@@ -54,7 +86,7 @@ def noise_alone(likelihood: AbstractLikelihood, data: Data) -> float:
     if real and not known and not _varies(y, presence):
         return float("inf")
     if learned is not None and not known:
-        return _learned_noise(y, presence, shared=np.size(learned.variance) == 1)
+        return _learned_noise(y, presence, np.asarray(learned.variance, float))
     if gaussian is not None:
         noise = np.asarray(gaussian.noise_variance(**data.rows.columns), float)
         return _known_noise(y, presence, np.broadcast_to(noise, data.rows.y.shape))
@@ -70,7 +102,12 @@ def _observed(data: Data) -> tuple[np.ndarray, np.ndarray]:
 
 def _varies(y: np.ndarray, presence: np.ndarray) -> bool:
     """Whether the values of any output differ."""
-    return any(np.ptp(c[p]) > 0.0 for _, c, p in _columns(y, presence))
+    return any(_differs(c[p]) for _, c, p in _columns(y, presence))
+
+
+def _differs(values: np.ndarray) -> bool:
+    """Whether some values differ; their variance would be a rounding error where they do not."""
+    return bool(np.ptp(values) > 0.0)
 
 
 def _columns(y: np.ndarray, presence: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
@@ -79,18 +116,25 @@ def _columns(y: np.ndarray, presence: np.ndarray) -> list[tuple[int, np.ndarray,
     return [(i, c, p) for i, (c, p) in pairs if np.any(p)]
 
 
-def _learned_noise(y: np.ndarray, presence: np.ndarray, *, shared: bool) -> float:
-    """Gaussian noise of the best variance, one for all outputs or one each."""
-    counts = presence.sum(axis=0)
-    mean = np.sum(y, axis=0, where=presence) / np.maximum(counts, 1)
-    squares = np.sum((y - mean) ** 2, axis=0, where=presence)
-    if shared:
+def _learned_noise(y: np.ndarray, presence: np.ndarray, own: np.ndarray) -> float:
+    """Gaussian noise of the best variance, one for all outputs or one each.
+
+    Args:
+        y: outputs, (N, P), of which one varies at the least.
+        presence: which are there, (N, P).
+        own: noise variances of the model, one or P.
+    """
+    seen = _columns(y, presence)
+    counts = np.array([np.sum(p) for *_, p in seen], float)
+    centred = [c[p] - np.mean(c[p]) if _differs(c[p]) else np.zeros(1) for _, c, p in seen]
+    squares = np.array([np.sum(c**2) for c in centred])
+    if own.size == 1:
         counts, squares = counts.sum(keepdims=True), squares.sum(keepdims=True)
-    seen = counts > 0
-    variance = squares[seen] / counts[seen]
-    if not np.all(variance > 0.0):
-        return float("inf")
-    return float(-0.5 * np.sum(counts[seen] * (np.log(2.0 * np.pi * variance) + 1.0)))
+        given = own.reshape(1)
+    else:
+        given = own.reshape(-1)[[i for i, *_ in seen]]
+    variance = np.where(squares > 0.0, squares / counts, given)
+    return float(-0.5 * np.sum(counts * np.log(2.0 * np.pi * variance) + squares / variance))
 
 
 def _known_noise(y: np.ndarray, presence: np.ndarray, noise: np.ndarray) -> float:

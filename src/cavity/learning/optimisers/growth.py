@@ -13,7 +13,7 @@ from cavity.learning.data.validation import all_fixed
 from cavity.learning.diagnostics.bracket import Bracket, bracket_of
 from cavity.learning.diagnostics.examined import examined
 from cavity.learning.diagnostics.inducing_verdict import ENOUGH, judge_inducing
-from cavity.learning.diagnostics.noise_alone import noise_alone
+from cavity.learning.diagnostics.noise_alone import noise_alone, varying
 from cavity.learning.fit import fit
 from cavity.learning.infer import infer
 from cavity.learning.initialisation.inducing_points import select_inducing
@@ -164,11 +164,13 @@ class Rows:
         """
         asked = LAYOUT | self.layout | {"power": self.power}
         case = examined(model, self.X, self.y, **asked)
-        noise = noise_alone(case.gp.likelihood, case.data)
+        judging = varying(case)
+        noise = noise_alone(case.gp.likelihood, judging.data)
         observed = np.sum(~np.isnan(self.y.reshape(len(self.y), -1)), axis=0)
         if case.gaussian is not None:
             bracket = bracket_of(case)
-            found = judge_inducing(bracket, noise)
+            beside = bracket if judging is case else bracket_of(judging)
+            found = judge_inducing(beside, noise)
             # where outputs do not vary no number of points changes anything
             constant = noise == math.inf
             none = found.more_than_noise is False and not constant
