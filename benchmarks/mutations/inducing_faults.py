@@ -3,6 +3,10 @@
 from benchmarks.mutations.fault import Fault
 
 KINDS = ("inducing/test_kinds.py",)
+KIND = "inducing/test_kinds.py::"
+PAIRS = KIND + "test_vanderwilk_t36_t38_every_pair_is_its_definition"
+WAVE = (KIND + "test_vanderwilk_t36_t39_waves_are_the_corrected_formula",)
+SLOPE = (KIND + "test_slopes_are_differences",)
 STARTS = ("learning/test_inducing_kinds.py",)
 WAVES = ("kernels/test_random_fourier.py",)
 SMALL = ("models/test_compression.py",)
@@ -41,77 +45,77 @@ INDUCING_FAULTS = (
         INTEGRAL,
         "(omega_b - kappa) ** 2 * spread_b",
         "(omega_b + kappa) ** 2 * spread_b",
-        KINDS,
+        (PAIRS + "[mixture]",),
     ),
     Fault(
         "the second window has no width",
         INTEGRAL,
         "t = 1.0 + precision * (spread_a + spread_b)",
         "t = 1.0 + precision * spread_a",
-        KINDS,
+        WAVE,
     ),
     Fault(
         "a distance counts as if windows were points",
         INTEGRAL,
         "- 0.5 * lost / t, precision / t, slope",
         "- 0.5 * lost / t, precision + 0.0 * t, slope",
-        KINDS,
+        WAVE,
     ),
     Fault(
         "the second wave's phase has no sign",
         INTEGRAL,
         "phase + sign[1] * b.phase[None]",
         "phase + b.phase[None]",
-        KINDS,
+        WAVE,
     ),
     Fault(
         "waves run the wrong way from windows to points",
         INTEGRAL,
         "jnp.sum(slope * U, axis=1)[:, None] - slope @ V.T",
         "jnp.sum(slope * U, axis=1)[:, None] + slope @ V.T",
-        KINDS,
+        (PAIRS + "[rbf]",),
     ),
     Fault(
         "quadrature takes variances of windows for widths",
         INTEGRAL,
         "x = a.centre + width * node",
         "x = a.centre + width**2 * node",
-        KINDS,
+        (KIND + "test_other_kernels_have_quadrature_and_stay_consistent",),
     ),
     Fault(
         "quadrature turns waves the wrong way",
         INTEGRAL,
         "jnp.cos(a.phase + jnp.sum(",
         "jnp.cos(a.phase - jnp.sum(",
-        KINDS,
+        (PAIRS + "[rbf]",),
     ),
     Fault(
         "a slope is along the next column",
         "inducing/slopes.py",
         "jax.nn.one_hot(jnp.asarray(a.columns), a.Z",
         "jax.nn.one_hot(jnp.asarray(a.columns) + 1, a.Z",
-        KINDS,
+        SLOPE,
     ),
     Fault(
         "the slope of a function along the first column is its value",
         "inducing/slopes.py",
         "return jnp.where(column < 0, value, slope)",
         "return jnp.where(column <= 0, value, slope)",
-        KINDS,
+        (PAIRS + "[rbf]",),
     ),
     Fault(
         "kernels without slopes pass in a sum",
         "inducing/slopes.py",
         "without_slopes(kernel.first) or without_slopes(kernel.second)",
         "without_slopes(kernel.first)",
-        KINDS,
+        (KIND + "test_bad_input_is_refused_with_the_reason",),
     ),
     Fault(
         "rows that observe slopes have the prior mean of values",
         "inference/graph/views.py",
         "jnp.where(functionals.columns[:, None] < 0, value, slope)",
         "value + 0.0 * slope",
-        ("models/test_slopes.py",),
+        ("models/test_slopes.py::test_rows_that_observe_slopes_have_the_slope_of_the_prior_mean",),
     ),
     Fault(
         "the lengthscale of sums over parts forgets the parts' own share",

@@ -56,6 +56,16 @@ def test_a_full_gp_learns_from_slopes():
     assert_close(predicted.var, result.posterior.slopes(NEW, 0).var + 0.01)
 
 
+def test_rows_that_observe_slopes_have_the_slope_of_the_prior_mean():
+    mean = cavity.means.Linear([0.7], 0.4)
+    prior = np.where(VALUE, 0.4 + 0.7 * X[:, 0], 0.7)
+    expected = dense.exact_log_evidence(K, Y - prior, 0.01)
+    for inside in (None, inducing.Slopes(X, COLUMN.astype(int))):
+        model = cavity.GP(KERNEL, LIKELIHOOD, inside, mean)
+        found = cavity.infer(model, X, Y, rows=SIDE, jitter=0.0 if inside is None else 1e-10)
+        assert found.log_evidence == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_sparse_models_learn_from_slopes_at_every_power(power):
     result = infer(inducing.Points(Z), power)
