@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cavity.numerics.jit import SMALL, Bound, compiled
+from cavity.numerics.jit import SMALL, Bound, compiled, shapes_of
 
 module = importlib.import_module("cavity.numerics.jit")
 
@@ -83,3 +83,25 @@ def test_bound_functions_of_any_size(count):
     x = np.linspace(-1.0, 1.0, count)
     bound = Bound(lambda a, b: jnp.sum(a * b), x)
     np.testing.assert_allclose(bound(np.asarray(2.0)), 2.0 * np.sum(x), atol=1e-12)
+
+
+def test_shapes_are_found_once_for_each_structure():
+    traced = []
+
+    def described(x, name, factor):
+        traced.append(name)
+        return {name: factor * x[:2]}, x.ndim == 1
+
+    def shape(*args):
+        (found, flat) = shapes_of(described, *args)
+        ((name, array),) = found.items()
+        return name, array.shape, array.dtype, flat
+
+    x = jnp.arange(3.0)
+    assert shape(x, "a", 2.0) == ("a", (2,), x.dtype, True)
+    assert shape(x + 1.0, "a", 2.0) == ("a", (2,), x.dtype, True)
+    assert traced == ["a"]
+    assert shape(x, "b", 2.0)[0] == "b"
+    assert shape(jnp.ones((1, 4)), "a", 2.0)[1:] == ((1, 4), x.dtype, False)
+    assert shape(x.astype(jnp.float32), "a", 2.0)[2] == jnp.float32
+    assert traced == ["a", "b", "a", "a"]

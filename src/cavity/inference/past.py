@@ -27,6 +27,7 @@ References:
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -82,6 +83,12 @@ class Past(eqx.Module):
         """All that was said, raised to a power between 0 and 1."""
         messages = jax.tree.map(lambda x: factor * x, self.messages)
         return dataclasses.replace(self, messages=messages)
+
+    def with_log_scale(self, more: float | Scalar) -> "Past":
+        """The same times a number, of which the log is given."""
+        first, *others = self.messages
+        first = dataclasses.replace(first, log_scale=first.log_scale + more)
+        return dataclasses.replace(self, messages=(first, *others))
 
 
 class _Sight(NamedTuple):
@@ -159,12 +166,19 @@ def _(variable: WhitenedInducing | CoupledClassInducing, messages: Messages) -> 
 
 def log_evidence_of_past(graph: Graph) -> Scalar:
     """The log evidence of what variables have received, before any rows, in nats."""
+    received = [getattr(variable, "received", None) for variable in graph.variables]
+    return log_evidence_of(graph.variables, received)
+
+
+def log_evidence_of(
+    variables: Sequence[AbstractVariable], messages: Sequence[Messages | None]
+) -> Scalar:
+    """The log evidence of messages to variables, apart from what these have received, in nats."""
     total = jnp.zeros(())
-    for variable in graph.variables:
-        received = getattr(variable, "received", None)
-        if received is not None:
-            nothing = jax.tree.map(jnp.zeros_like, received)
-            total = total + variable.belief(nothing).log_normaliser
+    for variable, told in zip(variables, messages, strict=True):
+        if told is not None:
+            alone = dataclasses.replace(variable, received=None)  # type: ignore[type-var]
+            total = total + alone.belief(told).log_normaliser
     return total
 
 

@@ -15,7 +15,7 @@ from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Graph, Sites, adopted, empty_sites
 from cavity.inference.factors.slots import is_started
 from cavity.inference.graph.rows import Rows
-from cavity.numerics.jit import compiled
+from cavity.numerics.jit import compiled, shapes_of
 from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.types import Scalar
 
@@ -113,11 +113,7 @@ class Problem(eqx.Module):
     @property
     def chained(self) -> bool:
         """Whether rows have sites on states in time, on which those of their neighbours bear."""
-
-        def any_chained() -> bool:
-            return any(variable.chained for variable in self.graph().variables)
-
-        return eqx.filter_eval_shape(any_chained)
+        return shapes_of(_any_chained, self)
 
     @property
     def has_noise_scale(self) -> bool:
@@ -149,7 +145,7 @@ class Problem(eqx.Module):
 
         Those that an optimiser moves, and those of states in time, are where a search starts.
         """
-        shapes = eqx.filter_eval_shape(lambda: empty_sites(self.graph()))
+        shapes = shapes_of(_empty_sites, self)
         started = any(map(is_started, jax.tree.leaves(shapes, is_leaf=is_started)))
         if started or self.chained:
             return _starting_sites(self)
@@ -166,11 +162,19 @@ class Problem(eqx.Module):
 
     def stationary(self) -> bool:
         """Whether the energy is stationary in private sites at a fixed point."""
+        return shapes_of(_all_stationary, self)
 
-        def every_factor() -> bool:
-            return all(factor.stationary for factor in self.graph().factors)
 
-        return eqx.filter_eval_shape(every_factor)
+def _empty_sites(problem: Problem) -> Sites:
+    return empty_sites(problem.graph())
+
+
+def _any_chained(problem: Problem) -> bool:
+    return any(variable.chained for variable in problem.graph().variables)
+
+
+def _all_stationary(problem: Problem) -> bool:
+    return all(factor.stationary for factor in problem.graph().factors)
 
 
 @compiled

@@ -12,7 +12,7 @@ from jax.scipy.linalg import solve_triangular
 from cavity.inducing.base import Points
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.views import InducingView, inducing_view
-from cavity.inference.past import Past, PastFunction
+from cavity.inference.past import Past, PastFunction, log_evidence_of
 from cavity.inference.variables.coupled_classes import (
     CoupledClassInducing,
     CoupledClassInducingBelief,
@@ -56,14 +56,9 @@ def past_of(posterior: AbstractPosterior, log_evidence: float | Scalar, power: P
         TypeError: for posteriors whose messages grow with the rows.
     """
     each = _remembered(posterior.process)  # type: ignore[attr-defined]
-    rest = jnp.asarray(log_evidence)
-    for _, variable, messages in each:
-        nothing = jax.tree.map(jnp.zeros_like, messages)
-        received = dataclasses.replace(variable, received=messages)  # type: ignore[type-var]
-        rest = rest - received.belief(nothing).log_normaliser  # type: ignore[attr-defined]
-    told = [messages for _, _, messages in each]
-    told[0] = dataclasses.replace(told[0], log_scale=told[0].log_scale + rest)
-    return Past(tuple(functions for functions, _, _ in each), tuple(told), power)
+    told = tuple(messages for _, _, messages in each)
+    past = Past(tuple(functions for functions, _, _ in each), told, power)
+    return past.with_log_scale(log_evidence - log_evidence_of([v for _, v, _ in each], told))
 
 
 @functools.singledispatch

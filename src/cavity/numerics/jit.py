@@ -7,6 +7,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 
 P = ParamSpec("P")
@@ -82,6 +83,33 @@ class _Static:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, _Static) and self.parts == other.parts)
+
+
+def shapes_of(fn: Callable[..., T], *args: Any) -> T:
+    """What `fn` gives for these arguments, with shapes in the place of arrays.
+
+    The function is traced once for all arguments of one structure and the same shapes, so that
+    one asked for again and again must be the same object, and no closure.
+    """
+    arrays, static = eqx.partition(args, lambda x: eqx.is_array(x) or isinstance(x, np.ndarray))
+    leaves, structure = jax.tree.flatten(arrays)
+    kinds = [jax.typeof(leaf) for leaf in leaves]
+    shapes = tuple(
+        jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type) for kind in kinds
+    )
+    wide = jnp.zeros(()).dtype
+    return _shapes(_Static(fn, structure, static), shapes, wide)
+
+
+@functools.lru_cache(maxsize=256)
+def _shapes(key: _Static, shapes: tuple[jax.ShapeDtypeStruct, ...], wide: Any) -> Any:
+    del wide  # the precision of new arrays, which is another key
+
+    def of(leaves: tuple) -> Any:
+        args = eqx.combine(jax.tree.unflatten(key.structure, leaves), key.static)
+        return key.fn(*args)
+
+    return eqx.filter_eval_shape(of, shapes)
 
 
 @functools.cache

@@ -8,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.energy import Sites, beliefs, collect_messages
-from cavity.inference.graph.base import Messages
 from cavity.inference.graph.messages import added
-from cavity.inference.past import Past, inducing_views
+from cavity.inference.past import Past, inducing_views, log_evidence_of
 from cavity.inference.problem import Problem
 from cavity.learning.data.training_data import Data
 from cavity.models.remembered import as_past
 from cavity.numerics.jit import compiled
-from cavity.numerics.types import Array, Scalar
+from cavity.numerics.types import Scalar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,9 +56,16 @@ def rows_of(data: Data) -> LiveRows:
 
 
 def absorbed(
-    data: Data, problem: Problem, sites: Sites, leaving: np.ndarray, power: float
-) -> Past:
+    data: Data,
+    problem: Problem,
+    sites: Sites,
+    leaving: np.ndarray,
+    power: float,
+    log_evidence: float,
+) -> Past | None:
     """The past with the messages of rows that leave, in the view that they were found in.
+
+    None where prior and past are improper without the rows that stay.
 
     Args:
         data: all rows that were live.
@@ -67,52 +73,43 @@ def absorbed(
         sites: their sites.
         leaving: whether each row leaves, (N,).
         power: the power of the past as a row.
+        log_evidence: of all rows so far, in nats.
     """
+    of_past = as_power(power, data.rows.y.dtype)
+    if np.all(leaving):
+        functions, messages, alone = _told(problem, sites)
+        # the scale is the one at which the evidence is what it was
+        return Past(functions, messages, of_past).with_log_scale(log_evidence - alone)
     mask = np.zeros(data.rows.y.shape[0])
     mask[: len(leaving)] = leaving
     some = dataclasses.replace(problem.build.rows, presence=data.rows.presence * mask[:, None])  # type: ignore[attr-defined]
-    build = dataclasses.replace(problem.build, rows=some)
-    functions, messages = _absorbed(problem, Problem(build, problem.jitter), sites)
-    return Past(functions, messages, as_power(power, data.rows.y.dtype))
+    those = Problem(dataclasses.replace(problem.build, rows=some), problem.jitter)
+    functions, messages, alone = _told(those, sites)
+    if not np.isfinite(alone):
+        return None
+    return Past(functions, messages, of_past).with_log_scale(_scale(problem, those, sites))
 
 
 @compiled
-def _absorbed(problem: Problem, some: Problem, sites: Sites) -> tuple[tuple, tuple]:
-    graph, leaving = problem.graph(), some.graph()
-    q = beliefs(graph, sites)
-    messages = collect_messages(leaving, sites)
-    pairs = zip(leaving.factors, sites, strict=True)
-    scale = sum((factor.log_scale(q, store) for factor, store in pairs), jnp.zeros(()))
-    messages[0] = _scaled(messages[0], scale)
+def _told(problem: Problem, sites: Sites) -> tuple[tuple, tuple, Scalar]:
+    """What messages are about, those of rows after those of their past, and their evidence."""
+    graph = problem.graph()
     received = [getattr(variable, "received", None) for variable in graph.variables]
-    total = [
+    total = tuple(
         m if before is None else added(m, before)
-        for m, before in zip(messages, received, strict=True)
-    ]
-    views = [inducing_views(edge.view) for edge in graph.only_factor().edges]
-    return tuple(tuple(as_past(view) for view in each) for each in views), tuple(total)
-
-
-def _scaled(messages: Messages, log_scale: Scalar) -> Messages:
-    return dataclasses.replace(messages, log_scale=messages.log_scale + log_scale)
-
-
-def rescaled(past: Past, log_evidence: float, problem: Problem) -> Past:
-    """The same messages with the scale at which their evidence is this number."""
-    missing = log_evidence - _evidence(problem, past)
-    return dataclasses.replace(
-        past, messages=(_scaled(past.messages[0], missing), *past.messages[1:])
+        for m, before in zip(collect_messages(graph, sites), received, strict=True)
     )
+    views = [inducing_views(edge.view) for edge in graph.only_factor().edges]
+    functions = tuple(tuple(as_past(view) for view in each) for each in views)
+    return functions, total, log_evidence_of(graph.variables, total)
 
 
 @compiled
-def _evidence(problem: Problem, past: Past) -> Array:
-    variables = problem.graph().variables
-    total = jnp.zeros(())
-    for variable, told in zip(variables, past.messages, strict=True):
-        alone = dataclasses.replace(variable, received=None)  # type: ignore[type-var]
-        total = total + alone.belief(told).log_normaliser  # type: ignore[attr-defined]
-    return total
+def _scale(problem: Problem, some: Problem, sites: Sites) -> Scalar:
+    """The log scales of the sites of some rows, in the posterior of all."""
+    q = beliefs(problem.graph(), sites)
+    pairs = zip(some.graph().factors, sites, strict=True)
+    return sum((factor.log_scale(q, store) for factor, store in pairs), jnp.zeros(()))
 
 
 def as_power(power: float, dtype: np.dtype) -> float | jax.Array:

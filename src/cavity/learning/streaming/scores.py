@@ -1,13 +1,20 @@
 """How a batch of rows was predicted before it was learned from."""
 
 import dataclasses
+import functools
 import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import ndtri
 
+from cavity.likelihoods.latent_values import sample
 from cavity.likelihoods.predictive.base import AbstractPredictive
+from cavity.likelihoods.predictive.latent import LatentPredictive
+from cavity.numerics.jit import compiled
 from cavity.numerics.text import plural
+from cavity.numerics.types import Array
 
 # Midpoints of equal shares of the probability: what outputs may be, as the model sees it.
 LEVELS = (np.arange(16) + 0.5) / 16
@@ -56,10 +63,9 @@ def batch_scores(predicted: AbstractPredictive, y: np.ndarray) -> BatchScores:
     if not count:
         return NO_SCORES
     mean = np.asarray(predicted.mean)
-    filled = np.where(seen, y, np.asarray(predicted.quantile(0.5)))
-    density = np.asarray(predicted.log_density(jnp.asarray(filled)))[seen]
-    likely = [predicted.log_density(predicted.quantile(float(level))) for level in LEVELS]
-    expected = np.array([np.asarray(each)[seen] for each in likely])
+    # what is missing counts as the mean where its density is asked for, and then not at all
+    filled = jnp.asarray(np.where(seen, y, mean))
+    density, expected = (np.asarray(x)[..., seen] for x in _densities(predicted, filled))
     return BatchScores(
         outputs=count,
         log_density=float(np.mean(density)),
@@ -67,6 +73,28 @@ def batch_scores(predicted: AbstractPredictive, y: np.ndarray) -> BatchScores:
         spread=float(np.sqrt(np.sum(np.var(expected, axis=0))) / count),
         rmse=float(np.sqrt(np.mean((y - mean)[seen] ** 2))),
     )
+
+
+@compiled
+def _densities(predicted: AbstractPredictive, y: Array) -> tuple[Array, Array]:
+    """Log densities of outputs, and of those that stand for what they may be, (16, ...)."""
+    likely = _likely_outputs(predicted)
+    return predicted.log_density(y), jax.lax.map(predicted.log_density, likely)
+
+
+@functools.singledispatch
+def _likely_outputs(predicted: AbstractPredictive) -> Array:
+    """Outputs that stand for what each row's may be, in equal shares, (16, ...)."""
+    return predicted.quantile(jnp.asarray(LEVELS, predicted.mean.dtype))
+
+
+@_likely_outputs.register
+def _(predicted: LatentPredictive) -> Array:
+    # quantiles are roots of a sum over nodes, far dearer than draws given latent values
+    count, mean = len(LEVELS), predicted.latent_mean
+    z = ndtri(jnp.asarray(LEVELS, mean.dtype)).reshape(count, *([1] * mean.ndim))
+    f = mean + jnp.sqrt(predicted.latent_var) * z
+    return sample(predicted.likelihood, jax.random.key(0), f, predicted.side)
 
 
 def warn_of_surprise(scores: BatchScores) -> None:
@@ -77,5 +105,5 @@ def warn_of_surprise(scores: BatchScores) -> None:
             f"{scores.log_density:.3g} nats before they are learned from, where the model "
             f"expected {scores.expected:.3g}: the data may have changed; half_life=... lets the "
             "past fade",
-            stacklevel=4,
+            stacklevel=5,
         )

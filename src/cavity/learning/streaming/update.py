@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from cavity.inference.past import Past
 from cavity.inference.problem import Problem, has_sites
 from cavity.inference.solvers.fixed_point import ConvergenceReport
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import all_fixed
@@ -26,7 +27,6 @@ from cavity.learning.streaming.live_rows import (
     LiveRows,
     absorbed,
     as_power,
-    rescaled,
     rows_of,
 )
 from cavity.learning.streaming.one_pass import visited_once
@@ -113,7 +113,13 @@ def update(
     )
     check_remembers(result.posterior)
     given = new_rows(result, X, y, rows, missing)
-    before = _scores(result, given)
+    with one_blas_thread():
+        return _updated(result, given, settings)
+
+
+def _updated(result: Inference, given: LiveRows, settings: UpdateSettings) -> UpdateResult:
+    """The result of an update with rows that were checked."""
+    before, half_life = _scores(result, given), settings.half_life
     warn_of_surprise(before)
     past, live = _so_far(result, settings)
     if past is not None and half_life is not None:
@@ -186,19 +192,54 @@ def _found(
     moved = inducing is not old.inducing
     model = eqx.tree_at(lambda m: m.inducing, old, inducing, is_leaf=lambda x: x is None)
     data = _data(result, settings, past, live)
-    still = not (moved or settings.learn) and settings.reuse == "likelihood"
     if not settings.learn:
-        return _inferred(result, model, data if not still else _same(data), settings)
+        return _without_learning(result, model, data, settings, moved=moved)
     stayed = _inferred(result, old, _same(data), settings)
     if moved:
-        chosen = _inferred(result, model, data, settings)
+        chosen = _attempted(result, model, data, settings)
         # points chosen anew may explain less than the old ones
-        model = model if chosen.result.objective < stayed.result.objective else old
+        better = chosen is not None and chosen.result.objective < stayed.result.objective
+        model = model if better else old
     learned = _learned(result, model, data, settings)
     if learned is not None and learned.result.objective <= stayed.result.objective:
         return learned
-    why = "learning ended below the evidence of the old parameters, which are kept"
-    return stayed._replace(result=dataclasses.replace(stayed.result, converged=False, message=why))
+    return _as_before(
+        stayed, "learning ended below the evidence of the old parameters, which are kept"
+    )
+
+
+def _without_learning(
+    result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings, *, moved: bool
+) -> _Found:
+    """Inference at the old parameters; with the old inducing variables where others fail."""
+    if not moved:
+        same = settings.reuse == "likelihood"
+        return _inferred(result, model, _same(data) if same else data, settings)
+    found = _attempted(result, model, data, settings)
+    if found is not None:
+        return found
+    old = cast(AbstractGP, result.posterior.model)
+    return _as_before(
+        _inferred(result, old, _same(data), settings),
+        "inference with other inducing variables failed, the old ones are kept",
+    )
+
+
+def _as_before(found: _Found, why: str) -> _Found:
+    return found._replace(result=dataclasses.replace(found.result, converged=False, message=why))
+
+
+def _attempted(
+    result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings
+) -> _Found | None:
+    """Inference with other inducing variables; None where it fails.
+
+    A past of sites with negative precision, as outliers leave them, can be improper there.
+    """
+    try:
+        return _inferred(result, model, data, settings)
+    except NumericalError:
+        return None
 
 
 def _data(result: Inference, settings: UpdateSettings, past: Past | None, live: LiveRows) -> Data:
@@ -279,9 +320,13 @@ def _forgotten(found: _Found, settings: UpdateSettings) -> tuple[Past, LiveRows]
     staying = _staying(found, live, settings.memory)
     leaving = np.ones(len(live), bool)
     leaving[staying] = False
-    past = absorbed(found.data, found.problem, found.sites, leaving, settings.past_power)
-    if settings.one_pass:
-        past = rescaled(past, found.result.log_evidence, found.problem)
+    value = found.result.log_evidence
+    last = found.data, found.problem, found.sites
+    past = absorbed(*last, leaving, settings.past_power, value)
+    if past is None:
+        # alone, without the rows that stay, sites of negative precision may be improper
+        past = absorbed(*last, np.ones(len(live), bool), settings.past_power, value)
+        return cast(Past, past), live.take(staying[:0])
     return past, live.take(staying)
 
 
