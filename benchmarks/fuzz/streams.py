@@ -155,33 +155,36 @@ def _outputs(rng: np.random.Generator, name: str, f: np.ndarray, batch: str) -> 
 
 def run_stream(stream: Stream) -> tuple[int, int, list[str]]:
     """Updates that were done, those refused with an error that says what to do, and failures."""
-    done, refused, failures = 0, 0, []
-    (X, y), options = stream.batches[0], stream.options
+    done, refused, failures, seen = 0, 0, [], 0
     result: Any = None
     for place, (X, y) in enumerate(stream.batches):
         at = f"{stream.number}, batch {place} ({stream.kinds[place]}, {len(X)} rows)"
         try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message=".*new output")
-                if result is None:
-                    result = cavity.infer(stream.model, X, y, power=options["power"])
-                    seen = len(X)
-                    continue
-                done += 1
-                new = cavity.update(result, X, y, **options)
-            seen += len(X)
-            failures += [f"{at}: {what}" for what in wrong(stream, new, X, seen)]
-            result = new
+            new = _next(stream, result, X, y)
         except cavity.NumericalError as error:
             refused += 1
             print(f"{at}: refused: {error}", flush=True)
             if result is None:
                 break
+            continue
         except Exception as error:  # every other error is a finding
             failures.append(f"{at}: {type(error).__name__}: {error}")
             traceback.print_exc()
             break
+        seen += len(X)
+        done += int(result is not None)
+        failures += [] if result is None else [f"{at}: {w}" for w in wrong(stream, new, X, seen)]
+        result = new
     return done, refused, failures
+
+
+def _next(stream: Stream, result: Any, X: np.ndarray, y: np.ndarray) -> Any:
+    """What a batch makes of a result; the first batch is inferred from."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*new output")
+        if result is None:
+            return cavity.infer(stream.model, X, y, power=stream.options["power"])
+        return cavity.update(result, X, y, **stream.options)
 
 
 def wrong(stream: Stream, result: Any, X: np.ndarray, seen: int) -> list[str]:

@@ -15,7 +15,6 @@ from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, infer_from
 from cavity.learning.methods import PowerEP
 from cavity.learning.streaming.live_rows import as_power
-from cavity.learning.streaming.scores import batch_scores
 from cavity.models.remembered import past_of
 from tests.oracle import dense
 from tests.tolerances import assert_close
@@ -342,76 +341,6 @@ class TestLearning:
         assert_close(result.log_evidence, whole.log_evidence, "factorised")
         moved = cavity.update(first, X[OLD:], both[OLD:], missing="skip", max_iterations=2)
         assert np.isfinite(moved.log_evidence)
-
-
-class TestImproper:
-    """Pasts of negative precision, as outliers leave them with a Student-t likelihood."""
-
-    def old_with_outliers(self, memory):
-        model = gp(likelihoods.StudentT(0.1, 3.0), lengthscale=2.0)
-        y = np.where(np.arange(N) % 3 == 0, Y + 3.0, Y)
-        first = cavity.infer(model, X[:OLD], y[:OLD])
-        at = {"learn": False, "inducing": "keep", "memory": memory}
-        return cavity.update(first, X[OLD:], y[OLD:], **at)
-
-    @pytest.mark.filterwarnings("ignore:15 new outputs")
-    def test_rows_stay_only_where_the_rest_is_proper(self):
-        """Rows in memory leave with the others where the past would be improper without them."""
-        whole, result = (self.old_with_outliers(memory) for memory in (0, 5))
-        assert len(result.live) == 0
-        given, wanted = (r.past.messages[0] for r in (result, whole))
-        assert np.min(np.linalg.eigvalsh(np.eye(M) + given.precision)) > 0.0
-        assert_close(given.precision, wanted.precision, "factorised")
-        assert_close(given.log_scale, wanted.log_scale, "factorised")
-        after = cavity.update(result, X[:4], Y[:4], learn=False, inducing="keep")
-        assert np.isfinite(after.log_evidence)
-
-    @pytest.mark.parametrize("learn", [False, True])
-    def test_points_stay_where_others_fail(self, monkeypatch, learn):
-        from cavity.learning.infer import NumericalError
-        from cavity.learning.streaming import update
-
-        inferred = update._inferred
-
-        def failing(result, model, *others):
-            if model.inducing is not result.posterior.model.inducing:
-                raise NumericalError("undefined")
-            return inferred(result, model, *others)
-
-        old = cavity.infer(gp(), X[:OLD], Y[:OLD])
-        kept = cavity.update(old, X[OLD:], Y[OLD:], learn=False, inducing="keep")
-        monkeypatch.setattr("cavity.learning.streaming.update._inferred", failing)
-        result = cavity.update(old, X[OLD:], Y[OLD:], learn=learn, max_iterations=2)
-        if learn:
-            assert result.log_evidence > kept.log_evidence
-            return
-        assert not result.converged
-        assert "the old ones are kept" in result.message
-        assert_close(result.model.inducing.Z, Z)
-        assert_close(result.log_evidence, kept.log_evidence)
-
-
-class TestScores:
-    """How a batch was predicted."""
-
-    def test_densities_of_draws_are_those_of_quantiles(self):
-        """What the model expects of Student-t outputs, by quantiles of a numerical inversion."""
-        fitted = cavity.infer(gp(likelihoods.StudentT(0.2, 4.0)), X[:OLD], Y[:OLD])
-        predicted = fitted.posterior.predict(X[OLD:])
-        found = batch_scores(predicted, Y[OLD:])
-        levels = (np.arange(100) + 0.5) / 100
-        wanted = [predicted.log_density(predicted.quantile(float(p))) for p in levels[::4]]
-        assert abs(found.expected - np.mean(wanted)) < 0.1
-        assert_close(found.log_density, np.mean(predicted.log_density(Y[OLD:])), "factorised")
-
-    def test_outputs_that_are_missing_do_not_count(self):
-        fitted = cavity.infer(gp(), X[:OLD], Y[:OLD])
-        y = Y[OLD:].copy()
-        y[::2] = np.nan
-        found = batch_scores(fitted.posterior.predict(X[OLD:]), y)
-        alone = batch_scores(fitted.posterior.predict(X[OLD + 1 :: 2]), Y[OLD + 1 :: 2])
-        for name in ("outputs", "log_density", "expected", "spread", "rmse"):
-            assert_close(getattr(found, name), getattr(alone, name), "factorised")
 
 
 class TestRefused:
