@@ -7,7 +7,7 @@ import cavity
 from cavity import likelihoods
 from cavity.learning.streaming.scores import batch_scores
 from cavity.models.remembered import past_of
-from tests.learning.test_update import OLD, N, X, Y, Z, gp
+from tests.learning.test_update import OLD, M, N, X, Y, Z, gp
 from tests.tolerances import assert_close
 
 
