@@ -2,11 +2,14 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
+import jax
+import numpy as np
 import pytest
 
 from cavity.tables.table_model import TableModel
@@ -97,3 +100,37 @@ def test_ctrl_c_in_a_long_fit(environment, tmp_path):
     assert json.loads(out)["converged"] is False
     assert "best model so far" in err
     assert TableModel.load(tmp_path / "m.cavity").record["n_rows"] == 1200
+
+
+@pytest.mark.slow
+def test_updates_that_are_killed_and_repeated(environment, tmp_path):
+    """Each of some updates is killed at a random moment and repeated until it succeeds.
+
+    The last model is the undisturbed one to the last bit.
+    """
+    for name in ("train", "0", "1", "2"):
+        people(20, seed=len(name) + ord(name[0])).write_csv(tmp_path / f"{name}.csv")
+    ignored = ("--ignore", "spare", "--ignore", "noise")
+    options = ("--inducing", 5, "--max-iterations", 2, *ignored, "--out", "m.cavity")
+    here = {"cwd": tmp_path, "env": environment}
+    assert cavity("fit", "train.csv", "--target", "weight", *options, **here).returncode == 0
+    shutil.copy(tmp_path / "m.cavity", tmp_path / "n.cavity")
+    random, took = np.random.default_rng(0), 0.0
+    for name in ("0", "1", "2"):
+        began = time.monotonic()
+        done = cavity("update", "n.cavity", f"{name}.csv", "--out", "n.cavity", **here)
+        assert done.returncode == 0, done.stderr
+        took = time.monotonic() - began
+        command = [sys.executable, "-m", "cavity", "update", "m.cavity", f"{name}.csv"]
+        for _ in range(2):
+            process = subprocess.Popen([*command, "--out", "m.cavity"], **here)
+            time.sleep(random.uniform(0.5, 1.1) * took)
+            process.kill()
+            process.wait()
+        done = cavity("update", "m.cavity", f"{name}.csv", "--out", "m.cavity", **here)
+        assert done.returncode == 0, done.stderr
+    killed, undisturbed = (TableModel.load(tmp_path / f"{name}.cavity") for name in "mn")
+    assert killed.record == undisturbed.record
+    ours, wanted = (jax.tree.leaves(model.posterior) for model in (killed, undisturbed))
+    for given, expected in zip(ours, wanted, strict=True):
+        np.testing.assert_array_equal(given, expected)

@@ -1,10 +1,14 @@
 """`cavity update`: what it learns, says and refuses."""
 
+import errno
 import shutil
 
+import polars as pl
 import pytest
 
+from cavity.tables.table_model import TableModel
 from tests.cli.conftest import run
+from tests.tolerances import assert_close
 
 OPTIONS = ("--ignore", "spare", "--ignore", "noise")
 
@@ -72,3 +76,66 @@ def test_a_file_that_changed_meanwhile_is_left(here, tables, fitted, monkeypatch
     done = run("update", fitted, tables / "test.csv", "--out", fitted, *held)
     assert done.code == 1
     assert "has changed since it was read" in done.err
+
+
+HELD = ("--no-learn", "--inducing", "keep")
+
+
+def halves(table, folder):
+    """A table in two halves."""
+    rows = pl.read_csv(table)
+    rows[: len(rows) // 2].write_csv(folder / "first.csv")
+    rows[len(rows) // 2 :].write_csv(folder / "second.csv")
+    return folder / "first.csv", folder / "second.csv"
+
+
+def test_rows_that_stay_in_memory(here, tables, fitted):
+    """Rows that a file keeps are seen again with the next ones: with Gaussian noise no change."""
+    first, second = halves(tables / "test.csv", here)
+    records = []
+    for memory in (0, 4, 100):
+        shutil.copy(fitted, "n.cavity")
+        for table in (first, second):
+            options = ("--memory", memory, *HELD, "--json")
+            done = run("update", "n.cavity", table, "--out", "n.cavity", *options)
+        records.append(done.json)
+        kept = TableModel.load("n.cavity").memory
+        assert memory == len(kept["X"] if kept else ()) or memory == 100
+    assert (
+        len(kept["X"]) == records[-1]["rows_seen"] - run("show", fitted, "--json").json["n_rows"]
+    )
+    for record in records[1:]:
+        assert_close(record["log_evidence"], records[0]["log_evidence"], "factorised")
+        assert record["rows_seen"] == records[0]["rows_seen"]
+    # a memory that is given up again
+    third = run("update", "n.cavity", tables / "train.csv", "--out", "n.cavity", *HELD)
+    assert third.code == 0, third.err
+    assert TableModel.load("n.cavity").memory is None
+
+
+def test_known_noise_goes_with_the_rows(here, tables):
+    """Rows of known noise variances, in two parts, say what they say together."""
+    first, second = halves(tables / "train.csv", here)
+    options = ("--target", "weight", "--ignore", "spare", "--noise-column", "noise")
+    fit = ("--inducing", 5, "--max-iterations", 2, "--out", "m.cavity")
+    assert run("fit", first, *options, *fit).code == 0
+    result = run("update", "m.cavity", second, "--out", "n.cavity", *HELD, "--json").json
+    before = run("evaluate", "m.cavity", second, "--json").json
+    assert result["before"] == before["metrics"]
+    after = run("evaluate", "n.cavity", second, "--json").json["metrics"]
+    assert after["nlpd"] < before["metrics"]["nlpd"]
+
+
+def test_a_full_disk_leaves_the_old_file(here, tables, fitted, monkeypatch):
+    before = fitted.read_bytes()
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    done = run("update", fitted, tables / "test.csv", "--out", fitted, *HELD, "--json")
+    assert done.code == 1
+    assert done.json["error"]["kind"] == "io"
+    assert "no space left" in done.json["error"]["message"]
+    assert fitted.read_bytes() == before
+    assert [path.name for path in here.iterdir()] == ["m.cavity"]

@@ -6,6 +6,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 import equinox as eqx
@@ -16,6 +17,7 @@ import pytest
 from cavity import inducing, kernels, likelihoods, means, models
 from cavity.learning.infer import infer
 from cavity.persistence import model_file as storage
+from cavity.persistence.atomic_file import held
 from cavity.persistence.errors import StorageError
 from tests.persistence.fixtures import version_1
 
@@ -349,3 +351,24 @@ def test_a_killed_save_is_never_half_a_file(path):
         child.communicate()
         (values,), description = storage.load(path)
         assert np.all(values == description["n"])
+
+
+def test_who_holds_a_file_lets_others_wait(path):
+    path.write_bytes(b"model")
+    order, begun = [], threading.Event()
+
+    def wait():
+        begun.set()
+        with held(path):
+            order.append("second")
+
+    other = threading.Thread(target=wait)
+    with held(path):
+        other.start()
+        begun.wait()
+        time.sleep(0.1)
+        order.append("first")
+    other.join()
+    assert order == ["first", "second"]
+    with pytest.raises(FileNotFoundError), held(path.parent / "none"):
+        pass

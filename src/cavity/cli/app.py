@@ -184,6 +184,9 @@ def update(
     half_life: Annotated[
         float | None, option("ROWS", "Rows after which what was learned before counts half.")
     ] = None,
+    memory: Annotated[
+        int, option("N", "Rows to keep, whose share follows the parameters.", min=0)
+    ] = 0,
     learn: Annotated[
         bool, typer.Option("--learn/--no-learn", help="Learn parameters, or hold them.")
     ] = True,

@@ -15,10 +15,11 @@ from cavity.cli.table_parts import report_warnings
 from cavity.cli.text import describe_metrics
 from cavity.estimators.base import to_numpy
 from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.streaming.result import UpdateResult, kept_result
+from cavity.learning.streaming.result import UpdateResult, kept_result, memory_of, with_memory
 from cavity.learning.streaming.settings import UpdateSettings, check_remembers
 from cavity.learning.streaming.update import update as go_on
 from cavity.numerics.text import plural
+from cavity.persistence.atomic_file import held
 from cavity.persistence.errors import DataError
 from cavity.persistence.model_file import check_output
 from cavity.tables.files import read_table
@@ -38,6 +39,7 @@ def update(
     power: float | None = None,
     inducing: str = "move",
     half_life: float | None = None,
+    memory: int = 0,
     learn: bool = True,
     batch_id: str | None = None,
     drop_missing: bool = False,
@@ -52,7 +54,9 @@ def update(
     check_targets(fitted.posterior.model.likelihood, fitted.targets, encoded)
     used = fitted.record["power"] if power is None else power
     with blaming("--power, --inducing or --half-life"):
-        UpdateSettings(used, 0.0, learn, inducing, 1000, 0, half_life, "likelihood", False, 20)
+        UpdateSettings(
+            used, 0.0, learn, inducing, 1000, memory, half_life, "likelihood", False, 20
+        )
     batch = _digest(encoded) if batch_id is None else batch_id
     known = list(fitted.record.get("batch_ids", []))
     if batch in known:
@@ -61,19 +65,21 @@ def update(
             fitted.save(out)
         return Outcome(_record(fitted, model, table, out, skipped=True), f"skipped: {batch}")
     options: dict[str, Any] = {"power": used, "inducing": inducing, "half_life": half_life}
+    options |= {"memory": memory, "learn": learn, "rows": encoded.side or None}
     scores = fitted.metrics(encoded)
     with jax.enable_x64(True), one_blas_thread(), warnings.catch_warnings(record=True) as heard:
-        result = go_on(_result(fitted), *_rows(fitted, encoded), learn=learn, **options)
+        result = go_on(_result(fitted), encoded.X, _outputs(fitted, encoded), **options)
     for warning in heard:
         session.warn(str(warning.message))
     updated = _updated(fitted, encoded, result, scores, [*known, batch][-REMEMBERED:])
-    if _stamp(model) != before:
-        raise DataError(
-            f"{model} has changed since it was read, by another update perhaps; nothing was "
-            "written: run the same command again",
-            kind="io",
-        )
-    updated.save(out)
+    with held(Path(model)):
+        if _stamp(model) != before:
+            raise DataError(
+                f"{model} has changed since it was read, by another update perhaps; nothing was "
+                "written: run the same command again",
+                kind="io",
+            )
+        updated.save(out)
     if not result.converged:
         session.warn(f"not converged: {result.message}")
     head = (
@@ -107,19 +113,15 @@ def _result(fitted: TableModel) -> Any:
     record = fitted.record
     rows = int(record.get("rows_seen", record["n_rows"]))
     value = record["log_evidence"] + rows * float(np.sum(np.log(fitted.output_scale)))
-    return kept_result(fitted.posterior, value, rows=rows, jitter=record["jitter"])
+    kept = kept_result(fitted.posterior, value, rows=rows, jitter=record["jitter"])
+    return with_memory(kept, fitted.memory)
 
 
-def _rows(fitted: TableModel, encoded: Encoded) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and outputs in the units of the model."""
+def _outputs(fitted: TableModel, encoded: Encoded) -> np.ndarray:
+    """Outputs in the units of the model."""
     assert encoded.y is not None
-    if encoded.side:
-        raise DataError(
-            "models with known noise variances or exposures are not updated on the command line: "
-            "use cavity.update"
-        )
     y = encoded.y / fitted.output_scale
-    return encoded.X, y[:, 0] if fitted.posterior.single else y
+    return y[:, 0] if fitted.posterior.single else y
 
 
 def _updated(
@@ -154,7 +156,8 @@ def _updated(
         "test": None,
     }
     var = np.maximum(square / (old + new) - mean**2, 0.0)
-    return dataclasses.replace(fitted, posterior=posterior, record=record, y_mean=mean, y_var=var)
+    known: dict[str, Any] = {"y_mean": mean, "y_var": var, "memory": memory_of(result)}
+    return dataclasses.replace(fitted, posterior=posterior, record=record, **known)
 
 
 def _record(
@@ -169,7 +172,7 @@ def _record(
 def _digest(encoded: Encoded) -> str:
     """What tells a batch from others."""
     found = hashlib.blake2b(digest_size=16)
-    for array in (encoded.X, encoded.y):
+    for array in (encoded.X, encoded.y, *encoded.side.values()):
         found.update(np.ascontiguousarray(array, float).tobytes())
     return found.hexdigest()
 

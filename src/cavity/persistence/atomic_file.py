@@ -33,6 +33,26 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     _sync_folder(path.parent)
 
 
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Holds a file, so that others who hold it wait; nothing where the system has no such locks.
+
+    A file that another one has taken the name of meanwhile is still held: compare contents then.
+
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        yield
+        return
+    with path.open("rb") as file:
+        with contextlib.suppress(OSError):  # some network folders know no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _sync_folder(folder: Path) -> None:
     """Makes a rename in a folder last; where folders cannot be opened, the system sees to it."""
     with contextlib.suppress(OSError):

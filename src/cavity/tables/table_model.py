@@ -50,6 +50,7 @@ class TableModel:
         output_scale: divisor of each output, (P,).
         y_mean: mean of each training target, (P,), in the units of the data.
         y_var: variance of each training target, (P,).
+        memory: rows that `cavity update` keeps live, and what was said without them; JSON values.
     """
 
     posterior: AbstractPosterior
@@ -58,6 +59,7 @@ class TableModel:
     output_scale: np.ndarray
     y_mean: np.ndarray
     y_var: np.ndarray
+    memory: Mapping[str, Any] | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -190,6 +192,7 @@ class TableModel:
             "y_mean": self.y_mean,
             "y_var": self.y_var,
         }
+        about |= {} if self.memory is None else {"memory": self.memory}
         storage.save(path, self.posterior, about)
 
     @classmethod
@@ -232,7 +235,8 @@ class TableModel:
                 f"{path} holds a model without the description of its table; this command reads "
                 "models that 'cavity fit' wrote"
             ) from None
-        return cls(posterior, schema, record | {"parameters": values}, scale, y_mean, y_var)
+        record = record | {"parameters": values}
+        return cls(posterior, schema, record, scale, y_mean, y_var, about.get("memory"))
 
 
 def diagnostics(chains: Chains, model: AbstractModel, output_scale: np.ndarray) -> dict[str, Any]:

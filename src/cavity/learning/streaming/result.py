@@ -1,17 +1,24 @@
 """Results that updates take, and give."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.inference.graph.base import Messages
 from cavity.inference.past import Past
 from cavity.inference.solvers.fixed_point import EXACT
 from cavity.learning.result import FitResult, Inference
 from cavity.learning.streaming.live_rows import LiveRows
-from cavity.learning.streaming.scores import BatchScores
+from cavity.learning.streaming.scores import NO_SCORES, BatchScores
+from cavity.models.base import AbstractGP
 from cavity.models.posterior import AbstractPosterior
+from cavity.models.remembered import past_of
+from cavity.parameters import bijections
+from cavity.parameters.priors import flat, log_prior
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +44,48 @@ class UpdateResult(FitResult):
     live: LiveRows = dataclasses.field(repr=False)
 
 
+def as_update(result: Inference, past: Past | None, live: LiveRows) -> UpdateResult:
+    """A result as one of an update without new rows.
+
+    Args:
+        result: what `infer`, `fit` or `update` gave.
+        past: what rows said that are gone; None where none are.
+        live: the rows that are in memory.
+    """
+    seen = result.rows_seen if isinstance(result, UpdateResult) else result.n_rows
+    if isinstance(result, FitResult):
+        fields = fields_of(result, FitResult)
+    else:
+        model = cast(AbstractGP, result.posterior.model)
+        densities = densities_of(result, model)
+        fields = fields_of(result, Inference) | {
+            "model": model,
+            "objective": -result.log_evidence - float(log_prior(model, densities)),
+            "history": (),
+            "n_iterations": 0,
+            "n_evaluations": 0,
+            "interrupted": False,
+            "bijections": maps_of(result, model),
+            "priors": densities,
+        }
+    return UpdateResult(**fields, rows_seen=seen, lost=0.0, before=NO_SCORES, past=past, live=live)
+
+
+def fields_of(result: Inference, kind: type) -> dict[str, Any]:
+    """The fields that a result has as one of a kind."""
+    return {f.name: getattr(result, f.name) for f in dataclasses.fields(kind)}
+
+
+def maps_of(result: Inference, model: AbstractGP) -> Any:
+    """The domains that parameters are learned in."""
+    return result.bijections if isinstance(result, FitResult) else bijections(model)
+
+
+def densities_of(result: Inference, model: AbstractGP) -> Any:
+    """The priors of the parameters."""
+    return result.priors if isinstance(result, FitResult) else flat(model)
+
+
 def kept_result(
     posterior: AbstractPosterior, log_evidence: float, *, rows: int, jitter: float
 ) -> Inference:
@@ -57,3 +106,38 @@ def kept_result(
     return Inference(
         posterior, log_evidence, True, message, jitter, EXACT, None, None, n_rows=rows
     )
+
+
+def memory_of(result: UpdateResult) -> dict[str, Any] | None:
+    """The rows in memory and what was said without them, as JSON values; None without rows."""
+    if not len(result.live):
+        return None
+    told = () if result.past is None else result.past.messages
+    return {
+        "X": result.live.X.tolist(),
+        "y": result.live.y.tolist(),
+        "side": {name: values.tolist() for name, values in result.live.side.items()},
+        "messages": [
+            {name: np.asarray(x).tolist() for name, x in vars(each).items()} for each in told
+        ],
+    }
+
+
+def with_memory(result: Inference, memory: Mapping[str, Any] | None) -> Inference:
+    """A result that was kept, with the memory that was kept beside it.
+
+    Args:
+        result: by `kept_result`.
+        memory: by `memory_of`.
+    """
+    if memory is None:
+        return result
+    side = {name: np.asarray(values, float) for name, values in memory["side"].items()}
+    live = LiveRows(np.asarray(memory["X"], float), np.asarray(memory["y"], float), side)
+    past = None
+    if memory["messages"]:
+        # in the view of the posterior, in which rows left memory
+        functions = past_of(result.posterior, result.log_evidence, 0.0).functions
+        told = [{k: jnp.asarray(v) for k, v in each.items()} for each in memory["messages"]]
+        past = Past(functions, tuple(Messages(**each) for each in told))
+    return as_update(result, past, live)

@@ -31,7 +31,13 @@ from cavity.learning.streaming.live_rows import (
 )
 from cavity.learning.streaming.one_pass import visited_once
 from cavity.learning.streaming.past_evidence import lost_by
-from cavity.learning.streaming.result import UpdateResult
+from cavity.learning.streaming.result import (
+    UpdateResult,
+    as_update,
+    densities_of,
+    fields_of,
+    maps_of,
+)
 from cavity.learning.streaming.scores import (
     NO_SCORES,
     BatchScores,
@@ -41,8 +47,7 @@ from cavity.learning.streaming.scores import (
 from cavity.learning.streaming.settings import UpdateSettings, check_remembers, new_rows
 from cavity.models.base import AbstractGP
 from cavity.models.remembered import past_of
-from cavity.parameters import bijections
-from cavity.parameters.priors import flat, log_prior
+from cavity.parameters.priors import log_prior
 
 # Nats per iteration below which learning ends.
 TOLERANCE = 1e-3
@@ -126,12 +131,12 @@ def _updated(result: Inference, given: LiveRows, settings: UpdateSettings) -> Up
         past = past.scaled(0.5 ** (len(given) / half_life))
     live = given if live is None or not len(live) else live.followed_by(given)
     if not len(given):
-        return _as_it_was(result, settings, past, live)
+        return as_update(result, past, live)
     found = _found(result, settings, past, live, given)
     gone, kept = _forgotten(found, settings)
     seen = result.rows_seen if isinstance(result, UpdateResult) else result.n_rows
     return UpdateResult(
-        **_fields(found.result),
+        **fields_of(found.result, FitResult),
         rows_seen=seen + len(given),
         lost=lost_by(found.problem, found.data.past),
         before=before,
@@ -264,7 +269,7 @@ def _inferred(
 ) -> _Found:
     """Inference at fixed parameters."""
     model, _, jitter = checked_start(model, data, result.jitter)
-    method, densities = PowerEP(), _densities(result, model)
+    method, densities = PowerEP(), densities_of(result, model)
     problem = data.problem(model, method.approximation, jitter)
     zero = problem.empty_sites()
     if settings.one_pass and has_sites(zero):
@@ -277,14 +282,14 @@ def _inferred(
         found = infer_from(model, data, method, jitter)
         problem = data.problem(model, method.approximation, found.jitter)
     fit = FitResult(
-        **_fields(found, Inference),
+        **fields_of(found, Inference),
         model=model,
         objective=-found.log_evidence - float(log_prior(model, densities)),
         history=(),
         n_iterations=0,
         n_evaluations=0,
         interrupted=False,
-        bijections=_maps(result, model),
+        bijections=maps_of(result, model),
         priors=densities,
     )
     return _Found(fit, data, problem, zero if found.found is None else found.found)
@@ -294,7 +299,7 @@ def _learned(
     result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings
 ) -> _Found | None:
     """The model with parameters learned; None where its evidence is undefined."""
-    maps, densities = _maps(result, model), _densities(result, model)
+    maps, densities = maps_of(result, model), densities_of(result, model)
     if settings.inducing == "keep":
         held = all_fixed(maps.inducing)
         searched = eqx.tree_at(lambda m: m.inducing, maps, held)
@@ -343,42 +348,6 @@ def _staying(found: _Found, live: LiveRows, memory: int) -> np.ndarray:
         precision = np.ones_like(var)
     leverage = np.nansum(precision * var, axis=1)
     return np.sort(np.argsort(-leverage, kind="stable")[:memory])
-
-
-def _as_it_was(
-    result: Inference, settings: UpdateSettings, past: Past | None, live: LiveRows
-) -> UpdateResult:
-    """The result where there are neither new rows nor any in memory."""
-    seen = result.rows_seen if isinstance(result, UpdateResult) else result.n_rows
-    model = cast(AbstractGP, result.posterior.model)
-    densities = _densities(result, model)
-    fields = _fields(result, FitResult) if isinstance(result, FitResult) else None
-    fields = fields or _fields(result, Inference) | {
-        "model": model,
-        "objective": -result.log_evidence - float(log_prior(model, densities)),
-        "history": (),
-        "n_iterations": 0,
-        "n_evaluations": 0,
-        "interrupted": False,
-        "bijections": _maps(result, model),
-        "priors": densities,
-    }
-    return UpdateResult(**fields, rows_seen=seen, lost=0.0, before=NO_SCORES, past=past, live=live)
-
-
-def _fields(result: Inference, kind: type = FitResult) -> dict[str, Any]:
-    """The fields that a result has as one of a kind."""
-    return {f.name: getattr(result, f.name) for f in dataclasses.fields(kind)}
-
-
-def _maps(result: Inference, model: AbstractGP) -> Any:
-    """The domains that parameters are learned in."""
-    return result.bijections if isinstance(result, FitResult) else bijections(model)
-
-
-def _densities(result: Inference, model: AbstractGP) -> Any:
-    """The priors of the parameters."""
-    return result.priors if isinstance(result, FitResult) else flat(model)
 
 
 def _dtype(posterior: Any) -> np.dtype:
