@@ -8,7 +8,7 @@ steps: what each doubling of the points brings while they grow: the evidence, th
 outputs given all others, and that of test outputs.
 
 python -m benchmarks.auto [--only starts powers points steps] [--sets boston,concrete] [--splits 1]
-    [--most 1000]
+    [--most 1000] [--rows 3000]
 """
 
 import argparse
@@ -37,7 +37,7 @@ SETS = ("yacht", "boston", "energy", "concrete", "wine_red", "kin8nm", "power", 
 SNELSON = ("pumadyn32nm", "kin40k", "pol")
 STARTS = Table("auto_starts.csv", ("set", "M", "power", "split", "tries"))
 POWERS = Table("auto_powers.csv", ("set", "M", "power", "split"))
-POINTS = Table("auto_points.csv", ("set", "split", "most", "asked"))
+POINTS = Table("auto_points.csv", ("set", "split", "rows", "most", "asked"))
 STEPS = Table("auto_steps.csv", ("set", "split", "M"))
 LARGE = 1_000
 SHORT = 60.0
@@ -103,12 +103,14 @@ def powers(name: str, split: int) -> None:
         print(row, flush=True)
 
 
-def points(name: str, split: int, most: int = LARGE) -> None:
+def points(name: str, split: int, most: int = LARGE, limit: int = 10**6) -> None:
     """Fits of one split with points that are enough, with as many, and with a thousand."""
-    parts, chosen, enough = data(name, split), 0, True
+    X, y, X_test, y_test = data(name, split)
+    some = np.sort(np.random.default_rng(split).permutation(len(y))[:limit])
+    parts, chosen, enough = (X[some], y[some], X_test, y_test), 0, True
     for asked in ("enough", "direct", "large"):
-        key = {"set": name, "split": split, "most": most, "asked": asked}
-        if asked == "large" and not enough:
+        key = {"set": name, "split": split, "rows": len(some), "most": most, "asked": asked}
+        if asked == "large" and not enough and len(parts[1]) > 2 * LARGE:
             continue
         if POINTS.has(**key):
             (row,) = [r for r in POINTS.rows() if all(r[k] == str(v) for k, v in key.items())]
@@ -198,6 +200,7 @@ def main() -> None:
     parser.add_argument("--sets", default="")
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--most", type=int, default=LARGE, help="points at the most, of 'points'")
+    parser.add_argument("--rows", type=int, default=10**6, help="at the most, of 'points'")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     chosen = options.sets.split(",") if options.sets else None
@@ -208,7 +211,11 @@ def main() -> None:
             starts(name, split)
     for what, measure, sets in (
         ("powers", powers, SETS),
-        ("points", functools.partial(points, most=options.most), (*SETS, *SNELSON)),
+        (
+            "points",
+            functools.partial(points, most=options.most, limit=options.rows),
+            (*SETS, *SNELSON),
+        ),
         ("steps", steps, ("wine_red", "kin8nm", "power", "naval")),
     ):
         if what in options.only:

@@ -122,14 +122,14 @@ INDUCING_FAULTS = (
         "kernels/part_sums.py",
         "stretch = -(jnp.sum(U_slope * U, axis=0) + V_share)",
         "stretch = -jnp.sum(U_slope * U, axis=0)",
-        ("kernels/test_sum_over.py",),
+        ("kernels/test_sum_over.py::test_slopes_in_all_parameters_are_finite_differences",),
     ),
     Fault(
         "the variance of a sum over parts has every pair once",
         "kernels/part_sums.py",
         "total + 2.0 * mine @ weighted_sums",
         "total + mine @ weighted_sums",
-        ("kernels/test_sum_over.py",),
+        ("kernels/test_sum_over.py::test_covariances_and_variances_are_double_sums",),
     ),
     Fault(
         "the variance of a slope is that of a value",
