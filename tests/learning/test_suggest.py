@@ -209,6 +209,42 @@ def test_many_candidates_are_screened(monkeypatch):
     assert cavity.suggest(result, many, 1).rows[0] == np.argmax(C)
 
 
+@pytest.mark.parametrize("criterion", ["information", "variance", "integrated"])
+def test_looking_at_few_candidates_again_gives_the_same_sets(monkeypatch, criterion):
+    """Gains fall as rows are known, so that the last ones are bounds (Minoux, 1978)."""
+    labels = (Y > 0.0).astype(float)
+    result = posterior(likelihoods.Bernoulli(), labels, inducing.Points(X[:8]))
+    many = R.uniform(-3.0, 3.0, (40, 2))
+    whole = cavity.suggest(result, many, 6, criterion)
+    monkeypatch.setattr("cavity.learning.active.greedy.BLOCK", 3)
+    few = cavity.suggest(result, many, 6, criterion)
+    np.testing.assert_array_equal(few.rows, whole.rows)
+    np.testing.assert_allclose(few.gains, whole.gains, rtol=1e-9)
+
+
+def test_candidates_that_were_measured_tell_least():
+    found = cavity.suggest(posterior(), np.vstack([X[:4], [[2.9, -2.9]]]), 5)
+    assert found.rows[0] == 4
+    assert np.all(found.gains > 0.0)
+
+
+def test_integrated_is_the_fall_of_the_mean_variance_of_botorch():
+    """qNegIntegratedPosteriorVariance: minus the mean over the reference after conditioning.
+
+    Its closed form, for sets of rows at once.
+    """
+    where = R.uniform(-2.0, 2.0, (7, 2))
+    found = cavity.suggest(posterior(), POOL, 4, "integrated", where)
+
+    def acquisition(rows):
+        data = np.vstack([X, POOL[rows]])
+        return -np.mean(np.diag(exact_covariance(data, where)))
+
+    chosen = found.rows.tolist()
+    values = [acquisition(chosen[:i]) for i in range(5)]
+    np.testing.assert_allclose(np.diff(values), found.gains, rtol=0, atol=1e-8)
+
+
 def test_equal_candidates_are_chosen_once_and_all_are_returned():
     found = cavity.suggest(posterior(), np.vstack([POOL[:3], POOL[:3]]), 10)
     assert sorted(found.rows.tolist()) == [0, 1, 2]

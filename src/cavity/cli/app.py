@@ -201,6 +201,28 @@ def update(
 
 
 @app.command()
+def suggest(
+    model: Model,
+    candidates: Annotated[
+        str, typer.Argument(metavar="CANDIDATES", help="A table of rows that could be measured.")
+    ],
+    *,
+    out: TableOut,
+    n: Annotated[int, option("N", "How many rows to choose.", "--n", min=1)] = 10,
+    criterion: Annotated[
+        str, option("NAME", "What counts: information, variance or integrated.")
+    ] = "information",
+    reference: Annotated[
+        str | None, option("TABLE", "Rows where the function matters, for integrated.")
+    ] = None,
+    drop_missing: DropMissing = False,
+    json: Json = False,
+) -> None:
+    """Choose the rows of CANDIDATES whose targets are worth measuring next."""
+    _use("suggest", locals(), "suggest")
+
+
+@app.command()
 def embed(
     model: Model,
     table: Table,

@@ -156,10 +156,10 @@ class SparseProcess(AbstractProcess):
         return cov[0] + block.residual
 
     def _rows(self, X: Array) -> Rows:
-        return _rows_of(X, self.view.mean)
+        return rows_of(X, self.view.mean)
 
 
-def _rows_of(X: Array, mean: OutputMean) -> Rows:
+def rows_of(X: Array, mean: OutputMean) -> Rows:
     """Rows without data at these inputs."""
     y = jnp.zeros((*X.shape[:-1], mean.outputs), X.dtype)
     return Rows(X, y, y)
@@ -187,13 +187,13 @@ class FullProcess(AbstractProcess):
         return self.weights.shape[0]
 
     def moments(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
-        return self._moments(_rows_of(X, self.mean))
+        return self._moments(rows_of(X, self.mean))
 
     def moments_of_slopes(
         self, X: Float[Array, "n D"], columns: Float[Array, " n"]
     ) -> tuple[Array, Array]:
         """Means and variances of slopes along columns; of values where the column is -1."""
-        return self._moments(dataclasses.replace(_rows_of(X, self.mean), side={SLOPES: columns}))
+        return self._moments(dataclasses.replace(rows_of(X, self.mean), side={SLOPES: columns}))
 
     def _moments(self, rows: Rows) -> tuple[Array, Array]:
         seen = observed(rows)
@@ -208,12 +208,19 @@ class FullProcess(AbstractProcess):
 
     def covariance(self, X: Float[Array, "n D"]) -> Array:
         cross = self._cross(Points(X))
-        half = self.root @ cross
         prior = jittered(self.kernel.cross(X, X), 0.0, self.kernel.diag(X))
-        cov = prior - jnp.swapaxes(half, -1, -2) @ half
+        return self._lowered(prior, cross, cross)
+
+    def covariance_across(self, X: Float[Array, "n D"], Z: Float[Array, "m D"]) -> Array:
+        """Covariances between the rows of X and those of Z, (P, n, m)."""
+        left, right = (self._cross(Points(x)) for x in (X, Z))
+        return self._lowered(self.kernel.cross(X, Z), left, right)
+
+    def _lowered(self, prior: Array, left: Array, right: Array) -> Float[Array, "P n m"]:
+        """Covariances given the data, from those before and those with what is known."""
+        cov = prior - jnp.swapaxes(self.root @ left, -1, -2) @ (self.root @ right)
         if self.raised is not None:
-            half = self.raised @ cross
-            cov = cov + jnp.swapaxes(half, -1, -2) @ half
+            cov = cov + jnp.swapaxes(self.raised @ left, -1, -2) @ (self.raised @ right)
         return jnp.broadcast_to(cov, (self.mean.outputs, *cov.shape[1:]))
 
     def _cross(self, functionals: AbstractInducing) -> Float[Array, "N n"]:

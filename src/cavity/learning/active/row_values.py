@@ -29,6 +29,8 @@ from cavity.numerics.types import Array, Float
 
 # Points that stand for the functions of all classes at a row.
 POINTS = 512
+# The share of the distribution at a row from which an output counts.
+LEAST = 1e-20
 
 
 class RowValues(NamedTuple):
@@ -78,9 +80,7 @@ def _by_quadrature(
     )
     ones = jnp.ones_like(like)
 
-    def add(total: RowValues, entry: tuple[Array, Array]) -> tuple[RowValues, None]:
-        y, weight = entry
-
+    def told(total: RowValues, y: Array, weight: Array) -> RowValues:
         def scaled(a: Array) -> Array:
             return a * likelihood.log_power_mean(mean, var, y, a, side)
 
@@ -88,10 +88,15 @@ def _by_quadrature(
         log_p, expected = jax.jvp(scaled, (ones,), (ones,))
         G = likelihood.tilted(mean, var, y, 1.0, side).slope
         G = G if several else G[None]
-        told = RowValues(weight * (expected - log_p), weight * G[:, None] * G[None])
+        more = RowValues(weight * (expected - log_p), weight * G[:, None] * G[None])
         # outputs without weight may have no finite values
-        none = weight <= 0.0
-        return jax.tree.map(lambda t, x: t + jnp.where(none, 0.0, x), total, told), None
+        none = weight <= LEAST
+        return jax.tree.map(lambda t, x: t + jnp.where(none, 0.0, x), total, more)
+
+    def add(total: RowValues, entry: tuple[Array, Array]) -> tuple[RowValues, None]:
+        # most counts of a table have no weight at any row
+        some = jnp.any(entry[1] > LEAST)
+        return jax.lax.cond(some, lambda: told(total, *entry), lambda: total), None
 
     count = likelihood.latents
     zero = RowValues(jnp.zeros_like(like), jnp.zeros((count, count, *like.shape), like.dtype))

@@ -1,0 +1,104 @@
+"""`cavity suggest`: the rows of a table that are worth measuring next."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from cavity.cli.session import Outcome, Session, refuse_overwriting, usage
+from cavity.cli.table_parts import report_warnings
+from cavity.learning.active.suggest import CRITERIA, Suggestions
+from cavity.learning.active.suggest import suggest as suggested
+from cavity.numerics.text import plural
+from cavity.persistence.errors import DataError
+from cavity.tables.files import ENDINGS, check_output, read_table, write_predictions
+from cavity.tables.schema import Encoded, encode
+from cavity.tables.table_model import TableModel
+
+# Columns that are put before those of the table.
+ADDED = ("row", "gain")
+
+
+def suggest(
+    session: Session,
+    model: str,
+    candidates: str,
+    *,
+    out: str,
+    n: int = 10,
+    criterion: str = "information",
+    reference: str | None = None,
+    drop_missing: bool = False,
+) -> Outcome:
+    """Writes the rows whose targets would tell most, with their numbers and gains."""
+    _check_options(out, criterion, reference)
+    refuse_overwriting(out, model=model, candidates=candidates, reference=reference)
+    fitted = TableModel.load(model)
+    check_output(out)
+    table = read_table(candidates)
+    taken = [name for name in ADDED if name in table.columns]
+    if taken:
+        raise DataError(
+            f"{candidates} has a column '{taken[0]}', which the file to write would have too; "
+            "rename it"
+        )
+    reading = {"drop_missing": drop_missing, "need_targets": False}
+    encoded = encode(table, fitted.schema, **reading)
+    report_warnings(session, candidates, encoded.noticed)
+    where = None
+    if reference is not None:
+        there = encode(read_table(reference), fitted.schema, **reading)
+        report_warnings(session, reference, there.noticed)
+        where = there.X
+    found = _suggestions(model, fitted, encoded, n, criterion, where)
+    gains = found.gains * _unit(fitted, criterion)
+    numbers = encoded.numbers[found.rows]
+    chosen = table[numbers - 1]
+    columns = {"row": numbers, "gain": gains} | {name: chosen[name] for name in table.columns}
+    write_predictions(out, columns)
+    record = {"model": model, "table": candidates, "out": out, "n_rows": len(encoded.X)}
+    record |= {"criterion": criterion, "rows": numbers.tolist(), "gains": gains.tolist()}
+    text = f"{len(numbers)} of {plural(len(encoded.X), 'row')} of {candidates} written to {out}"
+    said = [f"{text}, by {criterion}:", "", *_lines(numbers, gains)]
+    said += ["", found.message] if found.message else []
+    return Outcome(record | {"message": found.message}, "\n".join(said))
+
+
+def _check_options(out: str, criterion: str, reference: str | None) -> None:
+    if Path(out).suffix.lower() not in ENDINGS:
+        raise usage("--out", f"'{out}' must end in .csv or .parquet")
+    if criterion not in CRITERIA:
+        raise usage("--criterion", f"is one of {', '.join(CRITERIA)}, given '{criterion}'")
+    if reference is not None and criterion != "integrated":
+        raise usage("--reference", "it is for --criterion integrated: leave it out")
+
+
+def _suggestions(
+    path: str,
+    fitted: TableModel,
+    encoded: Encoded,
+    n: int,
+    criterion: str,
+    reference: np.ndarray | None,
+) -> Suggestions:
+    side: Any = encoded.side or None
+    try:
+        with jax.enable_x64(True):
+            return suggested(fitted.posterior, encoded.X, n, criterion, reference, side)
+    except TypeError as error:
+        raise DataError(f"{path} suggests no rows: {error}") from None
+
+
+def _unit(fitted: TableModel, criterion: str) -> float:
+    """What a gain is multiplied by: variances are in squared units of one target."""
+    if criterion == "information" or len(fitted.output_scale) > 1:
+        return 1.0
+    return float(fitted.output_scale[0]) ** 2
+
+
+def _lines(numbers: np.ndarray, gains: np.ndarray, most: int = 20) -> list[str]:
+    lines = [f"{'row':>8}  {'gain':>10}"]
+    pairs = zip(numbers[:most], gains[:most], strict=True)
+    lines += [f"{row:>8}  {gain:>10.4g}" for row, gain in pairs]
+    return lines + (["..."] if len(numbers) > most else [])

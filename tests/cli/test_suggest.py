@@ -1,0 +1,112 @@
+"""`cavity suggest`: what it writes, says and refuses."""
+
+import jax
+import numpy as np
+import polars as pl
+import pytest
+
+import cavity
+from cavity.tables.files import read_table
+from cavity.tables.schema import encode
+from cavity.tables.table_model import TableModel
+from tests.cli.conftest import people, run
+
+READ = ("height", "smoker", "colour")
+
+
+@pytest.fixture
+def candidates(here):
+    """Rows without targets, with a column that the model does not read."""
+    table = people(14, seed=8).select(READ).with_columns(pl.Series("name", [*"abcdefghijklmn"]))
+    table.write_csv("candidates.csv")
+    return table
+
+
+def test_chosen_rows_are_written_with_all_their_columns(model, candidates):
+    record = run("suggest", model, "candidates.csv", "--n", 3, "--out", "next.csv", "--json").json
+    written = pl.read_csv("next.csv")
+    assert written.columns == ["row", "gain", *candidates.columns]
+    assert written["row"].to_list() == record["rows"]
+    picked = candidates[written["row"].to_numpy() - 1]
+    assert written.drop("row", "gain").rows() == picked.rows()
+    np.testing.assert_allclose(written["gain"], record["gains"])
+    assert record["criterion"] == "information"
+    assert record["n_rows"] == 14
+
+
+@pytest.mark.parametrize("criterion", ["information", "variance", "integrated"])
+def test_rows_and_gains_are_those_of_the_library(model, candidates, criterion):
+    """Variances in squared units of the target."""
+    options = ("--n", 2, "--criterion", criterion, "--out", "next.parquet")
+    done = run("suggest", model, "candidates.csv", *options)
+    assert done.code == 0, done.err
+    written = pl.read_parquet("next.parquet")
+    fitted = TableModel.load(model)
+    X = encode(read_table("candidates.csv"), fitted.schema, need_targets=False).X
+    with jax.enable_x64(True):
+        found = cavity.suggest(fitted.posterior, X, 2, criterion)
+    unit = 1.0 if criterion == "information" else float(fitted.output_scale[0]) ** 2
+    assert written["row"].to_list() == (found.rows + 1).tolist()
+    np.testing.assert_allclose(written["gain"], found.gains * unit)
+    assert f"by {criterion}" in done.out
+
+
+def test_incomplete_rows_are_left_out_and_numbers_stay(model, candidates):
+    holes = candidates.with_columns(
+        pl.when(pl.int_range(pl.len()) < 12).then(None).otherwise(pl.col("height")).alias("height")
+    )
+    holes.write_csv("holes.csv")
+    refused = run("suggest", model, "holes.csv", "--out", "next.csv")
+    assert refused.code == 1
+    assert "--drop-missing" in refused.err
+    done = run("suggest", model, "holes.csv", "--out", "next.csv", "--drop-missing")
+    assert sorted(pl.read_csv("next.csv")["row"].to_list()) == [13, 14]
+    assert "all are returned" in done.out
+
+
+def test_a_reference_says_where_the_function_matters(model, candidates):
+    tall = candidates.filter(pl.col("height") == pl.col("height").max())
+    tall.write_csv("tall.csv")
+    options = ("--criterion", "integrated", "--reference", "tall.csv", "--n", 1)
+    run("suggest", model, "candidates.csv", *options, "--out", "next.csv")
+    assert pl.read_csv("next.csv")["name"].to_list() == tall["name"].to_list()
+
+
+def test_classes_and_several_targets_are_suggested(candidates, tables, classes, two_targets):
+    table = people(6, seed=5)
+    table.write_csv("more.csv")
+    for fitted in (classes, two_targets):
+        record = run("suggest", fitted, "more.csv", "--n", 2, "--out", "n.csv", "--json").json
+        assert len(set(record["rows"])) == 2
+        assert min(record["gains"]) >= 0.0
+
+
+def test_what_it_refuses(model, candidates):
+    def why(*options, table="candidates.csv", code=2):
+        done = run("suggest", model, table, "--out", "next.csv", *options)
+        assert done.code == code
+        return done.err
+
+    assert "information, variance, integrated" in why("--criterion", "best")
+    assert "leave it out" in why("--reference", "candidates.csv")
+    why("--n", 0)
+    assert run("suggest", model, "candidates.csv", "--out", "candidates.csv").code == 2
+    assert ".csv or .parquet" in run("suggest", model, "candidates.csv", "--out", "n.txt").err
+    candidates.drop("colour").write_csv("less.csv")
+    assert "no column 'colour'" in why(table="less.csv", code=1)
+    candidates.with_columns(gain=pl.lit(1.0)).write_csv("gain.csv")
+    assert "rename it" in why(table="gain.csv", code=1)
+    candidates.clear().write_csv("none.csv")
+    assert "no rows" in why(table="none.csv", code=1)
+
+
+def test_a_model_without_a_joint_distribution_says_what_to_do(here, tables):
+    ignored = ("--ignore", "spare", "--ignore", "noise")
+    deep = ("--model", "deep", "--steps", 1, "--inducing", 5)
+    done = run(
+        *("fit", tables / "train.csv", "--target", "weight", *ignored, *deep, "--out", "d.cavity")
+    )
+    assert done.code == 0, done.err
+    refused = run("suggest", "d.cavity", tables / "test.csv", "--out", "next.csv")
+    assert refused.code == 1
+    assert "infer or fit a GP" in refused.err
