@@ -6,8 +6,8 @@ import pytest
 import cavity
 from cavity import likelihoods
 from cavity.learning.streaming.scores import batch_scores
-from cavity.models.remembered import past_of
-from tests.learning.test_update import OLD, M, N, X, Y, Z, gp
+from cavity.models.remembered import costs_of_removal, past_of
+from tests.learning.test_update import OLD, M, N, X, Y, Z, gp, rbf
 from tests.tolerances import assert_close
 
 
@@ -54,9 +54,38 @@ class TestImproper:
             assert result.log_evidence > kept.log_evidence
             return
         assert not result.converged
-        assert "the old ones are kept" in result.message
+        assert "the old ones stay" in result.message
         assert_close(result.model.inducing.Z, Z)
         assert_close(result.log_evidence, kept.log_evidence)
+
+
+class TestPruning:
+    """Points that say least go where there may be no more."""
+
+    def test_costs_are_what_the_past_loses(self):
+        """Half of tr PD, with D the covariance that the other points leave, by dense algebra."""
+        old = cavity.infer(gp(), X[:OLD], Y[:OLD], jitter=0.0)
+        given = costs_of_removal(old.posterior)
+        joint = old.posterior.joint(Z)
+        K = rbf(Z, Z, 1.3, 0.9)
+        P = np.linalg.inv(np.asarray(joint.cov)) - np.linalg.inv(K)
+        for j in range(M):
+            others = np.delete(np.arange(M), j)
+            A = np.linalg.solve(K[np.ix_(others, others)], K[others])
+            D = K - K[others].T @ A
+            assert_close(given[j], 0.5 * np.trace(P @ D), "quadrature")
+
+    def test_new_points_take_the_place_of_those_that_say_least(self):
+        left = X[:, 0] < 0.0
+        start = cavity.infer(gp(Z=Z), X[left], Y[left])
+        grown = cavity.update(
+            start, X[~left], Y[~left], inducing="grow", max_inducing=M, learn=False
+        )
+        gone = [i for i in range(M) if not np.any(Z[i] == grown.model.inducing.Z)]
+        assert grown.model.inducing.size == M
+        assert gone == [int(np.argmin(costs_of_removal(start.posterior)))]
+        kept = cavity.update(start, X[~left], Y[~left], inducing="keep", learn=False)
+        assert grown.log_evidence > kept.log_evidence
 
 
 class TestScores:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.inducing.base import AbstractInducing
 from cavity.inference.past import Past
 from cavity.inference.problem import Problem, has_sites
 from cavity.inference.solvers.fixed_point import ConvergenceReport
@@ -88,7 +89,8 @@ def update(
         inducing: "keep"; "move", as many points of the old ones and the new rows, by what they
             explain; "grow", points added until the new rows are explained. Inducing variables
             that are no points stay, and are learned unless kept.
-        max_inducing: the most points, where they grow; as many are then moved.
+        max_inducing: the most points, where they grow; then new ones take the place of those that
+            say least, a tenth of them at the most, if that raises the evidence.
         memory: rows that stay in memory, so that their sites follow the parameters: those whose
             site precision times variance is largest.
         half_life: rows after which the past counts half; None for never.
@@ -193,18 +195,16 @@ def _found(
 ) -> _Found:
     """The model after the new rows."""
     old = cast(AbstractGP, result.posterior.model)
-    inducing = chosen_inducing(old, given.X, settings.inducing, settings.max_inducing)
+    posterior: Any = result.posterior
+    inducing = chosen_inducing(posterior, given.X, settings.inducing, settings.max_inducing)
     moved = inducing is not old.inducing
     model = eqx.tree_at(lambda m: m.inducing, old, inducing, is_leaf=lambda x: x is None)
     data = _data(result, settings, past, live)
     if not settings.learn:
         return _without_learning(result, model, data, settings, moved=moved)
     stayed = _inferred(result, old, _same(data), settings)
-    if moved:
-        chosen = _attempted(result, model, data, settings)
-        # points chosen anew may explain less than the old ones
-        better = chosen is not None and chosen.result.objective < stayed.result.objective
-        model = model if better else old
+    if moved and not _better(_attempted(result, model, data, settings), stayed):
+        model = old
     learned = _learned(result, model, data, settings)
     if learned is not None and learned.result.objective <= stayed.result.objective:
         return learned
@@ -221,13 +221,21 @@ def _without_learning(
         same = settings.reuse == "likelihood"
         return _inferred(result, model, _same(data) if same else data, settings)
     found = _attempted(result, model, data, settings)
-    if found is not None:
+    size = cast(AbstractInducing, model.inducing).size
+    added = settings.inducing == "grow" and size < settings.max_inducing
+    if added and found is not None:
         return found
-    old = cast(AbstractGP, result.posterior.model)
-    return _as_before(
-        _inferred(result, old, _same(data), settings),
-        "inference with other inducing variables failed, the old ones are kept",
-    )
+    stayed = _inferred(result, cast(AbstractGP, result.posterior.model), _same(data), settings)
+    if _better(found, stayed):
+        return cast(_Found, found)
+    if found is not None:
+        return stayed
+    return _as_before(stayed, "inference with other inducing variables failed, the old ones stay")
+
+
+def _better(chosen: _Found | None, stayed: _Found) -> bool:
+    """Whether other inducing variables explain more: points chosen anew may explain less."""
+    return chosen is not None and chosen.result.objective < stayed.result.objective
 
 
 def _as_before(found: _Found, why: str) -> _Found:
