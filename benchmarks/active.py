@@ -7,7 +7,7 @@ rows. The model is a full GP, inferred anew after every 10 rows. Its parameters 
 50, 60, ..., 100, 150, ... rows, on banana after 20, 60, 100, ... rows, always from the same first
 ones: those learned from few rows are a bad start for more.
 
-python -m benchmarks.active [--only kin8nm,banana] [--splits 20] [--summary]
+python -m benchmarks.active [--only kin8nm,banana] [--first 0] [--splits 20] [--summary]
 """
 
 import argparse
@@ -108,9 +108,9 @@ def follow(task: Task, criterion: str, split: int) -> list[dict[str, Any]]:
             have += list(left[cavity.suggest(result, X[left], 10, criterion).rows])
 
 
-def run(case: str, splits: int) -> None:
+def run(case: str, splits: range) -> None:
     table, task = TABLES[case], TASKS[case]
-    for split in range(splits):
+    for split in splits:
         for criterion in CRITERIA[case]:
             last = {"criterion": criterion, "split": split, "labels": task(split).sizes[1]}
             if table.has(**last):
@@ -155,12 +155,13 @@ def summarise(case: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="kin8nm,banana")
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--summary", action="store_true")
     options = parser.parse_args()
     with jax.enable_x64(True):
         for case in [] if options.summary else options.only.split(","):
-            run(case, options.splits)
+            run(case, range(options.first, options.splits))
     for case in TASKS:
         summarise(case)
 

@@ -1,5 +1,6 @@
 """All deliberate faults."""
 
+from benchmarks.mutations.active_faults import ACTIVE_FAULTS
 from benchmarks.mutations.chain_faults import CHAIN_FAULTS
 from benchmarks.mutations.data_faults import DATA_FAULTS
 from benchmarks.mutations.deep_faults import DEEP_FAULTS
@@ -24,4 +25,5 @@ FAULTS = (
     *DATA_FAULTS,
     *INDUCING_FAULTS,
     *DIAGNOSIS_FAULTS,
+    *ACTIVE_FAULTS,
 )

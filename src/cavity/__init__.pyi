@@ -16,6 +16,8 @@ from .estimators.regressor import GPRegressor as GPRegressor
 from .inference.propagation import Linearised as Linearised
 from .inference.propagation import Moments as Moments
 from .inference.propagation import Nodes as Nodes
+from .learning.active.controls import ControlSuggestion as ControlSuggestion
+from .learning.active.controls import suggest_controls as suggest_controls
 from .learning.active.suggest import Suggestions as Suggestions
 from .learning.active.suggest import suggest as suggest
 from .learning.cost import Cost as Cost
