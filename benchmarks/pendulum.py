@@ -19,6 +19,7 @@ import cavity
 from benchmarks.results import Table
 
 TABLE = Table("pendulum.csv", ("choice", "seed", "round"))
+CHOICES = ("random", "information")
 ROUNDS, STEPS, AHEAD, CANDIDATES = 5, 15, 10, 40
 LARGEST = 8.0  # torque
 STEP, FINE = 0.1, 10
@@ -75,6 +76,8 @@ def error(result: Any, random: np.random.Generator) -> float:
 
 
 def run(choice: str, seed: int) -> None:
+    if TABLE.has(choice=choice, seed=seed, round=ROUNDS):
+        return
     random, noise = np.random.default_rng(seed), np.random.default_rng(1_000 + seed)
     X, y = applied(torques(1, STEPS, random)[0], noise)
     for number in range(1, ROUNDS + 1):
@@ -102,9 +105,8 @@ def main() -> None:
     below = 0
     with jax.enable_x64(True):
         for seed in range(options.seeds):
-            for choice in ("random", "information"):
-                if not TABLE.has(choice=choice, seed=seed, round=ROUNDS):
-                    run(choice, seed)
+            for choice in CHOICES:
+                run(choice, seed)
             last = last_errors(seed)
             below += last["information"] < last["random"]
             print(seed, last, flush=True)
