@@ -5,6 +5,7 @@ from . import kernels as kernels
 from . import likelihoods as likelihoods
 from . import means as means
 from . import parameters as parameters
+from . import weights as weights
 from ._version import __version__ as __version__
 from .estimators.classifier import GPClassifier as GPClassifier
 from .estimators.deep import DeepGPClassifier as DeepGPClassifier
@@ -12,6 +13,8 @@ from .estimators.deep import DeepGPRegressor as DeepGPRegressor
 from .estimators.embedding import GPEmbedding as GPEmbedding
 from .estimators.forecaster import GPForecaster as GPForecaster
 from .estimators.images import ConvGPClassifier as ConvGPClassifier
+from .estimators.linear import LinearClassifier as LinearClassifier
+from .estimators.linear import LinearRegressor as LinearRegressor
 from .estimators.regressor import GPRegressor as GPRegressor
 from .inference.propagation import Linearised as Linearised
 from .inference.propagation import Moments as Moments
@@ -57,6 +60,9 @@ from .models.deep.deep_gp import DeepGP as DeepGP
 from .models.deep.layer import Layer as Layer
 from .models.gp import GP as GP
 from .models.latent.gplvm import GPLVM as GPLVM
+from .models.linear.coefficients import Coefficients as Coefficients
+from .models.linear.coefficients import coefficients as coefficients
+from .models.linear.linear_model import LinearModel as LinearModel
 from .models.state_space.gpssm import GPSSM as GPSSM
 from .parameters import priors as priors
 from .persistence.checkpoint import Checkpoint as Checkpoint

@@ -3,7 +3,8 @@
 The folders of the package are the floors. A module imports from its own floor or below; inside
 `kernels`, `inducing`, `likelihoods` and `models`, siblings import only `base` (inducing: also
 `gaussian_integral`; likelihoods: `log_link`, `predictive` and `support`; models:
-`coupled_classes`, `deep`, `latent`, `latent_gp`, `posterior`, `process` and `state_space`);
+`coupled_classes`, `deep`, `latent`, `latent_gp`, `linear`, `posterior`, `process` and
+`state_space`);
 `kernels.text_form`, `kernels.expectations` and `kernels.random_fourier`, which name kernels,
 import them.
 No module but the root's own `__init__` imports the root package.
@@ -25,6 +26,7 @@ FLOORS = {
     "means": 1,
     "inducing": 1,
     "likelihoods": 1,
+    "weights": 1,
     "inference": 2,
     "models": 3,
     "learning": 4,
@@ -46,6 +48,7 @@ SHARED_BY_SIBLINGS = {
         "deep",
         "latent",
         "latent_gp",
+        "linear",
         "posterior",
         "process",
         "state_space",

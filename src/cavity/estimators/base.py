@@ -27,6 +27,7 @@ from cavity.learning.data.batches import Batches
 from cavity.learning.infer import one_blas_thread
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
+from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.validation import check_magnitude
 
@@ -154,10 +155,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         result = learned.result
         self.output_scale_ = scale
         self.posterior_ = to_numpy(result.posterior)
-        model = self.posterior_.model
-        last = last_functions(model)
-        self.kernel_, self.likelihood_ = last.kernel, model.likelihood
-        self.mean_, self.inducing_ = last.mean, last.inducing
+        self._keep_parts(self.posterior_.model)
         shift = float(learned.observed @ np.log(self.output_scale_))
         value = result.log_evidence
         self.log_evidence_ = None if value is None else value - shift
@@ -167,6 +165,12 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         self.jitter_, self.sites_ = result.jitter, result.sites
         self.interrupted_ = result.interrupted
         self.n_rows_, self.n_observed_ = learned.rows, learned.observed
+
+    def _keep_parts(self, model: AbstractModel) -> None:
+        """Keeps the fitted parts of a model as attributes."""
+        last = last_functions(model)
+        self.kernel_, self.likelihood_ = last.kernel, model.likelihood
+        self.mean_, self.inducing_ = last.mean, last.inducing
 
 
 class AbstractPredictor(AbstractEstimator):

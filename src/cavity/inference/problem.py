@@ -116,6 +116,11 @@ class Problem(eqx.Module):
         return shapes_of(_any_chained, self)
 
     @property
+    def flat(self) -> bool:
+        """Whether variables with a flat prior need sites to have a proper belief at all."""
+        return shapes_of(_any_flat, self)
+
+    @property
     def has_noise_scale(self) -> bool:
         """Whether the noise can be made wider."""
         return self.build.has_noise_scale
@@ -143,11 +148,12 @@ class Problem(eqx.Module):
     def empty_sites(self) -> Sites:
         """Sites of precision zero; a tree without leaves where every factor is exact.
 
-        Those that an optimiser moves, and those of states in time, are where a search starts.
+        Those that an optimiser moves, those of states in time, and those that make flat priors
+        proper, are where a search starts.
         """
         shapes = shapes_of(_empty_sites, self)
         started = any(map(is_started, jax.tree.leaves(shapes, is_leaf=is_started)))
-        if started or self.chained:
+        if started or self.chained or self.flat:
             return _starting_sites(self)
         return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
@@ -171,6 +177,10 @@ def _empty_sites(problem: Problem) -> Sites:
 
 def _any_chained(problem: Problem) -> bool:
     return any(variable.chained for variable in problem.graph().variables)
+
+
+def _any_flat(problem: Problem) -> bool:
+    return any(variable.flat for variable in problem.graph().variables)
 
 
 def _all_stationary(problem: Problem) -> bool:

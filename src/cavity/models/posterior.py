@@ -15,7 +15,7 @@ from cavity.inducing.slopes import columns_of
 from cavity.inference.graph.rows import SLOPES
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
-from cavity.models.base import AbstractGP, AbstractModel
+from cavity.models.base import AbstractModel
 from cavity.models.process import (
     AbstractProcess,
     MarginalProcess,
@@ -291,7 +291,7 @@ class Posterior(AbstractPosterior):
             several outputs or several functions of one output.
     """
 
-    model: AbstractGP
+    model: AbstractModel
     process: AbstractProcess
     n_inputs: int = eqx.field(static=True)
     outputs: int = eqx.field(static=True)

@@ -74,3 +74,25 @@ def log_ndtr_derivatives(x: Float[Array, "..."]) -> tuple[Array, Array, Array]:
     value = log_ndtr(x)
     r = jnp.exp(-0.5 * (x**2 + LOG_2PI) - value)
     return value, r, -r * (r + x)
+
+
+# Below it, the terms of a continued fraction that give all digits, where differences lose them.
+_FAR, _TERMS = -3.0, 40
+
+
+def log_scaled_ndtr_derivatives(x: Float[Array, "..."]) -> tuple[Array, Array, Array]:
+    r"""$g(x) = \log \Phi(x) + x^2/2$ and its first two derivatives, accurate far below zero too.
+
+    With $z = -x$ the ratio $\phi / \Phi$ is $z + c$, and $g' = c$ is Laplace's continued fraction
+    $1 / (z + 2 / (z + 3 / (z + \dots)))$.
+    """
+    near, z = jnp.maximum(x, _FAR), jnp.maximum(-x, -_FAR)
+    tail = z
+    for k in range(_TERMS, 2, -1):
+        tail = z + k / tail
+    c = 1.0 / (z + 2.0 / tail)
+    far = -jnp.log(z + c) - 0.5 * LOG_2PI, c, 2.0 * c / tail - c**2
+    value, r, bend = log_ndtr_derivatives(near)
+    direct = value + 0.5 * near**2, r + near, bend + 1.0
+    g, slope, curvature = (jnp.where(x < _FAR, a, b) for a, b in zip(far, direct, strict=True))
+    return g, slope, curvature

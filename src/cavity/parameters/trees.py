@@ -180,9 +180,14 @@ def interval(lower: float, upper: float, **units: Any) -> Any:
     return _field(Interval(lower, upper), units)
 
 
-def fixed(**units: Any) -> Any:
-    """Declares an array field that is not learned unless its bijection is replaced."""
-    return _field(FIXED, units)
+def fixed(*, optional: bool = False, **units: Any) -> Any:
+    """Declares an array field that is not learned unless its bijection is replaced.
+
+    Args:
+        optional: whether the field may be None, for a part that a model does not have.
+        **units: the fields of `Units` in which the values are measured.
+    """
+    return _field(FIXED, units, optional=optional)
 
 
 def _field(domain: Bijection, units: dict[str, Any], *, optional: bool = False) -> Any:

@@ -159,10 +159,12 @@ class AbstractVariable(eqx.Module):
     Attributes:
         holds_values: whether the variable is a `FunctionValues`, the function at the data.
         chained: whether what rows have sites on depends on the sites of their neighbours.
+        flat: whether the prior is flat, so that sites of a factor must make the belief proper.
     """
 
     holds_values: ClassVar[bool] = False
     chained: ClassVar[bool] = False
+    flat: ClassVar[bool] = False
 
     @abc.abstractmethod
     def belief(self, messages: Any) -> AbstractBelief:

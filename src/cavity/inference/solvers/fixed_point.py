@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from cavity.inference.approximations.approximations import ModeSearch
@@ -113,6 +114,8 @@ def find_fixed_point(
         swept = zero
     if problem.coupled:
         return _damped(problem, solver, zero, swept, report)
+    if problem.flat:
+        return _of_weights(problem, solver, zero, swept, report)
     if solver.rungs and problem.chained:
         return _chained(problem, solver, zero, swept, report)
     if "Newton's method" not in solver.rungs or problem.blocked:
@@ -227,6 +230,29 @@ def _damped(
             best = last
             report = dataclasses.replace(report, residual=residual, skipped=skipped)
     return best, dataclasses.replace(report, sweeps=sweeps)
+
+
+def _of_weights(
+    problem: Problem,
+    solver: FixedPointSolver,
+    zero: Sites,
+    swept: Sites,
+    report: ConvergenceReport,
+) -> tuple[Sites, ConvergenceReport]:
+    """Newton's method where sites are few, then damped sweeps, for weights with a flat prior.
+
+    Powers of the prior's sites do not move with those of the data, nor does their scale with the
+    noise, so that nothing is gained by a continuation in either.
+    """
+    numbers = sum(x.size for x in jax.tree.leaves(zero))
+    if "Newton's method" in solver.rungs and numbers <= solver.newton.largest_dense:
+        solution = newton_from(problem, solver, swept)
+        if at_fixed_point(problem, solver, solution):
+            steps = report.sweeps + int(solution.steps)
+            return solution.sites, ConvergenceReport(
+                steps, float(solution.gap), 0, "Newton's method"
+            )
+    return _damped(problem, solver, zero, swept, report)
 
 
 def _is_accepted(

@@ -1,0 +1,282 @@
+"""Linear models with sparse priors, with scikit-learn's interface."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from cavity.estimators.base import given
+from cavity.estimators.classification import AbstractClassifier
+from cavity.estimators.learning import Learned, Problem
+from cavity.estimators.registry import CLASSIFICATION, REGRESSION, build_likelihood, one_of, whole
+from cavity.estimators.regression import AbstractRegressor
+from cavity.learning.fit import fit
+from cavity.learning.initialisation.linear import PRIORS, starting_linear
+from cavity.models.base import AbstractModel
+from cavity.models.linear.coefficients import Coefficients, coefficients
+from cavity.numerics.text import plural
+from cavity.weights.base import AbstractWeightPrior
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class AbstractLinearSettings:
+    """Settings of a linear model; see `LinearRegressor` for each."""
+
+    prior: object = "spike_slab"
+    likelihood: object = "gaussian"
+    power: object = 1.0
+    groups: object = None
+    fit_intercept: object = True
+    level: object = 0.9
+    standardise: object = True
+    max_iterations: object = 200
+    tolerance: object = 1e-3
+    random_state: object = None
+
+
+class HasCoefficients:
+    """What fitted linear models have, beside predictions.
+
+    Attributes:
+        coefficients_: posterior marginals of the coefficients.
+    """
+
+    coefficients_: Coefficients
+
+    def select(self, fdr=0.1):
+        """The columns of the largest set in which few are expected to be zero or of other sign.
+
+        Args:
+            fdr: the expected share of these.
+
+        Returns:
+            Column numbers, most certain first.
+
+        Raises:
+            ValueError: for a share outside (0, 1), several outputs, and more than two classes.
+        """
+        return self.coefficients_.select(fdr)
+
+    def _keep_parts(self, model: AbstractModel) -> None:
+        asked: Any = self
+        fitted: Any = model
+        self.prior_, self.likelihood_ = fitted.prior, model.likelihood
+        self.coefficients_ = found = coefficients(asked.posterior_, float(asked.level))
+        several = found.mean.ndim > 1
+
+        def columns_last(x: np.ndarray) -> np.ndarray:
+            return x.T if several else x
+
+        scale = self._output_unit(several=several)
+        self.coef_ = columns_last(found.mean) * scale
+        ends = (columns_last(found.lower) * scale, columns_last(found.upper) * scale)
+        self.coef_interval_ = np.stack(ends, axis=-1)
+        included = found.inclusion
+        self.inclusion_probability_ = None if included is None else columns_last(included)
+        self.intercept_ = 0.0 if found.intercept is None else found.intercept[0] * asked._scale
+        self.relevance_ = np.abs(self.coef_) * fitted_deviation(fitted)
+
+    def _output_unit(self, *, several: bool) -> Any:
+        scale = np.asarray(self._scale)  # type: ignore[attr-defined]
+        return scale[:, None] if several and scale.ndim else scale
+
+
+def fitted_deviation(model: Any) -> np.ndarray | float:
+    """The deviations of the columns; one where they count as they are."""
+    return 1.0 if model.scale is None else np.asarray(model.scale)
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings):
+    r"""Linear regression with a sparse prior, by expectation propagation.
+
+    For tables with more columns than rows, and for any noise: coefficients with intervals, and the
+    probability of each that it is not zero. Noise and prior are learned by maximum evidence.
+
+    All work is done in float64 and JAX's own settings are left as they are. Columns count about
+    their mean and in units of their deviation; coefficients and predictions are per unit of the
+    column and in the units of the outputs.
+
+    Args:
+        prior: of each coefficient: "spike_slab", most are zero; "horseshoe", most are nearly zero;
+            "laplace", "student_t"; "gaussian", ridge regression; "ard", a variance for each
+            column; or an object of `cavity.weights`, per deviation of the columns, which is taken
+            as it is to start from.
+        likelihood: as in `GPRegressor`: "gaussian", "student_t", "poisson" and so on, or an
+            object.
+        power: in [0, 1], of the rows' sites; plays no part with Gaussian noise.
+        groups: the group of each column, whole numbers from 0, for a prior with a parameter per
+            group; None for none.
+        fit_intercept: whether there is an intercept.
+        level: the probability in `coef_interval_`.
+        standardise: columns about their mean in units of their deviation, and starting values
+            from the spread of the outputs; otherwise columns as they are and unit values.
+        max_iterations: iterations of learning at the most; 0 keeps the starting values.
+        tolerance: learning ends when the objective falls by less than this many nats.
+        random_state: seed or generator; nothing here is random yet.
+        missing: "error", or "skip" to leave out outputs that are NaN.
+
+    Attributes:
+        coef_: posterior means of the coefficients, (D,), or (P, D) of several outputs.
+        coef_interval_: central intervals, (D, 2) or (P, D, 2).
+        inclusion_probability_: probabilities of coefficients that are not zero, of a prior with a
+            spike; None of others.
+        intercept_: posterior mean of the function where all columns are zero.
+        relevance_: sizes of the coefficients per deviation of their column.
+        coefficients_: the same as a `cavity.Coefficients`, of outputs divided by `output_scale_`.
+        prior_: the fitted prior.
+        likelihood_: the fitted likelihood.
+        log_evidence_: approximate log marginal likelihood, nats, outputs in their own units.
+        converged_: whether learning and inference converged.
+        message_: why learning ended.
+        n_iter_: iterations.
+        posterior_: the posterior of the function, its arrays numpy float64.
+        output_scale_: as of `GPRegressor`.
+        n_features_in_: number of input columns.
+        feature_names_in_: their names, if X had names.
+
+    References:
+        Jylanki (2013), S3 to S7; Seeger (2008); Hernandez-Lobato et al. (2015).
+    """
+
+    missing: object = "error"
+    kernel = "linear"
+    mean = "constant"
+
+    def fit(self, X, y, noise_variance=None, exposure=None, callback=None, checkpoint=None):
+        """Learns noise and prior, and infers the coefficients.
+
+        Args:
+            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
+            y: outputs, (N,) or (N, P).
+            noise_variance: known noise variance of each row, (N,), in squared units of y.
+            exposure: exposure of each row, (N,), for likelihoods of counts.
+            callback: called with a `Progress` after every iteration.
+            checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            ValueError: for unusable data or settings.
+        """
+        _check(self)
+        side = given(noise_variance=noise_variance, exposure=exposure)
+        self._fit_outputs(X, y, side, callback, checkpoint)
+        return self
+
+    def _learned(self, problem: Problem) -> Learned:
+        return learn_linear(self, problem, REGRESSION)
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettings):
+    r"""Linear classification with a sparse prior, by expectation propagation.
+
+    Of more than two classes each has coefficients of its own. See `LinearRegressor`.
+
+    Args:
+        prior: as in `LinearRegressor`.
+        likelihood: as in `GPClassifier`: "bernoulli" (probit), "softmax" and so on, or an object.
+        power: in [0, 1], of the rows' sites.
+        groups: as in `LinearRegressor`.
+        fit_intercept: whether there is an intercept.
+        level: the probability in `coef_interval_`.
+        standardise: columns about their mean in units of their deviation.
+        max_iterations: iterations of learning at the most; 0 keeps the starting values.
+        tolerance: learning ends when the objective falls by less than this many nats.
+        random_state: seed or generator; nothing here is random yet.
+
+    Attributes:
+        classes_: the labels, sorted; columns of probabilities are in this order.
+        coef_: posterior means of the coefficients, (D,), or (C, D) of more than two classes.
+        coef_interval_: central intervals, (D, 2) or (C, D, 2).
+        inclusion_probability_: as of `LinearRegressor`.
+        intercept_: posterior mean of the function where all columns are zero.
+        relevance_: sizes of the coefficients per deviation of their column.
+        coefficients_: the same as a `cavity.Coefficients`.
+        prior_: the fitted prior.
+        likelihood_: the fitted likelihood.
+        log_evidence_: approximate log marginal likelihood, nats.
+        converged_: whether learning and inference converged.
+        message_: why learning ended.
+        n_iter_: iterations.
+        posterior_: the posterior of the functions, its arrays numpy float64.
+        n_features_in_: number of input columns.
+        feature_names_in_: their names, if X had names.
+
+    References:
+        Jylanki (2013), S3 to S7.
+    """
+
+    likelihood: object = "bernoulli"
+
+    def fit(self, X, y, callback=None, checkpoint=None):
+        """Learns the prior, and infers the coefficients.
+
+        Args:
+            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
+            y: labels, (N,), of two classes or more.
+            callback: called with a `Progress` after every iteration.
+            checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            ValueError: for unusable data or settings.
+        """
+        _check(self)
+        self._fit_labels(X, y, callback, checkpoint)
+        return self
+
+    def _learned(self, problem: Problem) -> Learned:
+        return learn_linear(self, problem, CLASSIFICATION)
+
+
+def _check(asked: AbstractLinearSettings) -> None:
+    """Refuses impossible settings before any work."""
+    if not isinstance(asked.prior, AbstractWeightPrior):
+        one_of("prior", asked.prior, PRIORS)
+    whole("max_iterations", asked.max_iterations, 0)
+    level: Any = asked.level
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0.0 < level < 1.0:
+        raise ValueError(f"level must lie strictly between 0 and 1, given {level!r}")
+
+
+def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> Learned:
+    """The linear model that was asked for, by maximum evidence."""
+    settings, X = problem.settings, problem.X
+    likelihood = build_likelihood(settings.likelihood, task, settings.classes)
+    groups: Any = None if asked.groups is None else np.asarray(asked.groups)
+    if groups is not None and groups.shape != (X.shape[1],):
+        raise ValueError(
+            f"groups must have one entry for each of {plural(X.shape[1], 'column')}, given shape "
+            f"{groups.shape}"
+        )
+    prior: Any = asked.prior
+    model = starting_linear(
+        prior,
+        likelihood,
+        X,
+        problem.outputs,
+        groups=groups,
+        intercept=bool(asked.fit_intercept),
+        standardise=bool(asked.standardise),
+        keep_likelihood=not isinstance(settings.likelihood, str),
+    )
+    power: Any = settings.power
+    result = fit(
+        model,
+        X,
+        problem.y,
+        power=power,
+        rows=problem.side or None,
+        missing=settings.missing,
+        max_iterations=whole("max_iterations", asked.max_iterations, 0),
+        tolerance=float(asked.tolerance),  # type: ignore[arg-type]
+        seed=settings.seed,
+        callback=problem.callback,
+        checkpoint=problem.checkpoint,
+    )
+    return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X), power)

@@ -1,0 +1,1 @@
+"""Weights of linear functions: variables with a flat prior, whose priors are factors."""

@@ -1,0 +1,100 @@
+"""Starting values of linear models, from the spread of outputs and the size of the table."""
+
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from cavity import weights
+from cavity.learning.data.scales import in_data_units, measure
+from cavity.learning.initialisation.screening import latent_guesses
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import (
+    HasClassProbabilities,
+    HasNoiseParameter,
+    capability,
+)
+from cavity.models.linear.linear_model import LinearModel
+from cavity.weights.base import AbstractWeightPrior
+
+# Priors by name.
+PRIORS = ("spike_slab", "horseshoe", "laplace", "student_t", "gaussian", "ard")
+# The share of the outputs' variance that is noise to begin with.
+_NOISE = 0.3
+# The variance of functions that have no unit.
+_PURE = 4.0
+
+
+def starting_linear(
+    prior: str | AbstractWeightPrior,
+    likelihood: AbstractLikelihood,
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    groups: np.ndarray | None,
+    intercept: bool,
+    standardise: bool,
+    keep_likelihood: bool,
+) -> LinearModel:
+    """A linear model whose function and noise share the spread of the outputs.
+
+    Args:
+        prior: a name among `PRIORS`, or a prior, which stays as it is.
+        likelihood: the likelihood, in standard units unless it is to stay as it is.
+        X: inputs, (N, D).
+        y: outputs, (N, P), NaN where missing.
+        groups: the group of each column; None for none.
+        intercept: whether there is an intercept.
+        standardise: whether columns count about their mean, in units of their deviation.
+        keep_likelihood: whether the likelihood stays as it is.
+    """
+    present = ~np.isnan(y)
+    scales = measure(X, np.where(present, y, 0.0), present.astype(float))
+    noisy: Any = capability(likelihood, HasNoiseParameter)
+    variance, height = _PURE, 0.0
+    if capability(likelihood, HasClassProbabilities) is None:
+        guesses = y if noisy is not None else latent_guesses(likelihood, y, {})
+        about = np.nanmean(guesses, axis=0)
+        variance = float(np.nanvar(guesses - about)) or 1.0
+        height = float(np.max(np.abs(about)))
+    if standardise and not keep_likelihood and noisy is not None:
+        likelihood = in_data_units(likelihood, scales)
+        noise = np.full(np.shape(noisy.variance), _NOISE * variance)
+        likelihood = eqx.tree_at(lambda m: m.variance, likelihood, noise)
+    spread = variance if standardise else 1.0
+    shape = X.shape[0], X.shape[1]
+    own = _prior(prior, spread, *shape, groups) if isinstance(prior, str) else prior
+    deviation = X.std(axis=0)
+    return LinearModel(
+        own,
+        likelihood,
+        10.0 * (variance + height**2) if intercept else False,
+        groups,
+        centre=X.mean(axis=0) if standardise and intercept else None,
+        scale=np.where(deviation > 1e-12 * np.abs(X).max(axis=0), deviation, 1.0)
+        if standardise
+        else None,
+    )
+
+
+def _prior(
+    name: str, variance: float, rows: int, columns: int, groups: np.ndarray | None
+) -> AbstractWeightPrior:
+    """A prior by which all columns together explain most of a variance."""
+    explained = (1.0 - _NOISE) * variance
+    share = float(np.clip(0.1 * rows / columns, 1.0 / max(columns, 2), 0.2))
+    each = explained / columns
+    if name == "spike_slab":
+        return weights.SpikeSlab(share, each / share)
+    if name == "horseshoe":
+        return weights.Horseshoe(
+            share / (1.0 - share) * np.sqrt(_NOISE * variance / rows), np.sqrt(10.0 * variance)
+        )
+    if name == "laplace":
+        return weights.Laplace(np.sqrt(0.5 * each))
+    if name == "student_t":
+        return weights.StudentT(np.sqrt(0.5 * each), 3.0)
+    if name == "gaussian":
+        return weights.Gaussian(each)
+    count = columns if groups is None else int(groups.max()) + 1
+    return weights.Gaussian(np.full(count, each))

@@ -1,0 +1,1 @@
+"""Linear models: priors on weights as factors."""

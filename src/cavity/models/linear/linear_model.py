@@ -1,0 +1,296 @@
+"""Linear models with any likelihood, whose weights have sparse priors."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cavity.inference.approximations.approximations import AbstractApproximation
+from cavity.inference.approximations.local_terms import EvaluationPoint
+from cavity.inference.energy import Beliefs, Graph
+from cavity.inference.factors.base import AbstractFactor, Edge
+from cavity.inference.factors.exact import ExactFactor
+from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.slots import ObservedRows
+from cavity.inference.graph.rows import Rows
+from cavity.inference.weights.prior_term import PriorTerm
+from cavity.inference.weights.variable import Weights
+from cavity.inference.weights.views import Design, LinearView, WeightView
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import GaussianInLatent, capability
+from cavity.models.base import AbstractModel
+from cavity.models.linear.process import LinearProcess
+from cavity.models.posterior import Posterior
+from cavity.models.process import IndependentProcess
+from cavity.numerics.power_limits import Power
+from cavity.numerics.text import plural
+from cavity.numerics.types import Array, Float, Scalar
+from cavity.parameters import fixed
+from cavity.parameters.table import table
+from cavity.weights.base import AbstractWeightPrior
+from cavity.weights.densities import Gaussian
+
+# The precision of the Gaussian that counts as a flat prior, over that of the weight's own prior.
+_RIDGE = 1e-11
+# Variance of the intercept where none is given.
+_INTERCEPT = 10.0
+
+
+class LinearModel(AbstractModel):
+    r"""$y_n \sim p(y \mid \mathbf x_n^\top \mathbf w + b)$ with a prior on every weight.
+
+    Weights are a variable with a flat prior, and their prior is a factor like any other, with a
+    row for each weight. With sparse priors this is sparse expectation propagation. It is for
+    tables with more columns than rows as well: inference costs N² p then, elsewhere N p².
+
+    With several latent functions, as several classes have, each has weights of its own with the
+    same prior, or with one each, as a tuple.
+
+    Args:
+        prior: prior of each weight; or a tuple, one per latent function.
+        likelihood: density of an output given the function.
+        intercept: whether there is an intercept; or the variance of its Gaussian prior, which is
+            not learned, in squared units of the function. True stands for 10.
+        groups: the group of each column, whole numbers from 0: where a parameter of the prior has
+            one value per group, columns of a group share it. None where parameters are one number
+            or have one value per column.
+        prior_power: power of the prior's sites, above 0 and up to 1, whatever the power of the
+            data's.
+        centre: of each column, (D,), which is subtracted from it; None for zero.
+        scale: of each column, (D,): weights, and their priors, are per scale, and `coefficients`
+            are per unit of the column all the same. None for one.
+
+    Raises:
+        TypeError: for parts that are not what they should be.
+        ValueError: for a tuple that does not have one prior per latent function, groups that are
+            no whole numbers, and a power that the prior does not take.
+
+    References:
+        Jylanki (2013), S4, S6 and S7; Seeger (2008); Hernandez-Lobato et al. (2015).
+    """
+
+    prior: AbstractWeightPrior | tuple[AbstractWeightPrior, ...]
+    likelihood: AbstractLikelihood
+    groups: np.ndarray | None
+    prior_power: float = eqx.field(static=True)
+    intercept: Float[Array, ""] | None = fixed(optional=True, output=2)
+    centre: Float[Array, " D"] | None = fixed(optional=True, input=1, location=True)
+    scale: Float[Array, " D"] | None = fixed(optional=True, input=1)
+
+    def __init__(
+        self,
+        prior: AbstractWeightPrior | tuple[AbstractWeightPrior, ...],
+        likelihood: AbstractLikelihood,
+        intercept: bool | float = True,  # noqa: FBT001
+        groups: ArrayLike | None = None,
+        prior_power: float = 1.0,
+        centre: Any = None,
+        scale: Any = None,
+    ):
+        if not isinstance(likelihood, AbstractLikelihood):
+            raise TypeError(
+                "likelihood of a LinearModel must be an object of cavity.likelihoods, such as "
+                f"Gaussian(); given {type(likelihood).__name__}"
+            )
+        for each in prior if isinstance(prior, tuple) else (prior,):
+            _check_prior(each, prior_power)
+        if isinstance(prior, tuple) and len(prior) != likelihood.latents:
+            raise ValueError(
+                f"{type(likelihood).__name__} has "
+                f"{plural(likelihood.latents, 'latent function')}, given a tuple of "
+                f"{plural(len(prior), 'prior')}"
+            )
+        given: Any = intercept
+        if isinstance(intercept, bool):
+            given = _INTERCEPT if intercept else None
+        if given is not None and not float(given) > 0.0:
+            raise ValueError(
+                f"the variance of the intercept must be positive, given {intercept}: for a model "
+                "without, give intercept=False"
+            )
+        if not 0.0 < prior_power <= 1.0:
+            raise ValueError(f"prior_power must lie in (0, 1], given {prior_power}")
+        self.prior, self.likelihood = prior, likelihood
+        self.intercept = given
+        self.groups, self.prior_power = _checked_groups(groups), prior_power
+        self.centre, self.scale = centre, scale
+
+    @property
+    def priors(self) -> tuple[AbstractWeightPrior, ...]:
+        """The prior of the weights of every latent function."""
+        if isinstance(self.prior, tuple):
+            return self.prior
+        return (self.prior,) * self.likelihood.latents
+
+    @property
+    def design(self) -> Design:
+        """What the weights multiply."""
+        return Design(self.centre, self.scale, self.intercept is not None)
+
+    @property
+    def sparse(self) -> bool:
+        return False
+
+    def check(self, rows: Rows) -> None:
+        columns = rows.x.shape[-1]
+        if self.groups is not None and len(self.groups) != columns:
+            raise ValueError(
+                f"groups has {plural(len(self.groups), 'entry', 'entries')}, X has "
+                f"{plural(columns, 'column')}: give the group of every column"
+            )
+        for name, values in (("centre", self.centre), ("scale", self.scale)):
+            if values is not None and np.shape(values) != (columns,):
+                raise ValueError(
+                    f"{name} has shape {np.shape(values)}, X has {plural(columns, 'column')}: "
+                    "give one number for each"
+                )
+        count = columns if self.groups is None else int(self.groups.max(initial=-1)) + 1
+        for prior in self.priors:
+            for size in prior.sizes() - {count}:
+                wanted = "column" if self.groups is None else "group"
+                raise ValueError(
+                    f"the prior has a parameter with {plural(size, 'value')} for "
+                    f"{plural(count, wanted)}: give one value, or one per {wanted}"
+                )
+
+    def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
+        at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
+        if approximation.tied or not at_cavity:
+            raise ValueError(
+                "the rows of a LinearModel, and those of its priors, have sites of their own that "
+                "are matched at cavities: use method=cavity.PowerEP()"
+            )
+
+    def graph(
+        self,
+        rows: Rows,
+        *,
+        power: Power,
+        approximation: AbstractApproximation,
+        jitter: float | Scalar,
+        chunk: int,
+        total: ObservedRows | None = None,
+        scale: Scalar | float = 1.0,
+    ) -> Graph:
+        data = self._of_data(rows, power, approximation, chunk, scale)
+        variables, factors = [], [data]
+        for number, prior in enumerate(self.priors):
+            variable, own = self._of_weights(rows, number, prior, power, approximation)
+            variables.append(variable)
+            factors.extend(own)
+        return Graph(tuple(variables), tuple(factors))
+
+    def _of_data(
+        self,
+        rows: Rows,
+        power: Power,
+        approximation: AbstractApproximation,
+        chunk: int,
+        scale: Scalar | float,
+    ) -> AbstractFactor:
+        view = LinearView(self.design)
+        edges = tuple(Edge(i, view) for i in range(self.likelihood.latents))
+        size = rows.x.shape[0] if self._factored(rows) else chunk
+        noise = capability(self.likelihood, GaussianInLatent)
+        if approximation.closed_form and noise is not None:
+            return ExactFactor(edges, rows, size, noise.noise_variance, power)
+        return SiteFactor(
+            edges=edges,
+            rows=rows,
+            chunk=size,
+            term=approximation.term(self.likelihood, exact=True),
+            power=power,
+            evaluation_point=approximation.evaluation_point,
+            scale=scale,
+        )
+
+    def _of_weights(
+        self,
+        rows: Rows,
+        number: int,
+        prior: AbstractWeightPrior,
+        power: Power,
+        approximation: AbstractApproximation,
+    ) -> tuple[Weights, list[AbstractFactor]]:
+        """The weights of one latent function, and the factors of their priors."""
+        count, outputs = rows.x.shape[-1], rows.y.shape[-1]
+        parts = [(prior.for_weights(self.groups, count), jnp.arange(count))]
+        if self.intercept is not None:
+            own = Gaussian(self.intercept).for_weights(None, 1)
+            parts.append((own, jnp.arange(count, count + 1)))
+        starts = [1.0 / each.starting_variance()[:, 0] for each, _ in parts]
+        loadings = None
+        if self._factored(rows):
+            loadings = self.design(rows.x)
+        concave = self.likelihood.log_concave and not self.likelihood.sampled(power)
+        signs = (not (concave or approximation.convex), not prior.gaussian)
+        exact = all(each.gaussian for each, _ in parts)
+        ridge = (0.0 if exact else _RIDGE) * jnp.concatenate(starts)
+        variable = Weights(ridge.astype(rows.x.dtype), outputs, loadings, signs)
+        factors = [
+            self._of_prior(rows, number, each, WeightView(index, start))
+            for (each, index), start in zip(parts, starts, strict=True)
+        ]
+        return variable, factors
+
+    def _of_prior(
+        self, rows: Rows, number: int, prior: AbstractWeightPrior, view: WeightView
+    ) -> AbstractFactor:
+        """The factor of a prior: a row for each weight, which observes nothing."""
+        size = view.index.shape[0]
+        zero = jnp.zeros((size, rows.y.shape[-1]), rows.y.dtype)
+        own = Rows(zero[:, :1], zero, jnp.ones_like(zero[:, :1]))
+        edges = (Edge(number, view),)
+        if prior.gaussian:
+            # a weight with a Gaussian prior is one that was observed to be zero, with noise
+            return ExactFactor(edges, own, size, prior.starting_variance, 1.0)
+        return SiteFactor(
+            edges=edges, rows=own, chunk=size, term=PriorTerm(prior), power=self.prior_power
+        )
+
+    def _factored(self, rows: Rows) -> bool:
+        """Whether there are more weights than rows."""
+        return rows.x.shape[-1] + (self.intercept is not None) > rows.x.shape[0]
+
+    def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> Posterior:
+        beliefs: Any = q
+        functions = tuple(LinearProcess(belief, self.design) for belief in beliefs)
+        count = self.likelihood.latents
+        return Posterior(
+            model=self,
+            process=functions[0] if count == 1 else IndependentProcess(functions),
+            n_inputs=rows.x.shape[-1],
+            outputs=rows.y.shape[-1] if count == 1 else count,
+            single=single,
+            side=tuple(sorted(rows.side)),
+        )
+
+    def __str__(self) -> str:
+        return table(self)
+
+
+def _check_prior(prior: Any, power: float) -> None:
+    if not isinstance(prior, AbstractWeightPrior):
+        raise TypeError(
+            "prior of a LinearModel must be an object of cavity.weights, such as Laplace(); "
+            f"given {type(prior).__name__}"
+        )
+    if power != 1.0 and not prior.any_power:
+        raise ValueError(
+            f"a {type(prior).__name__} prior has sites of power 1 alone: leave prior_power=1, "
+            f"given {power}"
+        )
+
+
+def _checked_groups(groups: ArrayLike | None) -> np.ndarray | None:
+    if groups is None:
+        return None
+    numbers = np.asarray(groups)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
+        raise ValueError(
+            "groups must be whole numbers from 0, one for each column of X, given "
+            f"{type(groups).__name__}"
+        )
+    return numbers.astype(np.int64)

@@ -1,0 +1,46 @@
+"""The posterior process of linear functions."""
+
+import jax.numpy as jnp
+
+from cavity.inference.graph.base import Projection
+from cavity.inference.weights.beliefs import DenseWeights, FactoredWeights
+from cavity.inference.weights.views import Design
+from cavity.models.process import AbstractProcess
+from cavity.numerics.types import Array, Float
+
+
+class LinearProcess(AbstractProcess):
+    r"""$f(\mathbf x) = \mathbf x^\top \mathbf w$, through the posterior of its weights.
+
+    Attributes:
+        belief: the posterior of the weights.
+        design: what the weights multiply.
+    """
+
+    belief: DenseWeights | FactoredWeights
+    design: Design
+
+    @property
+    def size(self) -> int:
+        return self.weights()[0].shape[0]
+
+    def weights(self) -> tuple[Float[Array, "p P"], Float[Array, "p P"]]:
+        """Means and variances of the weights, that of the intercept last."""
+        return self.belief.of_weights()
+
+    def cavities(self) -> tuple[Float[Array, "p P"], Float[Array, "p P"], Array]:
+        """Means and variances of the weights without their priors, and whether they are proper."""
+        mean, var = self.weights()
+        return self.belief.sites.cavity(mean, var, 1.0)
+
+    def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Array]:
+        return self.belief.marginal(self._projection(X))
+
+    def covariance(self, X: Float[Array, "n D"]) -> Array:
+        loadings = self._projection(X).loadings
+        assert loadings is not None
+        return self.belief.joint(loadings)
+
+    def _projection(self, X: Float[Array, "n D"]) -> Projection:
+        zero = jnp.zeros(X.shape[0], X.dtype)
+        return Projection(self.design(X).T, zero, zero[:, None])

@@ -1,0 +1,211 @@
+r"""Priors of weights: the density of a coefficient, as the one site update sees it.
+
+A prior factor has one row for each weight, which observes nothing: its term is the density of the
+weight itself. Most priors are scale mixtures of Gaussians over variances s,
+$p(w) = \int h(s)\, \mathcal N(w; 0, s)\, ds$. At power 1 all that inference needs of these is
+$M_1(m, v) = \int h(s)\, \mathcal N(0; m, v + s)\, ds$ and its derivatives in m.
+"""
+
+import abc
+import typing
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import ndtr
+
+from cavity.numerics.chunking import map_over_entries
+from cavity.numerics.power_limits import Power, is_exactly
+from cavity.numerics.quadrature import Tilted
+from cavity.numerics.special import LOG_2PI
+from cavity.numerics.types import Array, Float
+from cavity.parameters.table import table
+
+Prior = TypeVar("Prior", bound="AbstractWeightPrior")
+Result = TypeVar("Result")
+
+
+class AbstractWeightPrior(eqx.Module):
+    """The prior of single weights.
+
+    To implement:
+        `starting_variance()`, `tilted(mean, var, power)` and `cdf(weight, mean, var)`.
+
+    Attributes:
+        gaussian: whether the density is a Gaussian, whose sites need no search.
+        any_power: whether powers of the density other than 1 have moments here.
+    """
+
+    gaussian: ClassVar[bool] = False
+    any_power: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def starting_variance(self) -> Float[Array, "..."]:
+        """The variance of the Gaussian that a search starts from, positive and finite."""
+
+    @abc.abstractmethod
+    def tilted(self, mean: Float[Array, "..."], var: Float[Array, "..."], power: Power) -> Tilted:
+        r"""$\log M_a = \tfrac1a \log \int \mathcal N(w; m, v)\, p(w)^a\, dw$ with its derivatives.
+
+        They are its slope and its curvature in m, elementwise.
+        """
+
+    def log_power_mean(
+        self, mean: Float[Array, "..."], var: Float[Array, "..."], power: Power
+    ) -> Float[Array, "..."]:
+        r"""$\log M_a$ alone."""
+        return self.tilted(mean, var, power).log_mean
+
+    @abc.abstractmethod
+    def cdf(
+        self, weight: Float[Array, "..."], mean: Float[Array, "..."], var: Float[Array, "..."]
+    ) -> Float[Array, "..."]:
+        r"""The distribution function of the prior times $\mathcal N(m, v)$, elementwise."""
+
+    def signs(
+        self, mean: Float[Array, "..."], var: Float[Array, "..."]
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        r"""Probabilities of a negative and of a positive weight.
+
+        They are those of the prior times $\mathcal N(m, v)$. A spike at zero counts for neither.
+        """
+        below = jnp.clip(self.cdf(jnp.zeros_like(mean), mean, var), 0.0, 1.0)
+        return below, 1.0 - below
+
+    def inclusion(
+        self, mean: Float[Array, "..."], var: Float[Array, "..."]
+    ) -> Float[Array, "..."] | None:
+        """The probability that a weight is not (nearly) zero; None where no prior says so."""
+        return None
+
+    @typing.final
+    def for_weights(self: Prior, groups: Any, count: int) -> Prior:
+        """The prior with parameters of its own for every weight, (count, 1).
+
+        Args:
+            groups: the group of each weight, whose parameters it has; None where a parameter is
+                one number, or has one for each weight.
+            count: the number of weights.
+        """
+
+        def spread(x: Array) -> Array:
+            each = x if jnp.ndim(x) == 0 or groups is None else jnp.asarray(x)[groups]
+            return jnp.broadcast_to(jnp.asarray(each), (count,))[:, None]
+
+        return jax.tree.map(spread, self)
+
+    @typing.final
+    def sizes(self) -> set[int]:
+        """The lengths of the parameters that are not one number for all weights."""
+        return {x.shape[0] for x in map(jnp.asarray, jax.tree.leaves(self)) if x.ndim}
+
+    @typing.final
+    def __str__(self) -> str:
+        return table(self)
+
+
+class Components(NamedTuple):
+    """A mixture of Gaussians for each weight, its components along a first axis.
+
+    Attributes:
+        log_share: logs of the shares, which add up to one.
+        mean: means.
+        var: variances.
+    """
+
+    log_share: Float[Array, "S ..."]
+    mean: Float[Array, "S ..."]
+    var: Float[Array, "S ..."]
+
+
+class AbstractScaleMixture(AbstractWeightPrior):
+    """A prior that is a sum of Gaussians about zero, or an integral over their variances.
+
+    To implement:
+        `starting_variance()` and `scales()`; for powers below 1 `tilted(mean, var, power)`.
+    """
+
+    @abc.abstractmethod
+    def scales(self) -> tuple[Float[Array, "S ..."], Float[Array, "S ..."]]:
+        """Logs of the shares, and variances, of the Gaussians.
+
+        Integrals over variances are sums over nodes.
+        """
+
+    def tilted(self, mean: Float[Array, "..."], var: Float[Array, "..."], power: Power) -> Tilted:
+        assert is_exactly(power, 1.0)
+        return mixture_tilted(mean, var, *self._aligned(mean))
+
+    def cdf(
+        self, weight: Float[Array, "..."], mean: Float[Array, "..."], var: Float[Array, "..."]
+    ) -> Float[Array, "..."]:
+        parts = self.components(mean, var)
+        below = ndtr((weight - parts.mean) / jnp.sqrt(parts.var))
+        return jnp.sum(jnp.exp(parts.log_share) * below, axis=0)
+
+    def _aligned(self, mean: Float[Array, "..."]) -> tuple[Array, Array]:
+        """The scales with their own axis before those of the means."""
+
+        def before(x: Array) -> Array:
+            return x.reshape(x.shape[0], *[1] * (mean.ndim + 1 - x.ndim), *x.shape[1:])
+
+        log_share, s = self.scales()
+        return before(log_share), before(s)
+
+    @typing.final
+    def components(self, mean: Float[Array, "..."], var: Float[Array, "..."]) -> Components:
+        r"""The product of the prior and $\mathcal N(m, v)$, normalised, as Gaussians."""
+        log_share, s = self._aligned(mean)
+        total = var + s
+        log_share = log_share - 0.5 * (LOG_2PI + jnp.log(total) + mean**2 / total)
+        log_share = log_share - jax.nn.logsumexp(log_share, axis=0)
+        return Components(log_share, mean * (s / total), var * (s / total))
+
+
+def mixture_tilted(
+    mean: Float[Array, "..."],
+    var: Float[Array, "..."],
+    log_share: Float[Array, "S ..."],
+    s: Float[Array, "S ..."],
+) -> Tilted:
+    r"""$\log M_1$ of a mixture of Gaussians about zero, with its slope and curvature.
+
+    With the shares $\pi_k$ of the components in the tilted distribution, and $G_k$ and $H_k$ the
+    derivatives of each, $G = \sum \pi_k G_k$ and $H = \sum \pi_k (H_k + (G_k - G)^2)$.
+
+    References:
+        Jylanki (2013), S93 and S103.
+    """
+    total = var + s
+    each = log_share - 0.5 * (LOG_2PI + jnp.log(total) + mean**2 / total)
+    log_mean = jax.nn.logsumexp(each, axis=0)
+    share = jnp.exp(each - log_mean)
+    slopes = -mean / total
+    slope = jnp.sum(share * slopes, axis=0)
+    curvature = jnp.sum(share * ((slopes - slope) ** 2 - 1.0 / total), axis=0)
+    return Tilted(log_mean, slope, curvature)
+
+
+def weight_by_weight(
+    function: Callable[[AbstractWeightPrior, Array, Array], Result],
+    prior: AbstractWeightPrior,
+    mean: Float[Array, "p P"],
+    var: Float[Array, "p P"],
+) -> Result:
+    """A function of a prior with parameters for every weight, a few weights at a time.
+
+    Args:
+        function: takes the prior, means and variances of some weights, and works elementwise.
+        prior: the prior of all weights.
+        mean: means of their cavities.
+        var: variances of their cavities.
+    """
+
+    def along(x: Array) -> Array:
+        return jnp.broadcast_to(x, mean.shape)
+
+    return map_over_entries(
+        lambda some: function(*some), (jax.tree.map(along, prior), mean, along(var))
+    )

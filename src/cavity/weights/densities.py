@@ -1,0 +1,164 @@
+"""Priors with a density of their own at every power: Gaussian, Laplace and Student-t."""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+
+from cavity.likelihoods.heavy_tailed import StudentT as StudentTNoise
+from cavity.numerics.power_limits import Power, with_limit_at_zero
+from cavity.numerics.quadrature import Tilted
+from cavity.numerics.special import (
+    LOG_2PI,
+    log_ndtr,
+    log_ndtr_derivatives,
+    log_scaled_ndtr_derivatives,
+)
+from cavity.numerics.types import Array, Float
+from cavity.parameters import fixed, positive
+from cavity.weights.base import AbstractScaleMixture, AbstractWeightPrior
+
+# Nodes in the log of a variance over the square of its scale.
+_STEP = 0.35
+_NODES = np.arange(-12.0, 60.0, _STEP)
+
+
+class Gaussian(AbstractScaleMixture):
+    r"""$w \sim \mathcal N(0, s)$: ridge regression, and with a variance for each weight ARD.
+
+    Args:
+        variance: s, in squared units of a weight; one number, or one for each weight or group.
+
+    References:
+        Jylanki (2013), S3 and S93.
+    """
+
+    variance: Float[Array, "..."] = positive(output=2)
+
+    gaussian: ClassVar[bool] = True
+    any_power: ClassVar[bool] = True
+
+    def __init__(self, variance: Any = 1.0):
+        self.variance = variance
+
+    def starting_variance(self) -> Array:
+        return self.variance
+
+    def scales(self) -> tuple[Array, Array]:
+        s = jnp.asarray(self.variance)[None]
+        return jnp.zeros_like(s), s
+
+    def tilted(self, mean: Array, var: Array, power: Power) -> Tilted:
+        s = self.variance
+        wide = s + power * var
+        # ½ log 2πs enters once, whatever the power
+        ratio = with_limit_at_zero(power, lambda: var / s, lambda a: jnp.log1p(a * var / s) / a)
+        log_mean = -0.5 * (LOG_2PI + jnp.log(s) + ratio + mean**2 / wide)
+        return Tilted(log_mean, -mean / wide, -1.0 / wide)
+
+
+class Laplace(AbstractWeightPrior):
+    r"""$p(w) = e^{-|w| / b} / 2b$, of which the lasso is the mode.
+
+    Args:
+        scale: b, in units of a weight; the standard deviation is $\sqrt 2\, b$. One number, or one
+            for each weight or group.
+
+    References:
+        Jylanki (2013), S6 and S92.
+    """
+
+    scale: Float[Array, "..."] = positive(output=1)
+
+    any_power: ClassVar[bool] = True
+
+    def __init__(self, scale: Any = 0.3):
+        self.scale = scale
+
+    def starting_variance(self) -> Array:
+        return 2.0 * self.scale**2
+
+    def tilted(self, mean: Array, var: Array, power: Power) -> Tilted:
+        if isinstance(power, int | float) and power == 0:
+            raise ValueError(
+                "a Laplace prior at power 0 is not supported: give it a power above 0"
+            )
+        b, deviation = self.scale / power, jnp.sqrt(var)
+        sign = jnp.array([1.0, -1.0], mean.dtype).reshape(-1, *[1] * mean.ndim)
+        # half a Gaussian times an exponential, on each side of zero
+        x = sign * mean / deviation - deviation / b
+        _, r, bend = log_ndtr_derivatives(jnp.maximum(x, 0.0))
+        near = (
+            log_ndtr(jnp.maximum(x, 0.0)) + 0.5 * var / b**2 - sign * mean / b,
+            sign * (r / deviation - 1.0 / b),
+            bend / var,
+        )
+        g, slope, curvature = log_scaled_ndtr_derivatives(jnp.minimum(x, 0.0))
+        far = (
+            g - 0.5 * mean**2 / var,
+            sign * slope / deviation - mean / var,
+            (curvature - 1.0) / var,
+        )
+        log_side, slopes, bends = (
+            jnp.where(x > 0.0, *pair) for pair in zip(near, far, strict=True)
+        )
+        total = jnp.logaddexp(log_side[0], log_side[1])
+        share = jnp.exp(log_side - total)
+        slope = jnp.sum(share * slopes, axis=0)
+        curvature = jnp.sum(share * ((slopes - slope) ** 2 + bends), axis=0)
+        log_mean = total / power - jnp.log(2.0 * self.scale)
+        return Tilted(log_mean, slope / power, curvature / power)
+
+    def cdf(self, weight: Array, mean: Array, var: Array) -> Array:
+        deviation, pull = jnp.sqrt(var), var / self.scale
+        # of a truncated Gaussian on each side of zero
+        above, below = (mean - pull) / deviation, -(mean + pull) / deviation
+        log_above, log_below = log_ndtr(above), log_ndtr(below)
+        # e^{-m/b} Φ(above) and e^{m/b} Φ(below)
+        tilt = 2.0 * mean / self.scale
+        share = jax.nn.sigmoid(log_above - log_below - tilt)
+        left = jnp.exp(log_ndtr(jnp.minimum(weight, 0.0) / deviation + below) - log_below)
+        right = jnp.exp(log_ndtr(above - jnp.maximum(weight, 0.0) / deviation) - log_above)
+        return (1.0 - share) * left + jnp.where(weight < 0.0, 0.0, share * (1.0 - right))
+
+
+class StudentT(AbstractScaleMixture):
+    r"""A Student-t density about zero: most weights small, a few far from it.
+
+    Args:
+        scale: $\sigma$, in units of a weight; one number, or one for each weight or group.
+        df: $\nu$, the degrees of freedom, not learned by default; small means heavy tails.
+
+    References:
+        Jylanki (2013), S94.
+    """
+
+    scale: Float[Array, "..."] = positive(output=1)
+    df: Float[Array, "..."] = fixed()
+
+    any_power: ClassVar[bool] = True
+
+    def __init__(self, scale: Any = 0.3, df: Any = 4.0):
+        self.scale, self.df = scale, df
+
+    def starting_variance(self) -> Array:
+        return 10.0 * self.scale**2
+
+    def scales(self) -> tuple[Array, Array]:
+        # variances have an inverse gamma distribution
+        s = jnp.asarray(self.scale**2)[None]
+        half = 0.5 * jnp.asarray(self.df)[None]
+        psi = jnp.asarray(_NODES, s.dtype).reshape(-1, *[1] * (s.ndim - 1))
+        log_share = half * (jnp.log(half) - psi - jnp.exp(-psi)) - gammaln(half)
+        return log_share + np.log(_STEP), s * jnp.exp(psi)
+
+    def log_power_mean(self, mean: Array, var: Array, power: Power) -> Array:
+        return self._noise().log_power_mean(mean, var, jnp.zeros_like(mean), power)
+
+    def tilted(self, mean: Array, var: Array, power: Power) -> Tilted:
+        return self._noise().tilted(mean, var, jnp.zeros_like(mean), power)
+
+    def _noise(self) -> StudentTNoise:
+        return StudentTNoise(self.scale, self.df)

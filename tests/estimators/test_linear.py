@@ -1,0 +1,100 @@
+"""Linear estimators: coefficients in units of the data, selection, misuse."""
+
+import numpy as np
+import pytest
+
+import cavity
+from cavity import weights
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 60))
+    w = np.zeros(60)
+    w[:3] = 1.0, -1.0, 0.6
+    return X, X @ w + 0.3 * rng.standard_normal(40) + 2.0, w
+
+
+@pytest.fixture(scope="module")
+def fitted(table):
+    X, y, _ = table
+    return cavity.LinearRegressor().fit(X, y)
+
+
+def test_coefficients_of_a_sparse_truth(table, fitted):
+    X, y, w = table
+    assert fitted.converged_
+    np.testing.assert_allclose(fitted.coef_, w, atol=0.25)
+    assert sorted(fitted.select(0.1)[:3]) == [0, 1, 2]
+    assert np.all(fitted.inclusion_probability_[:3] > 0.9)
+    assert np.mean(fitted.inclusion_probability_[3:]) < 0.1
+    assert abs(fitted.intercept_ - 2.0) < 0.3
+    low, high = fitted.coef_interval_.T
+    assert np.all((low <= fitted.coef_ + 1e-9) & (fitted.coef_ <= high + 1e-9))
+    np.testing.assert_allclose(fitted.predict(X), X @ fitted.coef_ + fitted.intercept_)
+    assert fitted.score(X, y) > 0.9
+
+
+def test_units_change_nothing_but_units(table, fitted):
+    X, y, _ = table
+    other = cavity.LinearRegressor().fit(1000.0 * X + 5.0, 0.01 * y)
+    np.testing.assert_allclose(other.coef_, 1e-5 * fitted.coef_, rtol=1e-3, atol=1e-8)
+    np.testing.assert_allclose(
+        other.inclusion_probability_, fitted.inclusion_probability_, atol=1e-3
+    )
+    shift = len(y) * np.log(0.01)
+    assert abs(other.log_evidence_ + shift - fitted.log_evidence_) < 0.01
+
+
+def test_two_classes_and_three(table):
+    X, y, _ = table
+    two = cavity.LinearClassifier(prior="laplace").fit(X[:, :5], np.where(y > 2.0, "up", "down"))
+    assert two.coef_.shape == (5,)
+    assert two.score(X[:, :5], np.where(y > 2.0, "up", "down")) > 0.9
+    labels = np.digitize(y, [1.0, 3.0])
+    three = cavity.LinearClassifier(prior="gaussian", likelihood="softmax").fit(X[:, :5], labels)
+    assert three.coef_.shape == (3, 5)
+    assert three.predict_proba(X[:, :5]).shape == (40, 3)
+    assert three.score(X[:, :5], labels) > 0.7
+
+
+def test_several_outputs(table):
+    X, y, _ = table
+    both = np.column_stack([y, -2.0 * y])
+    found = cavity.LinearRegressor(prior="gaussian").fit(X[:, :5], both)
+    assert found.coef_.shape == (2, 5)
+    np.testing.assert_allclose(found.coef_[1], -2.0 * found.coef_[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        found.predict(X[:, :5]), X[:, :5] @ found.coef_.T + found.intercept_, rtol=1e-6
+    )
+
+
+def test_awkward_tables_work(table):
+    X, y, _ = table
+    constant, twin = X[:, :6].copy(), X[:, :6].copy()
+    constant[:, 1], twin[:, 5] = 3.0, twin[:, 0]
+    for inputs, outputs in [
+        (constant, y),
+        (twin, y),
+        (X[:, :6], np.full(40, 2.0)),
+        (X[:, :6] * np.logspace(-6, 6, 6), y),
+    ]:
+        found = cavity.LinearRegressor(prior="laplace").fit(inputs, outputs)
+        mean, deviation = found.predict(inputs, return_std=True)
+        assert np.all(np.isfinite(mean))
+        assert np.all(deviation >= 0.0)
+
+
+def test_misuse_says_what_to_do(table):
+    X, y, _ = table
+    with pytest.raises(ValueError, match="prior"):
+        cavity.LinearRegressor(prior="lasso").fit(X, y)
+    with pytest.raises(ValueError, match="level"):
+        cavity.LinearRegressor(level=1.5).fit(X, y)
+    with pytest.raises(ValueError, match="groups"):
+        cavity.LinearRegressor(groups=[0, 1]).fit(X, y)
+    with pytest.raises(ValueError, match="NaN"):
+        cavity.LinearRegressor().fit(np.where(X > 2, np.nan, X), y)
+    own = cavity.LinearRegressor(prior=weights.Laplace(0.2), max_iterations=0).fit(X, y)
+    assert float(own.prior_.scale) == 0.2
