@@ -36,6 +36,8 @@ ARGUMENTS = {
     "cavity.models.compression": {"Posterior"},
     "cavity.models.deep.deep_gp": {"AbstractLikelihood", "Layer"},
     "cavity.models.latent.gplvm": {"SiteEncoder"},
+    "cavity.models.linear.coefficients": {"LinearModel", "Posterior"},
+    "cavity.models.linear.linear_model": {"AbstractLikelihood"},
     "cavity.models.state_space.gpssm": {"AbstractMean"},
 }
 # Leaves of a tree of sites, as `jax.tree.map` asks for them.

@@ -92,7 +92,8 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level}")
     model, process = posterior.model, posterior.process
-    each = process.functions if isinstance(process, IndependentProcess) else (process,)
+    several = len(model.priors) > 1
+    each = cast(IndependentProcess, process).functions if several else (process,)
     parts = [
         _of_function(prior.for_weights(model.groups, posterior.n_inputs), one, level, model.scale)
         for prior, one in zip(model.priors, cast(tuple[LinearProcess, ...], each), strict=True)
