@@ -12,6 +12,7 @@ from benchmarks.mutations.inducing_faults import INDUCING_FAULTS
 from benchmarks.mutations.latent_faults import LATENT_FAULTS
 from benchmarks.mutations.learning_faults import LEARNING_FAULTS
 from benchmarks.mutations.solver_faults import SOLVER_FAULTS
+from benchmarks.mutations.streaming_faults import STREAMING_FAULTS
 
 FAULTS = (
     *FACTOR_FAULTS,
@@ -26,4 +27,5 @@ FAULTS = (
     *INDUCING_FAULTS,
     *DIAGNOSIS_FAULTS,
     *ACTIVE_FAULTS,
+    *STREAMING_FAULTS,
 )

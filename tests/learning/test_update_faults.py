@@ -88,6 +88,28 @@ class TestPruning:
         assert grown.log_evidence > kept.log_evidence
 
 
+class TestMemory:
+    def test_rows_of_most_leverage_stay(self):
+        """Precisions of Gaussian sites are alike, so that leverage is the variance."""
+        first = cavity.infer(gp(), X[:OLD], Y[:OLD])
+        same = {"learn": False, "inducing": "keep", "power": 0.0}
+        result = cavity.update(first, X[OLD:], Y[OLD:], memory=4, **same)
+        var = np.asarray(result.posterior.marginals(X).var)
+        most = np.sort(np.argsort(-var, kind="stable")[:4])
+        assert_close(result.live.X, X[most])
+
+
+class TestPruningAnew:
+    """Points chosen anew that explain less than the old ones are not taken."""
+
+    def test_points_stay_where_others_explain_less(self):
+        well = X[np.argsort(X[:, 0])[:: N // M]][:M]
+        first = cavity.infer(gp(Z=well), X, Y)
+        result = cavity.update(first, X[:2], Y[:2], learn=False, inducing="move")
+        kept = cavity.update(first, X[:2], Y[:2], learn=False, inducing="keep")
+        assert result.log_evidence >= kept.log_evidence - 1e-9
+
+
 class TestScores:
     """How a batch was predicted."""
 

@@ -1,0 +1,101 @@
+"""Faults of models that go on learning: the past, what is absorbed, and which points stay."""
+
+from benchmarks.mutations.fault import Fault
+
+PAST, ROWS = "inference/past.py", "learning/streaming/live_rows.py"
+REMEMBERED, UPDATE = "models/remembered.py", "learning/streaming/update.py"
+UPDATES = ("learning/test_update.py",)
+WHERE_IT_FAILS = ("learning/test_update_faults.py",)
+STREAMING_FAULTS = (
+    Fault(
+        "the residual of the past is left out",
+        PAST,
+        "jnp.eye(len(P), dtype=P.dtype) + power * P @ D, both",
+        "jnp.eye(len(P), dtype=P.dtype) + 0.0 * P @ D, both",
+        UPDATES,
+    ),
+    Fault(
+        "the determinant of the past counts once for all outputs",
+        PAST,
+        "replicas * log_determinant_ratio(power, D @ P)",
+        "log_determinant_ratio(power, D @ P) * 0.5",
+        UPDATES,
+    ),
+    Fault(
+        "white noise is not shared by points at one place",
+        PAST,
+        "covariance(kernel, b, a) + noise * coincidence(b, a)",
+        "covariance(kernel, b, a) + 0.0 * coincidence(b, a)",
+        UPDATES,
+    ),
+    Fault(
+        "a mean that moves does not move the past",
+        PAST,
+        "return shift - offset @ precision, precision, 0.5 * gained + seen",
+        "return shift, precision, 0.5 * gained + seen",
+        UPDATES,
+    ),
+    Fault(
+        "the past keeps the prior of its rows",
+        REMEMBERED,
+        "return B - eye, mean @ B",
+        "return B, mean @ B",
+        UPDATES,
+    ),
+    Fault(
+        "what was said before is forgotten",
+        ROWS,
+        "m if before is None else added(m, before)",
+        "m",
+        UPDATES,
+    ),
+    Fault(
+        "the scale of rows that leave is lost",
+        ROWS,
+        ".with_log_scale(log_evidence - alone)",
+        ".with_log_scale(0.0 * alone)",
+        UPDATES,
+    ),
+    Fault(
+        "the scale of rows that leave some others behind is lost",
+        ROWS,
+        ".with_log_scale(_scale(problem, those, sites))",
+        ".with_log_scale(0.0)",
+        UPDATES,
+    ),
+    Fault(
+        "an improper past keeps rows in memory",
+        ROWS,
+        "if not np.isfinite(alone):",
+        "if False:",
+        WHERE_IT_FAILS,
+    ),
+    Fault(
+        "rows of least leverage stay in memory",
+        UPDATE,
+        'np.argsort(-leverage, kind="stable")',
+        'np.argsort(leverage, kind="stable")',
+        WHERE_IT_FAILS,
+    ),
+    Fault(
+        "the past does not fade",
+        UPDATE,
+        "past.scaled(0.5 ** (len(given) / half_life))",
+        "past.scaled(1.0)",
+        UPDATES,
+    ),
+    Fault(
+        "other inducing variables are taken whatever they cost",
+        UPDATE,
+        "return chosen is not None and chosen.result.objective < stayed.result.objective",
+        "return chosen is not None",
+        WHERE_IT_FAILS,
+    ),
+    Fault(
+        "points go by the precision that rows gave them alone",
+        REMEMBERED,
+        "costs = costs + 0.5 * precision / np.sum(root**2, axis=0)",
+        "costs = costs + 0.5 * precision",
+        WHERE_IT_FAILS,
+    ),
+)
