@@ -225,6 +225,8 @@ def test_looking_at_few_candidates_again_gives_the_same_sets(monkeypatch, criter
 def test_candidates_that_were_measured_tell_least():
     found = cavity.suggest(posterior(), np.vstack([X[:4], [[2.9, -2.9]]]), 5)
     assert found.rows[0] == 4
+    # a second output there would tell more than those at the others
+    assert sorted(found.rows.tolist()) == [0, 1, 2, 3, 4]
     assert np.all(found.gains > 0.0)
 
 
