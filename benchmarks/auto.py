@@ -155,7 +155,7 @@ def steps(name: str, split: int) -> None:
     fit, best = (functools.partial(noted, fitted) for fitted in known)
     with (
         mock.patch.multiple(growth, fit=fit, fit_best=best, GAIN=-np.inf),
-        mock.patch.object(learning, "fit", side_effect=Grown),
+        mock.patch.object(learning, "fit_best", side_effect=Grown),
         contextlib.suppress(Grown),
     ):
         cavity.GPRegressor(n_inducing="enough", max_inducing=800, random_state=split).fit(

@@ -12,10 +12,9 @@ from cavity.estimators.registry import build_method, whole
 from cavity.estimators.settings import AUTO_INDUCING, Settings, build
 from cavity.learning.data.batched import survey
 from cavity.learning.data.batches import Batches
-from cavity.learning.fit import fit
 from cavity.learning.initialisation.inducing_points import cluster_blocks
 from cavity.learning.optimisers.checkpoint import Store
-from cavity.learning.optimisers.growth import Judgement, Rows, fit_growing, verdict
+from cavity.learning.optimisers.growth import Judgement, Rows, at_points_of, fit_growing, verdict
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.optimisers.powers import DEFAULT, PowerTrial, fit_powers
 from cavity.learning.optimisers.trials import fit_best
@@ -140,17 +139,16 @@ def _learn_growing(
     if starts[0].inducing is not None:
         most = whole("max_inducing", problem.settings.max_inducing, 1)
         grown = fit_growing(starts, X, y, most=most, power=power, **options)
-        starts, found, evaluations = [grown.model], grown.judgement, grown.evaluations
+        found, evaluations = grown.judgement, grown.evaluations
+        starts = [grown.model, *at_points_of(grown.model, starts, X, problem.settings.seed)]
         if grown.interrupted is not None:
             result = dataclasses.replace(grown.interrupted, n_evaluations=evaluations)
             return Learned(result, observed, len(X), power, None, found)
     if is_auto(asked):
         result, powers = fit_powers(starts, X, y, **options)
         power = _chosen(powers)
-    elif found is None:
-        result = fit_best(starts, X, y, power=power, **options)
     else:
-        result = fit(starts[0], X, y, power=power, **options)
+        result = fit_best(starts, X, y, power=power, **options)
     counted = evaluations + result.n_evaluations
     result = dataclasses.replace(result, n_evaluations=counted)
     found = verdict(result, Rows(X, y, power, problem.settings.seed, options), found)

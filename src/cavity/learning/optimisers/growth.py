@@ -313,6 +313,20 @@ def with_points(model: Any, Z: np.ndarray) -> Any:
     return eqx.tree_at(lambda m: m.inducing, model, Points(Z))
 
 
+def at_points_of(grown: Any, starts: Sequence[GP], X: np.ndarray, seed: int) -> list[GP]:
+    """Starts with as many points as a model has whose points have grown.
+
+    With few points learning may take for noise what more of them would explain, and the path of
+    growth stays there, so that the usual starts are tried beside its end.
+    """
+    found = []
+    for start in starts:
+        Z = select_inducing(start.latents[0].kernel, X, grown.inducing.size, seed=seed)
+        if len(Z) == grown.inducing.size:
+            found.append(with_points(start, Z))
+    return found
+
+
 def verdict(result: FitResult, rows: Rows, before: Judgement | None) -> Judgement:
     """The last word on the points of a fit, and what more would buy where they are not enough.
 
