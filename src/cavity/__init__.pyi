@@ -34,6 +34,7 @@ from .learning.diagnostics.function_parts import FunctionParts as FunctionParts
 from .learning.diagnostics.function_parts import function_parts as function_parts
 from .learning.diagnostics.marginal_corrections import ImprovedMarginals as ImprovedMarginals
 from .learning.diagnostics.marginal_corrections import improve_marginals as improve_marginals
+from .learning.diagnostics.probability_zero import probability_zero as probability_zero
 from .learning.diagnostics.tierney_kadane import tierney_kadane as tierney_kadane
 from .learning.fit import fit as fit
 from .learning.infer import NumericalError as NumericalError

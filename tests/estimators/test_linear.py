@@ -1,5 +1,7 @@
 """Linear estimators: coefficients in units of the data, selection, misuse."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def test_coefficients_of_a_sparse_truth(table, fitted):
 
 def test_units_change_nothing_but_units(table, fitted):
     X, y, _ = table
-    other = cavity.LinearRegressor().fit(1000.0 * X + 5.0, 0.01 * y)
+    other: Any = cavity.LinearRegressor().fit(1000.0 * X + 5.0, 0.01 * y)
     np.testing.assert_allclose(other.coef_, 1e-5 * fitted.coef_, rtol=1e-3, atol=1e-8)
     np.testing.assert_allclose(
         other.inclusion_probability_, fitted.inclusion_probability_, atol=1e-3

@@ -30,6 +30,7 @@ ARGUMENTS = {
     "cavity.learning.data.batches": {"Batches", "HasShape"},
     "cavity.learning.data.validation": {"AbstractGP"},
     "cavity.learning.diagnostics.examined": {"GP"},
+    "cavity.learning.diagnostics.probability_zero": {"LinearModel"},
     "cavity.learning.diagnostics.tierney_kadane": {"Laplace"},
     "cavity.learning.dispatch": {"AbstractMethod", "MCMC"},
     "cavity.learning.streaming.settings": {"Posterior"},

@@ -169,8 +169,27 @@ def test_spike_and_slab_against_all_models(correlation):
     assert result.converged
     assert abs(result.log_evidence - log_z) < 0.3
     assert np.max(np.abs(found.inclusion - odds @ np.array(sets))) < 0.1
+    columns = [2, 4, 5]
+    zero = odds @ ~np.any(np.array(sets)[:, columns], axis=1)
+    assert abs(cavity.probability_zero(result, columns) - zero) < 0.1
     exact = odds @ np.array(means)
     assert np.max(np.abs(found.mean - exact) / found.deviation) < 0.25
+
+
+def test_probability_of_zero_asks_for_a_spike():
+    X, y = table(12, 80)
+    noise = likelihoods.Gaussian(0.1)
+    lasso = cavity.infer(cavity.LinearModel(weights.Laplace(0.2), noise), X, y)
+    with pytest.raises(ValueError, match="spike at zero"):
+        cavity.probability_zero(lasso, [0])
+    model = cavity.LinearModel(weights.SpikeSlab(0.1, 1.0), noise)
+    result = cavity.infer(model, X, y, power=1.0)
+    assert cavity.probability_zero(result, []) == 1.0
+    with pytest.raises(ValueError, match="numbers from 0 to 79"):
+        cavity.probability_zero(result, [80])
+    gp = cavity.infer(cavity.GP(kernels.RBF(), noise), X, y)
+    with pytest.raises(TypeError, match="LinearModel"):
+        cavity.probability_zero(gp, [0])
 
 
 def test_order_and_units_change_nothing():
@@ -302,3 +321,16 @@ def test_columns_in_units_of_their_own():
     assert_close(pair[0].intercept[0], height, "factorised")
     with pytest.raises(ValueError, match="scale has shape"):
         cavity.infer(cavity.LinearModel(prior, noise, scale=np.ones(3)), X, y)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_files_keep_posteriors(shape, tmp_path):
+    X, y = table(*shape)
+    model = cavity.LinearModel(weights.SpikeSlab(0.1, 1.0), likelihoods.Gaussian(0.1))
+    posterior: Any = cavity.infer(model, X, y, power=1.0).posterior
+    cavity.save(tmp_path / "linear.cavity", posterior, {})
+    again: Any = cavity.load(tmp_path / "linear.cavity")[0]
+    for one, other in zip(again.marginals(X), posterior.marginals(X), strict=True):
+        assert_close(one, other)
+    pair: Any = cavity.coefficients(again), cavity.coefficients(posterior)
+    assert_close(pair[0].inclusion, pair[1].inclusion)

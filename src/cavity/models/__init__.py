@@ -6,6 +6,8 @@ from cavity.models.deep.layer import Layer
 from cavity.models.gp import GP
 from cavity.models.latent.gplvm import GPLVM
 from cavity.models.latent_gp import LatentGP
+from cavity.models.linear.coefficients import Coefficients, coefficients
+from cavity.models.linear.linear_model import LinearModel
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.sampled_posterior import SampledPosterior
 from cavity.models.state_space.gpssm import GPSSM
@@ -17,11 +19,14 @@ __all__ = [
     "GPSSM",
     "AbstractModel",
     "AbstractPosterior",
+    "Coefficients",
     "DeepGP",
     "LatentGP",
     "Layer",
+    "LinearModel",
     "Posterior",
     "SampledPosterior",
+    "coefficients",
 ]
 
 _OLD_NAMES = dict.fromkeys(

@@ -32,7 +32,7 @@ FORMAT = "cavity/1"
 
 Classes = Mapping[str, type]
 
-_PUBLIC = ("kernels", "means", "inducing", "likelihoods", "models")
+_PUBLIC = ("kernels", "means", "inducing", "likelihoods", "weights", "models")
 
 # what posteriors are made of: name in files -> where it lives
 _PARTS = {
@@ -54,6 +54,12 @@ _PARTS = {
     "models.StateSpacePosterior": "cavity.models.state_space.posterior",
     "models.AffineEmission": "cavity.models.state_space.emission",
     "models.GPEmission": "cavity.models.state_space.emission",
+    "models.LinearProcess": "cavity.models.linear.process",
+    "models.Design": "cavity.inference.weights.views",
+    "inference.DenseWeights": "cavity.inference.weights.beliefs",
+    "inference.FactoredGroup": "cavity.inference.weights.beliefs",
+    "inference.FactoredWeights": "cavity.inference.weights.beliefs",
+    "inference.ScalarSites": "cavity.inference.graph.sites",
     "inference.ChainBelief": "cavity.inference.variables.chain",
     "inference.Moments": "cavity.inference.propagation",
     "inference.Nodes": "cavity.inference.propagation",

@@ -1,6 +1,6 @@
 """Priors that are mixtures over scales: horseshoe, and spike and slab."""
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -54,6 +54,20 @@ class Horseshoe(AbstractScaleMixture):
         return jnp.asarray(_LOG_SHARE, s.dtype).reshape(shape), s
 
 
+@runtime_checkable
+class HasPointSpike(Protocol):
+    """A prior under which a weight may be exactly zero."""
+
+    @property
+    def has_point_spike(self) -> bool:
+        """Whether the spike is a point at zero."""
+        ...
+
+    def for_weights(self, groups: Any, count: int) -> Any:
+        """The prior with parameters of its own for every weight."""
+        ...
+
+
 class SpikeSlab(AbstractScaleMixture):
     r"""Most weights are zero, or nearly so: a mixture of two Gaussians, spike and slab.
 
@@ -79,6 +93,11 @@ class SpikeSlab(AbstractScaleMixture):
 
     def starting_variance(self) -> Array:
         return self.slab
+
+    @property
+    def has_point_spike(self) -> bool:
+        """Whether the spike is a point at zero."""
+        return not np.any(np.asarray(self.spike))
 
     def scales(self) -> tuple[Array, Array]:
         shares = jnp.broadcast_arrays(jnp.log1p(-self.share), jnp.log(self.share), self.slab)[:2]

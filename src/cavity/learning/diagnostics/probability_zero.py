@@ -1,0 +1,87 @@
+"""The probability that all coefficients of a set of columns are zero."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from cavity.learning.infer import infer_from
+from cavity.learning.methods import PowerEP
+from cavity.learning.result import Inference
+from cavity.likelihoods.capabilities import capability
+from cavity.models.linear.linear_model import LinearModel
+from cavity.weights.mixtures import HasPointSpike
+
+
+def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> float:
+    r"""The posterior probability that the coefficients of some columns are all zero.
+
+    It is the evidence of the model in which they are, times the prior probability of that, over
+    the evidence: inference is done once more, without the columns. Single coefficients have theirs in
+    `coefficients(posterior).inclusion` without it; those of a set of alike columns are not
+    independent, and one of them may matter where each alone may well be zero.
+
+    Args:
+        result: of `infer` or `fit`, for a `LinearModel` with a spike at zero, in memory.
+        columns: numbers of columns, counted from 0.
+
+    Returns:
+        A probability; above one only as far as the approximation is wrong, and cut there.
+
+    Raises:
+        TypeError: for the result of another model.
+        ValueError: for a prior without a spike at zero, several latent functions, and columns
+            that there are not.
+    """
+    held: Any = result.left_out
+    model: Any = getattr(getattr(getattr(held, "problem", None), "build", None), "model", None)
+    if not isinstance(model, LinearModel):
+        raise TypeError(
+            "probability_zero is for the result of a LinearModel: give what cavity.infer or "
+            "cavity.fit gave for one"
+        )
+    prior = capability(model.prior, HasPointSpike)
+    if prior is None or not prior.has_point_spike:
+        raise ValueError(
+            "only a prior with a spike at zero says that coefficients are zero: give the model "
+            "cavity.weights.SpikeSlab(share, slab)"
+        )
+    count = held.data.rows.x.shape[1]
+    chosen = np.unique(np.asarray(columns, dtype=int))
+    if len(chosen) and not 0 <= chosen[0] <= chosen[-1] < count:
+        raise ValueError(f"columns must be numbers from 0 to {count - 1}, given {columns!r}")
+    if len(chosen) == count and model.intercept is None:
+        raise ValueError("without these columns and without an intercept no model is left")
+    kept = np.setdiff1d(np.arange(count), chosen)
+    rows = dataclasses.replace(held.data.rows, x=held.data.rows.x[:, kept])
+    data = dataclasses.replace(held.data, rows=rows)
+    without = infer_from(_with_columns(model, kept, count), data, PowerEP(), 0.0)
+    each: Any = prior.for_weights(model.groups, count)
+    log_prior = float(np.sum(np.log1p(-np.asarray(each.share)[chosen])))
+    difference = log_prior + float(without.log_evidence) - float(result.log_evidence)
+    return float(np.exp(min(difference, 0.0)))
+
+
+def _with_columns(model: LinearModel, kept: np.ndarray, count: int) -> LinearModel:
+    """The model of some of the columns."""
+    prior: Any = model.prior
+    of_some = prior if model.groups is not None else _sliced(prior, kept, count)
+    parts = [None if x is None else x[kept] for x in (model.groups, model.centre, model.scale)]
+    return eqx.tree_at(
+        lambda m: (m.prior, m.groups, m.centre, m.scale),
+        model,
+        (of_some, *parts),
+        is_leaf=lambda x: x is None,
+    )
+
+
+def _sliced(prior: Any, kept: np.ndarray, count: int) -> Any:
+    """The prior with the parameters of some columns, where there is one for each."""
+
+    def of(x: Any) -> Any:
+        return x[kept] if np.shape(x) == (count,) else x
+
+    return jax.tree.map(of, prior)
