@@ -20,9 +20,8 @@ def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> 
     r"""The posterior probability that the coefficients of some columns are all zero.
 
     It is the evidence of the model in which they are, times the prior probability of that, over
-    the evidence: inference is done once more, without the columns. Single coefficients have theirs in
-    `coefficients(posterior).inclusion` without it; those of a set of alike columns are not
-    independent, and one of them may matter where each alone may well be zero.
+    the evidence, so that inference is done once more, without the columns. Coefficients of alike
+    columns are not independent: one of them may matter where each alone may well be zero.
 
     Args:
         result: of `infer` or `fit`, for a `LinearModel` with a spike at zero, in memory.
