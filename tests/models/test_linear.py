@@ -176,6 +176,19 @@ def test_spike_and_slab_against_all_models(correlation):
     assert np.max(np.abs(found.mean - exact) / found.deviation) < 0.25
 
 
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_intervals_of_gaussian_weights(level):
+    """Of a column that rows see, and of one that they do not."""
+    X, y = table(12, 80)
+    X[:, 10] = 0.0
+    model = cavity.LinearModel(weights.Gaussian(0.5), likelihoods.Gaussian(0.1))
+    found = cavity.coefficients(cavity.infer(model, X, y).posterior, level)
+    half = stats.norm.ppf(0.5 + 0.5 * level)
+    assert_close(found.upper, found.mean + half * found.deviation, "quadrature")
+    assert_close(found.lower, found.mean - half * found.deviation, "quadrature")
+    assert_close(found.deviation[10], np.sqrt(0.5), "factorised")
+
+
 def test_probability_of_zero_asks_for_a_spike():
     X, y = table(12, 80)
     noise = likelihoods.Gaussian(0.1)
@@ -185,6 +198,15 @@ def test_probability_of_zero_asks_for_a_spike():
     model = cavity.LinearModel(weights.SpikeSlab(0.1, 1.0), noise)
     result = cavity.infer(model, X, y, power=1.0)
     assert cavity.probability_zero(result, []) == 1.0
+    mask = np.arange(80) == 5
+    assert cavity.probability_zero(result, mask) == cavity.probability_zero(result, [5])
+    both = cavity.infer(model, X, np.column_stack([y, y]), power=1.0)
+    twice = cavity.probability_zero(result, [5]) ** 2
+    assert_close(cavity.probability_zero(both, [5]), twice, "fixed_point")
+    with pytest.raises(ValueError, match="numbers of columns"):
+        cavity.probability_zero(result, np.array([1.7]))
+    with pytest.raises(ValueError, match="no model is left"):
+        cavity.probability_zero(result, range(80))
     with pytest.raises(ValueError, match="numbers from 0 to 79"):
         cavity.probability_zero(result, [80])
     gp = cavity.infer(cavity.GP(kernels.RBF(), noise), X, y)
@@ -214,8 +236,12 @@ def test_columns_that_say_nothing_or_the_same():
     model = cavity.LinearModel(weights.SpikeSlab(0.1, 1.0), likelihoods.Gaussian(0.1))
     result = cavity.infer(model, X, y, power=1.0)
     found: Any = cavity.coefficients(result.posterior)
+    assert result.converged
     assert np.isfinite(result.log_evidence)
     assert abs(found.inclusion[10] - 0.1) < 1e-3
+    # 10 % of a standard normal, the rest at zero
+    assert abs(found.upper[10]) < 1e-3
+    assert_close(found.positive[10], 0.05, "factorised", scale=1e5)
     assert abs(found.inclusion[11] - found.inclusion[0]) < 1e-4
 
 
@@ -292,6 +318,10 @@ def test_misuse_says_what_to_do():
         cavity.infer(cavity.LinearModel(prior, noise, groups=[0, 1]), X, y)
     with pytest.raises(ValueError, match="2 priors"):
         cavity.LinearModel((prior, prior), noise)
+    with pytest.raises(ValueError, match="spike must not"):
+        weights.SpikeSlab(spike=-0.1)
+    with pytest.raises(ValueError, match="positive"):
+        cavity.infer(cavity.LinearModel(prior, noise, scale=np.zeros(80)), X, y)
     with pytest.raises(ValueError, match="intercept"):
         cavity.LinearModel(prior, noise, intercept=-1.0)
     with pytest.raises(ValueError, match="tied sites need"):

@@ -110,6 +110,15 @@ def test_distribution_functions_of_tilted_weights(name):
         assert abs(float(found) - below / whole) < 1e-7
 
 
+@pytest.mark.parametrize("df", [3.0, 100.0, 1e6])
+def test_student_t_weights_of_any_degrees_of_freedom(df):
+    """Quantiles under a flat cavity are those of the density."""
+    prior = weights.StudentT(0.3, df)
+    at = stats.t.ppf(0.95, df, 0.0, 0.3)
+    found = prior.cdf(*(jnp.float64(x) for x in (at, 0.0, 1e10)))
+    assert abs(float(found) - 0.95) < 1e-6
+
+
 def test_a_slab_bounds_the_horseshoe():
     """The regularised horseshoe: a large weight costs what it costs under the slab."""
     plain, bounded = weights.Horseshoe(0.1), weights.Horseshoe(0.1, slab=2.0)

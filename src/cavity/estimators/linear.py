@@ -1,6 +1,7 @@
 """Linear models with sparse priors, with scikit-learn's interface."""
 
 import dataclasses
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -43,19 +44,20 @@ class HasCoefficients:
 
     coefficients_: Coefficients
 
-    def select(self, fdr=0.1):
+    def select(self, fdr=0.1, output=None):
         """The columns of the largest set in which few are expected to be zero or of other sign.
 
         Args:
-            fdr: the expected share of these.
+            fdr: the expected share of these, at the most.
+            output: of several outputs or classes, which one, counted from 0.
 
         Returns:
             Column numbers, most certain first.
 
         Raises:
-            ValueError: for a share outside (0, 1), several outputs, and more than two classes.
+            ValueError: for a share outside (0, 1), and several outputs of which none is chosen.
         """
-        return self.coefficients_.select(fdr)
+        return self.coefficients_.select(fdr, output)
 
     def _keep_parts(self, model: AbstractModel) -> None:
         asked: Any = self
@@ -240,7 +242,7 @@ def _check(asked: AbstractLinearSettings) -> None:
         one_of("prior", asked.prior, PRIORS)
     whole("max_iterations", asked.max_iterations, 0)
     level: Any = asked.level
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0.0 < level < 1.0:
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < float(level) < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level!r}")
 
 
@@ -248,6 +250,11 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
     """The linear model that was asked for, by maximum evidence."""
     settings, X = problem.settings, problem.X
     likelihood = build_likelihood(settings.likelihood, task, settings.classes)
+    if likelihood.latents > 1 and task == REGRESSION:
+        raise ValueError(
+            f"the likelihood {type(likelihood).__name__} has several latent functions, whose "
+            "coefficients have units of their own: use GPRegressor, or cavity.LinearModel"
+        )
     groups: Any = None if asked.groups is None else np.asarray(asked.groups)
     if groups is not None and groups.shape != (X.shape[1],):
         raise ValueError(
@@ -255,7 +262,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
             f"{groups.shape}"
         )
     prior: Any = asked.prior
-    model = starting_linear(
+    starts = starting_linear(
         prior,
         likelihood,
         X,
@@ -265,18 +272,20 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         standardise=bool(asked.standardise),
         keep_likelihood=not isinstance(settings.likelihood, str),
     )
-    power: Any = settings.power
-    result = fit(
-        model,
-        X,
-        problem.y,
-        power=power,
-        rows=problem.side or None,
-        missing=settings.missing,
-        max_iterations=whole("max_iterations", asked.max_iterations, 0),
-        tolerance=float(asked.tolerance),  # type: ignore[arg-type]
-        seed=settings.seed,
-        callback=problem.callback,
-        checkpoint=problem.checkpoint,
-    )
-    return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X), power)
+    options: Any = {
+        "power": settings.power,
+        "rows": problem.side or None,
+        "missing": settings.missing,
+        "max_iterations": whole("max_iterations", asked.max_iterations, 0),
+        "tolerance": asked.tolerance,
+        "seed": settings.seed,
+        "callback": problem.callback,
+        "checkpoint": problem.checkpoint,
+    }
+    result = fit(starts[0], X, problem.y, **options)
+    for start in starts[1:]:
+        if result.converged or result.interrupted or problem.checkpoint is not None:
+            break
+        other = fit(start, X, problem.y, **options)
+        result = other if other.converged else result
+    return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X), settings.power)

@@ -320,6 +320,7 @@ def distinct_parts(parts: AbstractParts, X: Any) -> np.ndarray:
     References:
         van der Wilk (2018), items 64 and 70.
     """
-    check_finite("X", np.asarray(X))
+    given: Any = np.asarray(X)
+    check_finite("X", given)
     found = np.asarray(parts.of(X))
     return np.unique(found.reshape(-1, found.shape[-1]), axis=0)

@@ -20,9 +20,10 @@ from cavity.numerics.types import Array, Float
 from cavity.parameters import fixed, positive
 from cavity.weights.base import AbstractScaleMixture, AbstractWeightPrior
 
-# Nodes in the log of a variance over the square of its scale.
-_STEP = 0.35
-_NODES = np.arange(-12.0, 60.0, _STEP)
+# Nodes in the log of a variance over the square of its scale, in steps that are narrow enough for
+# its spread, which is about (2 / df)^(1/2).
+_STEP, _SPREADS = 0.35, 1.2
+_NODES = np.arange(-35.0, 172.0)
 
 
 class Gaussian(AbstractScaleMixture):
@@ -141,6 +142,8 @@ class StudentT(AbstractScaleMixture):
     any_power: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):
+        if not np.all(np.asarray(df) > 0.0):
+            raise ValueError(f"the degrees of freedom must be positive, given {df}")
         self.scale, self.df = scale, df
 
     def starting_variance(self) -> Array:
@@ -150,9 +153,10 @@ class StudentT(AbstractScaleMixture):
         # variances have an inverse gamma distribution
         s = jnp.asarray(self.scale**2)[None]
         half = 0.5 * jnp.asarray(self.df)[None]
-        psi = jnp.asarray(_NODES, s.dtype).reshape(-1, *[1] * (s.ndim - 1))
+        step = jnp.minimum(_STEP, _SPREADS / jnp.sqrt(2.0 * half))
+        psi = step * jnp.asarray(_NODES, s.dtype).reshape(-1, *[1] * (s.ndim - 1))
         log_share = half * (jnp.log(half) - psi - jnp.exp(-psi)) - gammaln(half)
-        return log_share + np.log(_STEP), s * jnp.exp(psi)
+        return log_share + jnp.log(step), s * jnp.exp(psi)
 
     def log_power_mean(self, mean: Array, var: Array, power: Power) -> Array:
         return self._noise().log_power_mean(mean, var, jnp.zeros_like(mean), power)

@@ -89,6 +89,8 @@ class SpikeSlab(AbstractScaleMixture):
     spike: Float[Array, "..."] = fixed(output=2)
 
     def __init__(self, share: Any = 0.1, slab: Any = 1.0, spike: Any = 0.0):
+        if np.any(np.asarray(spike) < 0.0):
+            raise ValueError(f"the variance of the spike must not be negative, given {spike}")
         self.share, self.slab, self.spike = share, slab, spike
 
     def starting_variance(self) -> Array:

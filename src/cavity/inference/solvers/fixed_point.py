@@ -115,7 +115,9 @@ def find_fixed_point(
     if problem.coupled:
         return _damped(problem, solver, zero, swept, report)
     if problem.flat:
-        return _of_weights(problem, solver, zero, swept, report)
+        near, report = _by_newton(problem, solver, swept, report)
+        done = report.converged or quick
+        return (near, report) if done else _damped(problem, solver, zero, near, report)
     if solver.rungs and problem.chained:
         return _chained(problem, solver, zero, swept, report)
     if "Newton's method" not in solver.rungs or problem.blocked:
@@ -232,27 +234,22 @@ def _damped(
     return best, dataclasses.replace(report, sweeps=sweeps)
 
 
-def _of_weights(
-    problem: Problem,
-    solver: FixedPointSolver,
-    zero: Sites,
-    swept: Sites,
-    report: ConvergenceReport,
+def _by_newton(
+    problem: Problem, solver: FixedPointSolver, swept: Sites, report: ConvergenceReport
 ) -> tuple[Sites, ConvergenceReport]:
-    """Newton's method where sites are few, then damped sweeps, for weights with a flat prior.
+    """Newton's method where sites are few, for weights with a flat prior; else what there was.
 
-    Powers of the prior's sites do not move with those of the data, nor does their scale with the
+    Powers of a prior's sites do not move with those of the data, nor does its scale with the
     noise, so that nothing is gained by a continuation in either.
     """
-    numbers = sum(x.size for x in jax.tree.leaves(zero))
-    if "Newton's method" in solver.rungs and numbers <= solver.newton.largest_dense:
-        solution = newton_from(problem, solver, swept)
-        if at_fixed_point(problem, solver, solution):
-            steps = report.sweeps + int(solution.steps)
-            return solution.sites, ConvergenceReport(
-                steps, float(solution.gap), 0, "Newton's method"
-            )
-    return _damped(problem, solver, zero, swept, report)
+    numbers = sum(x.size for x in jax.tree.leaves(swept))
+    if "Newton's method" not in solver.rungs or numbers > solver.newton.most_weights:
+        return swept, report
+    solution = newton_from(problem, solver, swept)
+    if not at_fixed_point(problem, solver, solution):
+        return swept, report
+    steps = report.sweeps + int(solution.steps)
+    return solution.sites, ConvergenceReport(steps, float(solution.gap), 0, "Newton's method")
 
 
 def _is_accepted(

@@ -62,6 +62,8 @@ class NewtonSettings:
         max_halvings: halvings of a step at the most.
         least_gain: the share of the distance that a step must close.
         largest_dense: numbers of sites up to which the Jacobian is a matrix.
+        most_weights: numbers of sites up to which it is tried on weights with a flat prior, where
+            each step has a dense response of all of them.
     """
 
     tolerance: float = 1e-9
@@ -69,6 +71,7 @@ class NewtonSettings:
     max_halvings: int = 30
     least_gain: float = 1e-3
     largest_dense: int = 3000
+    most_weights: int = 1500
 
 
 @dataclasses.dataclass(frozen=True)

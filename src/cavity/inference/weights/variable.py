@@ -113,11 +113,11 @@ class Weights(AbstractProjectedVariable):
         raise ValueError("weights move in parallel sweeps: leave batch=None")
 
     def belief(self, messages: Any) -> DenseWeights | FactoredWeights:
+        own = jnp.broadcast_to(messages.precision, messages.shift.shape)
+        sites = ScalarSites(messages.shift, own)
         messages = eqx.tree_at(
             lambda m: m.precision, messages, messages.precision + self.ridge[:, None]
         )
-        own = jnp.broadcast_to(messages.precision, messages.shift.shape)
-        sites = ScalarSites(messages.shift, own)
         conditioned = self._dense if self.loadings is None else self._factored
         return conditioned(messages, sites)
 

@@ -1,8 +1,9 @@
 """The probability that all coefficients of a set of columns are zero."""
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -35,9 +36,9 @@ def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> 
         ValueError: for a prior without a spike at zero, several latent functions, and columns
             that there are not.
     """
-    held: Any = result.left_out
-    model: Any = getattr(getattr(getattr(held, "problem", None), "build", None), "model", None)
-    if not isinstance(model, LinearModel):
+    left_out = result.left_out
+    model: Any = None if left_out is None else cast(Any, left_out.problem.build).model
+    if left_out is None or not isinstance(model, LinearModel):
         raise TypeError(
             "probability_zero is for the result of a LinearModel: give what cavity.infer or "
             "cavity.fit gave for one"
@@ -48,20 +49,41 @@ def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> 
             "only a prior with a spike at zero says that coefficients are zero: give the model "
             "cavity.weights.SpikeSlab(share, slab)"
         )
-    count = held.data.rows.x.shape[1]
-    chosen = np.unique(np.asarray(columns, dtype=int))
+    if model.likelihood.latents > 1:
+        raise ValueError(
+            "probability_zero is for one latent function: the coefficients of classes are apart"
+        )
+    count = left_out.data.rows.x.shape[1]
+    chosen = _numbers(columns)
     if len(chosen) and not 0 <= chosen[0] <= chosen[-1] < count:
         raise ValueError(f"columns must be numbers from 0 to {count - 1}, given {columns!r}")
-    if len(chosen) == count and model.intercept is None:
-        raise ValueError("without these columns and without an intercept no model is left")
+    if len(chosen) == count:
+        raise ValueError("without all columns no model is left: leave one of them out")
     kept = np.setdiff1d(np.arange(count), chosen)
-    rows = dataclasses.replace(held.data.rows, x=held.data.rows.x[:, kept])
-    data = dataclasses.replace(held.data, rows=rows)
+    rows = dataclasses.replace(left_out.data.rows, x=left_out.data.rows.x[:, kept])
+    data = dataclasses.replace(left_out.data, rows=rows)
     without = infer_from(_with_columns(model, kept, count), data, PowerEP(), 0.0)
     each: Any = prior.for_weights(model.groups, count)
-    log_prior = float(np.sum(np.log1p(-np.asarray(each.share)[chosen])))
+    if not (without.converged and result.converged):
+        warnings.warn(
+            "sites did not converge, so that the probability is not to be trusted",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    outputs = left_out.data.rows.y.shape[1]
+    log_prior = outputs * float(np.sum(np.log1p(-np.asarray(each.share)[chosen])))
     difference = log_prior + float(without.log_evidence) - float(result.log_evidence)
     return float(np.exp(min(difference, 0.0)))
+
+
+def _numbers(columns: Any) -> np.ndarray:
+    """Column numbers, from numbers or from a truth value for each column."""
+    given = np.asarray(columns)
+    if given.dtype == bool:
+        return np.flatnonzero(given)
+    if given.size and given.dtype.kind not in "iu":
+        raise ValueError(f"columns must be numbers of columns, given values of type {given.dtype}")
+    return np.unique(given.astype(int))
 
 
 def _with_columns(model: LinearModel, kept: np.ndarray, count: int) -> LinearModel:

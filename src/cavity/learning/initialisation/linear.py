@@ -19,8 +19,9 @@ from cavity.weights.base import AbstractWeightPrior
 
 # Priors by name.
 PRIORS = ("spike_slab", "horseshoe", "laplace", "student_t", "gaussian", "ard")
-# The share of the outputs' variance that is noise to begin with.
-_NOISE = 0.3
+# Shares of the outputs' variance that may be noise to begin with. Sparse priors have several modes
+# where columns are correlated, and from little noise learning finds the better ones.
+_NOISE = (0.05, 0.3)
 # The variance of functions that have no unit.
 _PURE = 4.0
 
@@ -35,8 +36,8 @@ def starting_linear(
     intercept: bool,
     standardise: bool,
     keep_likelihood: bool,
-) -> LinearModel:
-    """A linear model whose function and noise share the spread of the outputs.
+) -> list[LinearModel]:
+    """Linear models whose function and noise share the spread of the outputs, to be tried in turn.
 
     Args:
         prior: a name among `PRIORS`, or a prior, which stays as it is.
@@ -59,36 +60,48 @@ def starting_linear(
         height = float(np.max(np.abs(about)))
     if standardise and not keep_likelihood and noisy is not None:
         likelihood = in_data_units(likelihood, scales)
-        noise = np.full(np.shape(noisy.variance), _NOISE * variance)
-        likelihood = eqx.tree_at(lambda m: m.variance, likelihood, noise)
-    spread = variance if standardise else 1.0
-    shape = X.shape[0], X.shape[1]
-    own = _prior(prior, spread, *shape, groups) if isinstance(prior, str) else prior
     deviation = X.std(axis=0)
-    return LinearModel(
-        own,
-        likelihood,
-        10.0 * (variance + height**2) if intercept else False,
-        groups,
-        centre=X.mean(axis=0) if standardise and intercept else None,
-        scale=np.where(deviation > 1e-12 * np.abs(X).max(axis=0), deviation, 1.0)
-        if standardise
-        else None,
-    )
+    varies = deviation > 1e-12 * np.max(np.abs(X), axis=0, initial=0.0)
+    found = []
+    for noise in _NOISE:
+        if standardise and not keep_likelihood and noisy is not None:
+            level = np.full(np.shape(noisy.variance), noise * variance)
+            likelihood = eqx.tree_at(lambda m: m.variance, likelihood, level)
+        own: Any = prior
+        if isinstance(prior, str):
+            spread = variance if standardise else 1.0
+            own = _prior(prior, spread, noise, (X.shape[0], X.shape[1]), groups)
+        model = LinearModel(
+            own,
+            likelihood,
+            10.0 * (variance + height**2) if intercept else False,
+            groups,
+            centre=X.mean(axis=0) if standardise and intercept else None,
+            scale=np.where(varies, deviation, 1.0) if standardise else None,
+        )
+        found.append(model)
+    return found
 
 
 def _prior(
-    name: str, variance: float, rows: int, columns: int, groups: np.ndarray | None
+    name: str,
+    variance: float,
+    noise: float,
+    shape: tuple[int, int],
+    groups: np.ndarray | None,
 ) -> AbstractWeightPrior:
-    """A prior by which all columns together explain most of a variance."""
-    explained = (1.0 - _NOISE) * variance
+    """A prior by which all columns together explain what is not noise of a variance."""
+    rows, columns = shape
+    explained = (1.0 - noise) * variance
     share = float(np.clip(0.1 * rows / columns, 1.0 / max(columns, 2), 0.2))
-    each = explained / columns
+    # a parameter for each group, where there are groups
+    each = explained / columns * np.ones(() if groups is None else int(groups.max()) + 1)
+    share = share * np.ones_like(each)
     if name == "spike_slab":
         return weights.SpikeSlab(share, each / share)
     if name == "horseshoe":
         return weights.Horseshoe(
-            share / (1.0 - share) * np.sqrt(_NOISE * variance / rows), np.sqrt(10.0 * variance)
+            share / (1.0 - share) * np.sqrt(noise * variance / rows), np.sqrt(10.0 * variance)
         )
     if name == "laplace":
         return weights.Laplace(np.sqrt(0.5 * each))
@@ -96,5 +109,4 @@ def _prior(
         return weights.StudentT(np.sqrt(0.5 * each), 3.0)
     if name == "gaussian":
         return weights.Gaussian(each)
-    count = columns if groups is None else int(groups.max()) + 1
-    return weights.Gaussian(np.full(count, each))
+    return weights.Gaussian(each if groups is not None else np.full(columns, each))

@@ -17,6 +17,8 @@ from cavity.weights.base import AbstractWeightPrior, weight_by_weight
 
 # Halvings of the interval in which a quantile lies.
 _HALVINGS = 50
+# The variance of a cavity that says nothing, over that of the prior.
+_FLAT = 1e8
 # Deviations of the cavity in which quantiles are looked for.
 _REACH = 12.0
 
@@ -25,7 +27,9 @@ _REACH = 12.0
 class Coefficients:
     """Posterior marginals of coefficients, those of the prior times all else that is known.
 
-    They keep what a Gaussian has not: a spike at zero, skewness, heavy tails.
+    Intervals and probabilities keep what a Gaussian has not: a spike at zero, skewness, heavy
+    tails. Means and deviations are those of the Gaussian, which has them right where sites
+    converged, at power 1 of the prior.
 
     Attributes:
         mean: means, (D,), or (D, P) of several outputs or latent functions.
@@ -47,23 +51,30 @@ class Coefficients:
     inclusion: np.ndarray | None
     intercept: tuple[np.ndarray, np.ndarray] | None
 
-    def select(self, fdr: float = 0.1) -> np.ndarray:
+    def select(self, fdr: float = 0.1, output: int | None = None) -> np.ndarray:
         """The columns of the largest set in which errors of sign are expected to be few.
 
         Args:
-            fdr: the expected share of the chosen that are zero or of the other sign.
+            fdr: the expected share of the chosen that are zero or of the other sign, at the most.
+            output: of several outputs or latent functions, which one, counted from 0.
 
         Returns:
-            Column numbers, most certain first; of one output, given as a vector.
+            Column numbers, most certain first.
 
         Raises:
-            ValueError: for a share outside (0, 1), and several outputs.
+            ValueError: for a share outside (0, 1), and several outputs of which none is chosen.
         """
         if not 0.0 < fdr < 1.0:
             raise ValueError(f"fdr must lie strictly between 0 and 1, given {fdr}")
-        if self.mean.ndim != 1:
-            raise ValueError("select is for one output: choose a column of the coefficients")
-        error = 1.0 - np.maximum(self.negative, self.positive)
+        certain = np.maximum(self.negative, self.positive)
+        if certain.ndim > 1:
+            if output is None:
+                raise ValueError(
+                    f"these are coefficients of {certain.shape[1]} outputs: say which one, as in "
+                    "select(output=0)"
+                )
+            certain = certain[:, output]
+        error = 1.0 - certain
         order = np.argsort(error, kind="stable")
         shares = np.cumsum(error[order]) / np.arange(1, len(order) + 1)
         within = np.flatnonzero(shares <= fdr)
@@ -112,7 +123,8 @@ def _intercept(posterior: Posterior) -> tuple[np.ndarray, np.ndarray] | None:
     """The function where all columns are zero."""
     if cast(LinearModel, posterior.model).intercept is None:
         return None
-    mean, var = posterior.marginals(np.zeros((1, posterior.n_inputs)))
+    dtype = jax.tree.leaves(posterior.process)[0].dtype
+    mean, var = posterior.marginals(np.zeros((1, posterior.n_inputs), dtype))
     return np.asarray(mean[0]), np.asarray(np.sqrt(var[0]))
 
 
@@ -127,9 +139,9 @@ def _of_function(
     count = prior_size(prior)
     mean, var = (x[:count] for x in process.weights())
     about, width, proper = (x[:count] for x in process.cavities())
-    # where data and prior leave no proper cavity, the Gaussian marginal stands for it
-    about = jnp.where(proper, about, mean)
-    width = jnp.where(proper, width, var)
+    # nothing but the prior knows of a weight that no row sees
+    about = jnp.where(proper, about, 0.0)
+    width = jnp.where(proper, width, _FLAT * prior.starting_variance())
 
     def of_some(some: AbstractWeightPrior, m: Array, v: Array) -> tuple[Array | None, ...]:
         reach = _REACH * jnp.sqrt(v)

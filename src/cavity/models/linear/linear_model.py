@@ -33,7 +33,7 @@ from cavity.weights.base import AbstractWeightPrior
 from cavity.weights.densities import Gaussian
 
 # The precision of the Gaussian that counts as a flat prior, over that of the weight's own prior.
-_RIDGE = 1e-11
+_RIDGE = 1e-8
 # Variance of the intercept where none is given.
 _INTERCEPT = 10.0
 
@@ -139,6 +139,10 @@ class LinearModel(AbstractModel):
             raise ValueError(
                 f"groups has {plural(len(self.groups), 'entry', 'entries')}, X has "
                 f"{plural(columns, 'column')}: give the group of every column"
+            )
+        if self.scale is not None and not np.all(np.asarray(self.scale) > 0.0):
+            raise ValueError(
+                "the scale of every column must be positive: give 1 to a constant one"
             )
         for name, values in (("centre", self.centre), ("scale", self.scale)):
             if values is not None and np.shape(values) != (columns,):
@@ -290,7 +294,7 @@ def _checked_groups(groups: ArrayLike | None) -> np.ndarray | None:
     numbers = np.asarray(groups)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
         raise ValueError(
-            "groups must be whole numbers from 0, one for each column of X, given "
-            f"{type(groups).__name__}"
+            "groups must be whole numbers from 0, one for each column of X, given values of type "
+            f"{numbers.dtype}: np.unique(groups, return_inverse=True)[1] makes numbers of names"
         )
     return numbers.astype(np.int64)
