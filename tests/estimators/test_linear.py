@@ -55,7 +55,7 @@ def test_two_classes_and_three(table):
     assert two.coef_.shape == (5,)
     assert two.score(X[:, :5], np.where(y > 2.0, "up", "down")) > 0.9
     labels = np.digitize(y, [1.0, 3.0])
-    three = cavity.LinearClassifier(prior="gaussian", likelihood="softmax").fit(X[:, :5], labels)
+    three = cavity.LinearClassifier(prior="gaussian").fit(X[:, :5], labels)
     assert three.coef_.shape == (3, 5)
     assert three.predict_proba(X[:, :5]).shape == (40, 3)
     assert three.score(X[:, :5], labels) > 0.7

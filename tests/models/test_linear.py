@@ -328,6 +328,9 @@ def test_misuse_says_what_to_do():
         cavity.infer(model, X, y, method=cavity.TiedPowerEP())
     with pytest.raises(ValueError, match="PowerEP"):
         cavity.infer(model, X, y, method=cavity.Laplace())
+    classes = cavity.LinearModel(prior, likelihoods.MultinomialProbit(3))
+    with pytest.raises(ValueError, match="coupled=False"):
+        cavity.infer(classes, X, np.arange(12) % 3)
     gp = cavity.infer(cavity.GP(kernels.RBF(), noise), X, y)
     with pytest.raises(TypeError, match="LinearModel"):
         cavity.coefficients(gp.posterior)

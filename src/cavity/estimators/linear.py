@@ -13,6 +13,7 @@ from cavity.estimators.registry import CLASSIFICATION, REGRESSION, build_likelih
 from cavity.estimators.regression import AbstractRegressor
 from cavity.learning.fit import fit
 from cavity.learning.initialisation.linear import PRIORS, starting_linear
+from cavity.learning.methods import PowerEP
 from cavity.models.base import AbstractModel
 from cavity.models.linear.coefficients import Coefficients, coefficients
 from cavity.numerics.text import plural
@@ -274,6 +275,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
     )
     options: Any = {
         "power": settings.power,
+        "method": PowerEP(coupled=False),
         "rows": problem.side or None,
         "missing": settings.missing,
         "max_iterations": whole("max_iterations", asked.max_iterations, 0),

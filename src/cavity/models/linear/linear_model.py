@@ -160,6 +160,11 @@ class LinearModel(AbstractModel):
                 )
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
+        if approximation.couples(self.likelihood):
+            raise ValueError(
+                "the coefficients of each class are apart in a LinearModel: use "
+                "method=cavity.PowerEP(coupled=False)"
+            )
         at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
         if approximation.tied or not at_cavity:
             raise ValueError(
