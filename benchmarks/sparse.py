@@ -7,7 +7,7 @@ coverage: data sets drawn from a spike-and-slab prior (60 rows, 120 columns, sha
 noise variance 0.25, or probit labels), with these parameters given: the share of coefficients in
 90 % intervals, of all and of those that are not zero, and the share of errors among columns
 selected at a rate of 0.1.
-time: one fit, and evaluations of the energy, from 10,000 to 1,000,000 rows (100 columns) and from
+time: one call of infer, from 10,000 to 1,000,000 rows (100 columns) and from
 1,000 to 100,000 columns (100 rows).
 
 python -m benchmarks.sparse [--only sparse,coverage,time] [--seeds 5]
