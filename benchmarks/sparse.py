@@ -14,6 +14,7 @@ python -m benchmarks.sparse [--only sparse,coverage,time] [--seeds 5]
 """
 
 import argparse
+import itertools
 import time
 import warnings
 from typing import Any
@@ -55,22 +56,21 @@ def fitted(method: str) -> Any:
 
 
 def accuracy(seeds: int) -> None:
-    for seed in range(seeds):
-        for correlation in (0.0, 0.5, 0.9):
-            X, y, X_test, y_test, w = problem(seed, correlation)
-            for method in METHODS:
-                key = {"correlation": correlation, "seed": seed, "method": method}
-                if ACCURACY.has(**key):
-                    continue
-                start = time.process_time()
-                model = fitted(method).fit(X, y)
-                seconds = time.process_time() - start
-                error = float(np.linalg.norm(model.coef_ - w) / np.linalg.norm(w))
-                rmse = float(np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2)))
-                converged = getattr(model, "converged_", True)
-                found = {"error": error, "rmse": rmse, "converged": converged, "cpu_s": seconds}
-                ACCURACY.add(key | found)
-                print(key, found, flush=True)
+    cases = itertools.product(range(seeds), (0.0, 0.5, 0.9), METHODS)
+    for seed, correlation, method in cases:
+        key = {"correlation": correlation, "seed": seed, "method": method}
+        if ACCURACY.has(**key):
+            continue
+        X, y, X_test, y_test, w = problem(seed, correlation)
+        start = time.process_time()
+        model = fitted(method).fit(X, y)
+        seconds = time.process_time() - start
+        error = float(np.linalg.norm(model.coef_ - w) / np.linalg.norm(w))
+        rmse = float(np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2)))
+        converged = getattr(model, "converged_", True)
+        found = {"error": error, "rmse": rmse, "converged": converged, "cpu_s": seconds}
+        ACCURACY.add(key | found)
+        print(key, found, flush=True)
 
 
 def coverage(seeds: int) -> None:
