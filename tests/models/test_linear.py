@@ -31,7 +31,7 @@ def table(rows, columns, *, seed=0):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_gaussian_weights_are_a_gp_with_a_linear_kernel(shape, intercept):
-    """Evidence, marginals, leave-one-out densities and gradients."""
+    """Evidence, marginals, covariances and leave-one-out densities."""
     X, y = table(*shape)
     kernel = kernels.Linear(0.5)
     kernel = kernel + kernels.Constant(10.0) if intercept else kernel

@@ -119,6 +119,15 @@ def test_student_t_weights_of_any_degrees_of_freedom(df):
     assert abs(float(found) - 0.95) < 1e-6
 
 
+@pytest.mark.parametrize("var", [1.0, 1e6, 1e16])
+def test_a_wide_cavity_leaves_a_laplace_weight_its_prior(var):
+    """Quantiles to all digits, where logs of tails are large and cancel."""
+    prior = weights.Laplace(0.3)
+    at = stats.laplace.ppf(0.95, 0.0, 0.3)
+    found = float(prior.cdf(*(jnp.float64(x) for x in (at, 0.0, var))))
+    assert abs(found - 0.95) < (1e-9 if var > 1e8 else 0.1 / np.sqrt(var))
+
+
 def test_a_slab_bounds_the_horseshoe():
     """The regularised horseshoe: a large weight costs what it costs under the slab."""
     plain, bounded = weights.Horseshoe(0.1), weights.Horseshoe(0.1, slab=2.0)

@@ -158,10 +158,8 @@ class AbstractScaleMixture(AbstractWeightPrior):
     def components(self, mean: Float[Array, "..."], var: Float[Array, "..."]) -> Components:
         r"""The product of the prior and $\mathcal N(m, v)$, normalised, as Gaussians."""
         log_share, s = self._aligned(mean)
-        total = var + s
-        log_share = log_share - 0.5 * (LOG_2PI + jnp.log(total) + mean**2 / total)
-        log_share = log_share - jax.nn.logsumexp(log_share, axis=0)
-        return Components(log_share, mean * (s / total), var * (s / total))
+        kept = s / (var + s)
+        return Components(_posterior_shares(mean, var, log_share, s)[0], mean * kept, var * kept)
 
 
 def mixture_tilted(
@@ -178,14 +176,21 @@ def mixture_tilted(
     References:
         Jylanki (2013), S93 and S103.
     """
+    log_shares, log_mean = _posterior_shares(mean, var, log_share, s)
+    share, slopes = jnp.exp(log_shares), -mean / (var + s)
+    slope = jnp.sum(share * slopes, axis=0)
+    curvature = jnp.sum(share * ((slopes - slope) ** 2 - 1.0 / (var + s)), axis=0)
+    return Tilted(log_mean, slope, curvature)
+
+
+def _posterior_shares(
+    mean: Array, var: Array, log_share: Array, s: Array
+) -> tuple[Float[Array, "S ..."], Float[Array, "..."]]:
+    r"""Logs of the shares of Gaussians about zero after $\mathcal N(m, v)$, and $\log M_1$."""
     total = var + s
     each = log_share - 0.5 * (LOG_2PI + jnp.log(total) + mean**2 / total)
     log_mean = jax.nn.logsumexp(each, axis=0)
-    share = jnp.exp(each - log_mean)
-    slopes = -mean / total
-    slope = jnp.sum(share * slopes, axis=0)
-    curvature = jnp.sum(share * ((slopes - slope) ** 2 - 1.0 / total), axis=0)
-    return Tilted(log_mean, slope, curvature)
+    return each - log_mean, log_mean
 
 
 def weight_by_weight(

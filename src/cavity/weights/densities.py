@@ -1,6 +1,6 @@
 """Priors with a density of their own at every power: Gaussian, Laplace and Student-t."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -86,43 +86,65 @@ class Laplace(AbstractWeightPrior):
             raise ValueError(
                 "a Laplace prior at power 0 is not supported: give it a power above 0"
             )
-        b, deviation = self.scale / power, jnp.sqrt(var)
-        sign = jnp.array([1.0, -1.0], mean.dtype).reshape(-1, *[1] * mean.ndim)
-        # half a Gaussian times an exponential, on each side of zero
-        x = sign * mean / deviation - deviation / b
-        _, r, bend = log_ndtr_derivatives(jnp.maximum(x, 0.0))
-        near = (
-            log_ndtr(jnp.maximum(x, 0.0)) + 0.5 * var / b**2 - sign * mean / b,
-            sign * (r / deviation - 1.0 / b),
-            bend / var,
-        )
-        g, slope, curvature = log_scaled_ndtr_derivatives(jnp.minimum(x, 0.0))
-        far = (
-            g - 0.5 * mean**2 / var,
-            sign * slope / deviation - mean / var,
-            (curvature - 1.0) / var,
-        )
-        log_side, slopes, bends = (
-            jnp.where(x > 0.0, *pair) for pair in zip(near, far, strict=True)
-        )
-        total = jnp.logaddexp(log_side[0], log_side[1])
-        share = jnp.exp(log_side - total)
-        slope = jnp.sum(share * slopes, axis=0)
-        curvature = jnp.sum(share * ((slopes - slope) ** 2 + bends), axis=0)
+        side = _sides(mean, var, jnp.asarray(self.scale / power))
+        total = jnp.logaddexp(side.log_mass[0], side.log_mass[1])
+        share = jnp.exp(side.log_mass - total)
+        slope = jnp.sum(share * side.slope, axis=0)
+        curvature = jnp.sum(share * ((side.slope - slope) ** 2 + side.curvature), axis=0)
         log_mean = total / power - jnp.log(2.0 * self.scale)
         return Tilted(log_mean, slope / power, curvature / power)
 
     def cdf(self, weight: Array, mean: Array, var: Array) -> Array:
-        deviation, pull = jnp.sqrt(var), var / self.scale
-        # of a truncated Gaussian on each side of zero
-        above, below = (mean - pull) / deviation, -(mean + pull) / deviation
-        log_above, log_below = log_ndtr(above), log_ndtr(below)
-        # e^{-m/b} Φ(above) and e^{m/b} Φ(below)
-        tilt = 2.0 * mean / self.scale
-        share = jax.nn.sigmoid(log_above - log_below - tilt)
-        left = jnp.exp(log_ndtr(jnp.minimum(weight, 0.0) / deviation + below) - log_below)
-        right = jnp.exp(log_ndtr(above - jnp.maximum(weight, 0.0) / deviation) - log_above)
-        return (1.0 - share) * left + jnp.where(weight < 0.0, 0.0, share * (1.0 - right))
+        side, size = _sides(mean, var, jnp.asarray(self.scale)), jnp.abs(weight) / jnp.sqrt(var)
+        above = jax.nn.sigmoid(side.log_mass[0] - side.log_mass[1])
+        beyond = _beyond(side.x, size)
+        left, right = (1.0 - above) * beyond[1], above * beyond[0]
+        return jnp.where(weight < 0.0, left, 1.0 - right)
+
+
+class _Sides(NamedTuple):
+    """Halves of a Gaussian times a Laplace density, above zero and below, along a first axis.
+
+    Attributes:
+        x: how far inside its half the mean of each lies, in deviations.
+        log_mass: logs of their integrals, the height of the Laplace density left out.
+        slope: derivatives of these in the mean.
+        curvature: second derivatives.
+    """
+
+    x: Array
+    log_mass: Array
+    slope: Array
+    curvature: Array
+
+
+def _sides(mean: Array, var: Array, b: Array) -> _Sides:
+    deviation = jnp.sqrt(var)
+    sign = jnp.array([1.0, -1.0], mean.dtype).reshape(-1, *[1] * mean.ndim)
+    x = sign * mean / deviation - deviation / b
+    inside, outside = jnp.maximum(x, 0.0), jnp.minimum(x, 0.0)
+    value, r, bend = log_ndtr_derivatives(inside)
+    near = (
+        value + 0.5 * var / b**2 - sign * mean / b,
+        sign * (r / deviation - 1.0 / b),
+        bend / var,
+    )
+    # where the half is a tail, the square of x cancels
+    g, slope, curvature = log_scaled_ndtr_derivatives(outside)
+    far = (
+        g - 0.5 * mean**2 / var,
+        sign * slope / deviation - mean / var,
+        (curvature - 1.0) / var,
+    )
+    return _Sides(x, *(jnp.where(x > 0.0, *pair) for pair in zip(near, far, strict=True)))
+
+
+def _beyond(x: Array, size: Array) -> Array:
+    r"""$\Phi(x - d) / \Phi(x)$ at sizes d, to all digits far below zero too."""
+    outside = jnp.minimum(x, 0.0)
+    g = log_scaled_ndtr_derivatives
+    tail = g(outside - size)[0] - g(outside)[0] + outside * size - 0.5 * size**2
+    return jnp.exp(jnp.where(x < 0.0, tail, log_ndtr(x - size) - log_ndtr(x)))
 
 
 class StudentT(AbstractScaleMixture):

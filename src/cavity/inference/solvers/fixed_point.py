@@ -115,20 +115,15 @@ def find_fixed_point(
     if problem.coupled:
         return _damped(problem, solver, zero, swept, report)
     if problem.flat:
-        near, report = _by_newton(problem, solver, swept, report)
-        done = report.converged or quick
-        return (near, report) if done else _damped(problem, solver, zero, near, report)
+        return _of_weights(problem, solver, zero, swept, report, quick=quick)
     if solver.rungs and problem.chained:
         return _chained(problem, solver, zero, swept, report)
     if "Newton's method" not in solver.rungs or problem.blocked:
         accepted = _is_accepted(problem, solver, residual, skipped)
         return swept, dataclasses.replace(report, converged=accepted)
-    solution = newton_from(problem, solver, swept)
-    if at_fixed_point(problem, solver, solution):
-        steps, gap = sweeps + int(solution.steps), float(solution.gap)
-        return solution.sites, ConvergenceReport(steps, gap, 0, "Newton's method")
-    if quick:
-        return swept, report
+    near, by_newton = _by_newton(problem, solver, swept, report)
+    if by_newton.converged or quick:
+        return near, by_newton
     return _climb(problem, solver, zero, swept, report)
 
 
@@ -237,19 +232,34 @@ def _damped(
 def _by_newton(
     problem: Problem, solver: FixedPointSolver, swept: Sites, report: ConvergenceReport
 ) -> tuple[Sites, ConvergenceReport]:
-    """Newton's method where sites are few, for weights with a flat prior; else what there was.
-
-    Powers of a prior's sites do not move with those of the data, nor does its scale with the
-    noise, so that nothing is gained by a continuation in either.
-    """
-    numbers = sum(x.size for x in jax.tree.leaves(swept))
-    if "Newton's method" not in solver.rungs or numbers > solver.newton.most_weights:
-        return swept, report
+    """Where Newton's method ends; where sweeps did, if it reaches no fixed point."""
     solution = newton_from(problem, solver, swept)
     if not at_fixed_point(problem, solver, solution):
         return swept, report
     steps = report.sweeps + int(solution.steps)
     return solution.sites, ConvergenceReport(steps, float(solution.gap), 0, "Newton's method")
+
+
+def _of_weights(
+    problem: Problem,
+    solver: FixedPointSolver,
+    zero: Sites,
+    swept: Sites,
+    report: ConvergenceReport,
+    *,
+    quick: bool,
+) -> tuple[Sites, ConvergenceReport]:
+    """Newton's method where sites are few, then damped sweeps, for weights with a flat prior.
+
+    Powers of a prior's sites do not move with those of the data, nor does its scale with the
+    noise, so that nothing is gained by a continuation in either.
+    """
+    numbers = sum(x.size for x in jax.tree.leaves(swept))
+    if "Newton's method" in solver.rungs and numbers <= solver.newton.most_weights:
+        swept, report = _by_newton(problem, solver, swept, report)
+    if report.converged or quick:
+        return swept, report
+    return _damped(problem, solver, zero, swept, report)
 
 
 def _is_accepted(
