@@ -292,4 +292,28 @@ TERMS = (
     ),
 )
 
-FACTOR_FAULTS = (*ENERGY, *SITE_UPDATE, *SITE_ARITHMETIC, *EXACT, *SITES, *TERMS)
+NETWORKS = (
+    Fault(
+        "output weights of a network count as known in the variance of its output",
+        "inference/networks/term.py",
+        "spread = mean**2 + jnp.diagonal(cov, axis1=-2, axis2=-1)",
+        "spread = mean**2",
+        ("models/test_network.py::test_output_moments_are_those_of_draws",),
+    ),
+    Fault(
+        "units of a network are not divided by the root of their number",
+        "inference/networks/term.py",
+        "variances = activation.variance(mean, var) / count",
+        "variances = activation.variance(mean, var)",
+        ("models/test_network.py::test_output_moments_are_those_of_draws",),
+    ),
+    Fault(
+        "erf units have the variance of Phi units",
+        "inference/networks/activations.py",
+        "return 2.0 / np.pi * top * total",
+        "return 0.5 / np.pi * top * total",
+        ("models/test_network.py::test_erf_moments_are_those_by_owens_t[0.0-0.7]",),
+    ),
+)
+
+FACTOR_FAULTS = (*ENERGY, *SITE_UPDATE, *SITE_ARITHMETIC, *EXACT, *SITES, *TERMS, *NETWORKS)

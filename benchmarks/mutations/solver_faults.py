@@ -83,7 +83,7 @@ CONVERGENCE = (
     ),
     Fault(
         "fixed points of fallbacks are accepted at a residual of 0.01",
-        "inference/solvers/fixed_point.py",
+        "inference/solvers/convergence.py",
         "return residual < accepted and skipped == 0",
         "return residual < 1e-2 and skipped == 0",
         (
@@ -92,7 +92,7 @@ CONVERGENCE = (
     ),
     Fault(
         "fixed points of fallbacks are accepted with sites skipped",
-        "inference/solvers/fixed_point.py",
+        "inference/solvers/convergence.py",
         "return residual < accepted and skipped == 0",
         "return residual < accepted",
         ("inference/test_convergence.py::test_sites_that_were_skipped_are_at_no_fixed_point",),

@@ -42,6 +42,7 @@ from .learning.infer import infer as infer
 from .learning.initialisation.inducing_kinds import initial_inducing as initial_inducing
 from .learning.initialisation.inducing_points import cluster_blocks as cluster_blocks
 from .learning.initialisation.inducing_points import select_inducing as select_inducing
+from .learning.initialisation.network import network_at_mode as network_at_mode
 from .learning.mcmc.chains import Chains as Chains
 from .learning.mcmc.settings import MCMC as MCMC
 from .learning.methods import Laplace as Laplace
@@ -64,6 +65,8 @@ from .models.latent.gplvm import GPLVM as GPLVM
 from .models.linear.coefficients import Coefficients as Coefficients
 from .models.linear.coefficients import coefficients as coefficients
 from .models.linear.linear_model import LinearModel as LinearModel
+from .models.network.network import Network as Network
+from .models.network.network import NetworkStart as NetworkStart
 from .models.state_space.gpssm import GPSSM as GPSSM
 from .parameters import priors as priors
 from .persistence.checkpoint import Checkpoint as Checkpoint

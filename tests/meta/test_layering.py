@@ -49,6 +49,7 @@ SHARED_BY_SIBLINGS = {
         "latent",
         "latent_gp",
         "linear",
+        "network",
         "posterior",
         "process",
         "state_space",

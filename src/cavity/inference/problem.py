@@ -121,6 +121,11 @@ class Problem(eqx.Module):
         return shapes_of(_any_flat, self)
 
     @property
+    def layered(self) -> bool:
+        """Whether rows see weights of several layers, whose sites depend on each other."""
+        return self.flat and not shapes_of(_all_scalar, self)
+
+    @property
     def has_noise_scale(self) -> bool:
         """Whether the noise can be made wider."""
         return self.build.has_noise_scale
@@ -181,6 +186,11 @@ def _any_chained(problem: Problem) -> bool:
 
 def _any_flat(problem: Problem) -> bool:
     return any(variable.flat for variable in problem.graph().variables)
+
+
+def _all_scalar(problem: Problem) -> bool:
+    factors = problem.graph().factors
+    return all(edge.view.scalar for factor in factors for edge in factor.edges)
 
 
 def _all_stationary(problem: Problem) -> bool:

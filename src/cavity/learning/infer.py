@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites, beliefs, energy
 from cavity.inference.problem import Problem, has_sites
-from cavity.inference.solvers.fixed_point import EXACT, ConvergenceReport, find_fixed_point
+from cavity.inference.solvers.convergence import EXACT, ConvergenceReport
+from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory

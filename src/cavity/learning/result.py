@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.inference.solvers.fixed_point import ConvergenceReport
+from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.data.training_data import Data
 from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
 from cavity.learning.mcmc.chains import Chains

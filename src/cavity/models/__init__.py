@@ -8,6 +8,7 @@ from cavity.models.latent.gplvm import GPLVM
 from cavity.models.latent_gp import LatentGP
 from cavity.models.linear.coefficients import Coefficients, coefficients
 from cavity.models.linear.linear_model import LinearModel
+from cavity.models.network.network import Network, NetworkStart
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.sampled_posterior import SampledPosterior
 from cavity.models.state_space.gpssm import GPSSM
@@ -24,6 +25,8 @@ __all__ = [
     "LatentGP",
     "Layer",
     "LinearModel",
+    "Network",
+    "NetworkStart",
     "Posterior",
     "SampledPosterior",
     "coefficients",

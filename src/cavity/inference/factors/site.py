@@ -235,7 +235,7 @@ class SiteFactor(AbstractRowFactor):
                 for edge, _, own in triples
             ]
             density = self.term.log_density(tuple(latent for latent, _ in without), rows)
-            proper = jnp.all(jnp.stack([ok for _, ok in without]), axis=0)
+            proper = all_proper([ok for _, ok in without])
             return jnp.where(proper, density, jnp.nan)
 
         return map_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)

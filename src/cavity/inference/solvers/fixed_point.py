@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import jax
-import numpy as np
 
 from cavity.inference.approximations.approximations import ModeSearch
 from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Sites
 from cavity.inference.problem import Problem
+from cavity.inference.solvers.convergence import ConvergenceReport, count, is_accepted
+from cavity.inference.solvers.layers import settle_layers
 from cavity.inference.solvers.moment_descent import minimise_free_energy
 from cavity.inference.solvers.noise_continuation import NoiseContinuation
 from cavity.inference.solvers.parallel import SweepRecord
@@ -22,33 +23,9 @@ from cavity.inference.solvers.steps import (
     residual_of,
     run_sweeps,
 )
-from cavity.numerics.types import Array
 
 # Settings of the search for a mode by steps with a line search.
 TO_MODE = FixedPointSolver(tolerance=1e-4)
-
-
-@dataclasses.dataclass(frozen=True)
-class ConvergenceReport:
-    """How the sites came about.
-
-    Attributes:
-        sweeps: sweeps and steps made (0 where every factor is exact).
-        residual: largest change of a moment that a further sweep would make, in deviations.
-        skipped: sites skipped in the last sweep.
-        finished_by: the algorithm that finished.
-        converged: whether they are at a fixed point, or at the minimum where they are found by
-            minimisation.
-    """
-
-    sweeps: int
-    residual: float
-    skipped: int
-    finished_by: str
-    converged: bool = True
-
-
-EXACT = ConvergenceReport(0, 0.0, 0, "exact")
 
 
 class Attempt(NamedTuple):
@@ -91,6 +68,8 @@ def find_fixed_point(
     first = zero if sites is None else sites
     if problem.by_descent:
         return _descended(problem, solver, first, zero)
+    if problem.layered:
+        return settle_layers(problem, solver, zero, first, quick=quick)
     to_mode = problem.approximation.evaluation_point is EvaluationPoint.MODE
     # Newton's steps to a mode are whole
     warm = problem.coupled and first is not zero and not to_mode
@@ -106,7 +85,7 @@ def find_fixed_point(
             swept, record = other, again
     name = _sweeps_name(problem, solver)
     converged = bool(record.converged)
-    residual, skipped = float(record.residual), _count(record.skipped)
+    residual, skipped = float(record.residual), count(record.skipped)
     report = ConvergenceReport(sweeps, residual, skipped, name, converged)
     if converged:
         return swept, report
@@ -119,7 +98,7 @@ def find_fixed_point(
     if solver.rungs and problem.chained:
         return _chained(problem, solver, zero, swept, report)
     if "Newton's method" not in solver.rungs or problem.blocked:
-        accepted = _is_accepted(problem, solver, residual, skipped)
+        accepted = is_accepted(problem, solver, residual, skipped)
         return swept, dataclasses.replace(report, converged=accepted)
     near, by_newton = _by_newton(problem, solver, swept, report)
     if by_newton.converged or quick:
@@ -157,11 +136,11 @@ def _climb(
         if attempt.converged:
             break
     residual, skipped = (float(x) for x in residual_of(problem, sites))
-    converged = _is_accepted(problem, solver, residual, skipped)
+    converged = is_accepted(problem, solver, residual, skipped)
     better = report.skipped > 0 or residual < report.residual
     if not converged and not (better and is_defined(problem, sites)):
         return swept, report
-    return sites, ConvergenceReport(steps, residual, _count(skipped), name, converged)
+    return sites, ConvergenceReport(steps, residual, count(skipped), name, converged)
 
 
 def _ladder(problem: Problem, solver: FixedPointSolver) -> Iterator[tuple[Rung, str]]:
@@ -189,10 +168,10 @@ def _chained(
         return _damped(problem, solver, zero, swept, report)
     lower, record = run_sweeps(problem, solver, zero, downhill=True)
     sweeps, residual = report.sweeps + int(record.sweeps), float(record.residual)
-    accepted = _is_accepted(problem, solver, residual, float(record.skipped))
+    accepted = is_accepted(problem, solver, residual, float(record.skipped))
     if not (accepted or residual < report.residual):
         return swept, dataclasses.replace(report, sweeps=sweeps)
-    skipped = _count(record.skipped)
+    skipped = count(record.skipped)
     return lower, ConvergenceReport(sweeps, residual, skipped, "line search", accepted)
 
 
@@ -220,8 +199,8 @@ def _damped(
             continue
         last, record = run_sweeps(problem, solver, near)
         sweeps += int(record.sweeps)
-        residual, skipped = float(record.residual), _count(record.skipped)
-        if _is_accepted(problem, solver, residual, float(record.skipped)):
+        residual, skipped = float(record.residual), count(record.skipped)
+        if is_accepted(problem, solver, residual, float(record.skipped)):
             return last, ConvergenceReport(sweeps, residual, 0, "damped sweeps")
         if residual < report.residual and is_defined(problem, last):
             best = last
@@ -262,14 +241,6 @@ def _of_weights(
     return _damped(problem, solver, zero, swept, report)
 
 
-def _is_accepted(
-    problem: Problem, solver: FixedPointSolver, residual: float, skipped: float
-) -> bool:
-    """Whether sites count as a fixed point."""
-    accepted = problem.attainable(max(solver.tolerance, solver.accepted))
-    return residual < accepted and skipped == 0
-
-
 def _near_mode(problem: Problem, zero: Sites) -> tuple[Sites, int]:
     """Sites near the mode, and the sweeps that took."""
     search = problem.approximated_by(ModeSearch())
@@ -291,10 +262,6 @@ def _sweeps_name(problem: Problem, solver: FixedPointSolver) -> str:
     if solver.batch is None:
         return "parallel sweeps"
     return "sequential sweeps" if solver.batch == 1 else "minibatch sweeps"
-
-
-def _count(skipped: Array | float) -> int:
-    return round(float(skipped)) if np.isfinite(float(skipped)) else 0
 
 
 # ---- rungs: each takes the problem, the settings and sites of precision zero

@@ -175,6 +175,23 @@ class MomentSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class LayerSettings:
+    """Settings of plain sweeps for weights of several layers.
+
+    Attributes:
+        steps: the steps, tried one after the other, each from the start.
+        nearby: the residual at which sweeps are extrapolated, in deviations.
+        rounds: plain sweeps at the most, as multiples of `max_sweeps`.
+        patience: plain sweeps without coming a tenth closer, after which they end.
+    """
+
+    steps: tuple[float, ...] = (0.5, 0.2)
+    nearby: float = 1e-3
+    rounds: int = 6
+    patience: int = 1000
+
+
+@dataclasses.dataclass(frozen=True)
 class FixedPointSolver:
     """How sites are brought to their fixed point.
 
@@ -189,6 +206,7 @@ class FixedPointSolver:
         continuation: settings of the continuation in the power.
         noise: settings of the noise continuation.
         moments: settings of the descent in the moments.
+        layers: settings of plain sweeps for weights of several layers.
         damped_steps: the steps of damped sweeps, one after the other.
         warm_step: the longest step of sweeps of coupled classes from the sites of nearby
             parameters, from where full steps, extrapolated, may run into a cycle.
@@ -214,6 +232,7 @@ class FixedPointSolver:
     continuation: ContinuationSettings = ContinuationSettings()
     noise: NoiseSettings = NoiseSettings()
     moments: MomentSettings = MomentSettings()
+    layers: LayerSettings = LayerSettings()
     damped_steps: tuple[float, ...] = (0.3, 0.1)
     warm_step: float = 0.5
     nearby: float = 1e-2

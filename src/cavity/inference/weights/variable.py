@@ -107,6 +107,17 @@ class Weights(AbstractProjectedVariable):
             known = jnp.zeros((self.loadings.shape[0], 1), dtype)
         return WeightMessages(own, tau, jnp.sum(log_scale), rows, known)
 
+    def messages_of_whole(
+        self, shift: Float[Array, "N P p"], precision: Float[Array, "N G p p"]
+    ) -> WeightMessages:
+        """The messages of sites over all weights, where the belief is computed from p x p."""
+        none = jnp.zeros((self.size, self.outputs), shift.dtype)
+        flat = jnp.zeros((self.size, 1), shift.dtype)
+        scale = jnp.zeros((), shift.dtype)
+        return WeightMessages(
+            none, flat, scale, jnp.sum(shift, axis=0), jnp.sum(precision, axis=0)
+        )
+
     def replace_rows(
         self, messages: Messages, index: Int[Array, " rows"], change: Messages
     ) -> Messages:

@@ -1,6 +1,7 @@
-"""Views of weights: rows of the data see linear functions of them, rows of a prior single ones."""
+"""Views of weights: rows see linear functions of them, single ones, or all of them."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -9,7 +10,9 @@ from cavity.inference.factors.gaussian_sites import exact_sites, projected_gauss
 from cavity.inference.graph.base import (
     AbstractProjectedView,
     AbstractResponse,
+    AbstractSiteView,
     Change,
+    Latent,
     Marginal,
     Messages,
     Moments,
@@ -17,7 +20,7 @@ from cavity.inference.graph.base import (
     projected_marginal,
 )
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import AbstractSites, ScalarSites
+from cavity.inference.graph.sites import AbstractSites, BlockSites, ScalarSites
 from cavity.inference.weights.beliefs import DenseWeights, FactoredWeights
 from cavity.inference.weights.variable import WeightMessages, Weights
 from cavity.numerics.power_limits import Power
@@ -45,18 +48,19 @@ class Design(eqx.Module):
         return jnp.concatenate([X, jnp.ones((X.shape[0], 1), X.dtype)], axis=1)
 
 
-class LinearView(AbstractProjectedView):
+class AbstractLinearView(AbstractProjectedView):
     r"""Rows of the data see $\mathbf x^\top \mathbf w$, without residual.
 
-    Attributes:
-        design: what the weights multiply.
+    To implement:
+        `design`, what the weights multiply; where a row of one output sees several functions,
+        `presence(rows)` and `empty_sites(rows)`.
     """
 
-    design: Design
+    design: eqx.AbstractVar[Design]
 
     def project(self, rows: Rows) -> Projection:
         residual = jnp.zeros(rows.x.shape[0], rows.x.dtype)
-        return Projection(self.design(rows.x).T, residual, jnp.zeros_like(rows.y))
+        return Projection(self.design(rows.x).T, residual, jnp.zeros_like(self.presence(rows)))
 
     def marginal(
         self,
@@ -80,6 +84,82 @@ class LinearView(AbstractProjectedView):
     ) -> Messages:
         # there is no residual, so that its volume is nothing
         return projected_gaussian_messages(self, variable, rows, noise_variance, power, chunk)
+
+
+class LinearView(AbstractLinearView):
+    """Rows see one linear function for each of their outputs.
+
+    Attributes:
+        design: what the weights multiply.
+    """
+
+    design: Design
+
+
+class UnitsView(AbstractLinearView):
+    """Rows see the inputs of several units, whose sites depend on those of all others of the row.
+
+    Attributes:
+        design: what the weights multiply.
+        count: the number of units.
+        start: the sites that a search starts from.
+    """
+
+    scalar: ClassVar[bool] = False
+    design: Design
+    count: int = eqx.field(static=True)
+    start: ScalarSites
+
+    def empty_sites(self, rows: Rows) -> AbstractSites:
+        return self.start
+
+    def presence(self, rows: Rows) -> Array:
+        return jnp.broadcast_to(rows.site_presence, (rows.y.shape[0], self.count))
+
+
+class WholeView(AbstractSiteView[DenseWeights | FactoredWeights, Weights]):
+    """Rows of the data see all weights of one function, with a site over all of them.
+
+    Attributes:
+        size: the number of weights.
+        start: the sites that a search starts from.
+    """
+
+    scalar: ClassVar[bool] = False
+    size: int = eqx.field(static=True)
+    start: BlockSites
+
+    def presence(self, rows: Rows) -> Array:
+        return rows.site_presence
+
+    def empty_sites(self, rows: Rows) -> AbstractSites:
+        return self.start
+
+    def marginal(
+        self,
+        belief: DenseWeights | FactoredWeights,
+        rows: Rows,
+        sites: AbstractSites | None = None,
+    ) -> Marginal:
+        mean, cov = belief.dense()
+        count = rows.y.shape[0]
+        shape = (count, *mean.shape)
+        moments = jnp.broadcast_to(mean, shape), jnp.broadcast_to(cov, (*shape, self.size))
+        return self.at(moments, rows)
+
+    def at(self, moments: Moments, rows: Rows) -> Marginal:
+        mean, cov = moments
+        return Marginal(mean, cov, jnp.zeros_like(mean), jnp.zeros_like(cov))
+
+    def messages(self, variable: Weights, rows: Rows, sites: AbstractSites) -> WeightMessages:
+        return variable.messages_of_whole(sites.shift, sites.precision)
+
+    def without_site(
+        self, belief: DenseWeights | FactoredWeights, rows: Rows, sites: AbstractSites
+    ) -> tuple[Latent, Array]:
+        marginal = self.marginal(belief, rows)
+        mean, cov, proper = sites.cavity(*marginal.moments, 1.0)
+        return marginal.latent(mean, cov), proper
 
 
 class WeightView(AbstractProjectedView):

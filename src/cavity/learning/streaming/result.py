@@ -10,7 +10,7 @@ import numpy as np
 
 from cavity.inference.graph.base import Messages
 from cavity.inference.past import Past
-from cavity.inference.solvers.fixed_point import EXACT
+from cavity.inference.solvers.convergence import EXACT
 from cavity.learning.result import FitResult, Inference
 from cavity.learning.streaming.live_rows import LiveRows
 from cavity.learning.streaming.scores import NO_SCORES, BatchScores

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from cavity.inducing.base import AbstractInducing
 from cavity.inference.past import Past
 from cavity.inference.problem import Problem, has_sites
-from cavity.inference.solvers.fixed_point import ConvergenceReport
+from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data

@@ -3,7 +3,6 @@
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -15,12 +14,13 @@ from cavity.inference.factors.exact import ExactFactor
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
-from cavity.inference.weights.prior_term import PriorTerm
+from cavity.inference.weights.priors import priors_of, weights_with_priors
 from cavity.inference.weights.variable import Weights
-from cavity.inference.weights.views import Design, LinearView, WeightView
+from cavity.inference.weights.views import Design, LinearView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
+from cavity.models.linear.checks import check_columns, check_prior, checked_groups
 from cavity.models.linear.process import LinearProcess
 from cavity.models.posterior import Posterior
 from cavity.models.process import IndependentProcess
@@ -32,8 +32,6 @@ from cavity.parameters.table import table
 from cavity.weights.base import AbstractWeightPrior
 from cavity.weights.densities import Gaussian
 
-# The precision of the Gaussian that counts as a flat prior, over that of the weight's own prior.
-_RIDGE = 1e-8
 # Variance of the intercept where none is given.
 _INTERCEPT = 10.0
 
@@ -95,7 +93,7 @@ class LinearModel(AbstractModel):
                 f"Gaussian(); given {type(likelihood).__name__}"
             )
         for each in prior if isinstance(prior, tuple) else (prior,):
-            _check_prior(each, prior_power)
+            check_prior(each, prior_power, "LinearModel")
         if isinstance(prior, tuple) and len(prior) != likelihood.latents:
             raise ValueError(
                 f"{type(likelihood).__name__} has "
@@ -114,7 +112,7 @@ class LinearModel(AbstractModel):
             raise ValueError(f"prior_power must lie in (0, 1], given {prior_power}")
         self.prior, self.likelihood = prior, likelihood
         self.intercept = given
-        self.groups, self.prior_power = _checked_groups(groups), prior_power
+        self.groups, self.prior_power = checked_groups(groups), prior_power
         self.centre, self.scale = centre, scale
 
     @property
@@ -134,30 +132,7 @@ class LinearModel(AbstractModel):
         return False
 
     def check(self, rows: Rows) -> None:
-        columns = rows.x.shape[-1]
-        if self.groups is not None and len(self.groups) != columns:
-            raise ValueError(
-                f"groups has {plural(len(self.groups), 'entry', 'entries')}, X has "
-                f"{plural(columns, 'column')}: give the group of every column"
-            )
-        if self.scale is not None and not np.all(np.asarray(self.scale) > 0.0):
-            raise ValueError(
-                "the scale of every column must be positive: give 1 to a constant one"
-            )
-        for name, values in (("centre", self.centre), ("scale", self.scale)):
-            if values is not None and np.shape(values) != (columns,):
-                raise ValueError(
-                    f"{name} has shape {np.shape(values)}, X has {plural(columns, 'column')}: "
-                    "give one number for each"
-                )
-        count = columns if self.groups is None else int(self.groups.max(initial=-1)) + 1
-        for prior in self.priors:
-            for size in prior.sizes() - {count}:
-                wanted = "column" if self.groups is None else "group"
-                raise ValueError(
-                    f"the prior has a parameter with {plural(size, 'value')} for "
-                    f"{plural(count, wanted)}: give one value, or one per {wanted}"
-                )
+        check_columns(rows.x.shape[-1], self.priors, self.groups, self.centre, self.scale)
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
         if approximation.couples(self.likelihood):
@@ -224,39 +199,16 @@ class LinearModel(AbstractModel):
         approximation: AbstractApproximation,
     ) -> tuple[Weights, list[AbstractFactor]]:
         """The weights of one latent function, and the factors of their priors."""
-        count, outputs = rows.x.shape[-1], rows.y.shape[-1]
-        parts = [(prior.for_weights(self.groups, count), jnp.arange(count))]
-        if self.intercept is not None:
-            own = Gaussian(self.intercept).for_weights(None, 1)
-            parts.append((own, jnp.arange(count, count + 1)))
-        starts = [1.0 / each.starting_variance()[:, 0] for each, _ in parts]
-        loadings = None
-        if self._factored(rows):
-            loadings = self.design(rows.x)
+        own = None if self.intercept is None else Gaussian(self.intercept)
         concave = self.likelihood.log_concave and not self.likelihood.sampled(power)
-        signs = (not (concave or approximation.convex), not prior.gaussian)
-        exact = all(each.gaussian for each, _ in parts)
-        ridge = (0.0 if exact else _RIDGE) * jnp.concatenate(starts)
-        variable = Weights(ridge.astype(rows.x.dtype), outputs, loadings, signs)
-        factors = [
-            self._of_prior(rows, number, each, WeightView(index, start))
-            for (each, index), start in zip(parts, starts, strict=True)
-        ]
-        return variable, factors
-
-    def _of_prior(
-        self, rows: Rows, number: int, prior: AbstractWeightPrior, view: WeightView
-    ) -> AbstractFactor:
-        """The factor of a prior: a row for each weight, which observes nothing."""
-        size = view.index.shape[0]
-        zero = jnp.zeros((size, rows.y.shape[-1]), rows.y.dtype)
-        own = Rows(zero[:, :1], zero, jnp.ones_like(zero[:, :1]))
-        edges = (Edge(number, view),)
-        if prior.gaussian:
-            # a weight with a Gaussian prior is one that was observed to be zero, with noise
-            return ExactFactor(edges, own, size, prior.starting_variance, 1.0)
-        return SiteFactor(
-            edges=edges, rows=own, chunk=size, term=PriorTerm(prior), power=self.prior_power
+        return weights_with_priors(
+            number,
+            priors_of(prior, self.groups, rows.x.shape[-1], own),
+            rows.y.shape[-1],
+            loadings=self.design(rows.x) if self._factored(rows) else None,
+            mixed=not (concave or approximation.convex),
+            power=self.prior_power,
+            dtype=rows.x.dtype,
         )
 
     def _factored(self, rows: Rows) -> bool:
@@ -278,28 +230,3 @@ class LinearModel(AbstractModel):
 
     def __str__(self) -> str:
         return table(self)
-
-
-def _check_prior(prior: Any, power: float) -> None:
-    if not isinstance(prior, AbstractWeightPrior):
-        raise TypeError(
-            "prior of a LinearModel must be an object of cavity.weights, such as Laplace(); "
-            f"given {type(prior).__name__}"
-        )
-    if power != 1.0 and not prior.any_power:
-        raise ValueError(
-            f"a {type(prior).__name__} prior has sites of power 1 alone: leave prior_power=1, "
-            f"given {power}"
-        )
-
-
-def _checked_groups(groups: ArrayLike | None) -> np.ndarray | None:
-    if groups is None:
-        return None
-    numbers = np.asarray(groups)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
-        raise ValueError(
-            "groups must be whole numbers from 0, one for each column of X, given values of type "
-            f"{numbers.dtype}: np.unique(groups, return_inverse=True)[1] makes numbers of names"
-        )
-    return numbers.astype(np.int64)

@@ -1,0 +1,1 @@
+"""Networks: layers of units between variables, and a likelihood."""

@@ -1,0 +1,80 @@
+"""Sites on weights of several layers: plain sweeps until near, then extrapolated ones."""
+
+import dataclasses
+
+import numpy as np
+
+from cavity.inference.energy import Sites
+from cavity.inference.problem import Problem
+from cavity.inference.solvers.convergence import ConvergenceReport, count, is_accepted
+from cavity.inference.solvers.settings import FixedPointSolver
+from cavity.inference.solvers.steps import is_defined, run_sweeps
+
+
+def settle_layers(
+    problem: Problem, solver: FixedPointSolver, zero: Sites, first: Sites, *, quick: bool
+) -> tuple[Sites, ConvergenceReport]:
+    """Plain sweeps of fixed steps until near, then the usual ones, for weights of several layers.
+
+    On their way units lose or find their part, which takes many sweeps that hardly move: an
+    extrapolation there leads astray. Sites of nearby parameters are extrapolated from at once.
+
+    Args:
+        problem: the problem.
+        solver: the settings.
+        zero: sites that a search starts from.
+        first: the same, or sites of nearby parameters.
+        quick: whether to leave out what may take long.
+    """
+    warm = first is not zero
+    if solver.step is not None:
+        return _swept(problem, solver, first, 1.0)
+    best, report = first, _NOTHING
+    if warm:
+        best, report = _swept(problem, solver, first, solver.warm_step)
+        if report.converged:
+            return best, report
+    sweeps = report.sweeps
+    steps = solver.layers.steps
+    steps = steps[:1] if quick or "damped sweeps" not in solver.rungs else steps
+    for step in steps:
+        near, record = run_sweeps(problem, _plain(solver, step), first if quick else zero)
+        sweeps += int(record.sweeps)
+        if not is_defined(problem, near):
+            continue
+        swept, found = _swept(problem, solver, near, 1.0)
+        sweeps += found.sweeps
+        if found.converged or found.residual < report.residual:
+            best, report = swept, found
+        if report.converged:
+            break
+    return best, dataclasses.replace(report, sweeps=sweeps)
+
+
+_NOTHING = ConvergenceReport(0, np.inf, 0, "parallel sweeps", converged=False)
+
+
+def _swept(
+    problem: Problem, solver: FixedPointSolver, sites: Sites, longest: float
+) -> tuple[Sites, ConvergenceReport]:
+    """The usual sweeps; sites without a proper belief count as infinitely far."""
+    swept, record = run_sweeps(problem, solver, sites, longest=longest)
+    residual, skipped = float(record.residual), float(record.skipped)
+    converged = bool(record.converged) or is_accepted(problem, solver, residual, skipped)
+    if not converged and not is_defined(problem, swept):
+        residual = np.inf
+    sweeps = int(record.sweeps)
+    return swept, ConvergenceReport(sweeps, residual, count(skipped), "parallel sweeps", converged)
+
+
+def _plain(solver: FixedPointSolver, step: float) -> FixedPointSolver:
+    """Settings of plain sweeps of a fixed step, for layers."""
+    layers = solver.layers
+    sweeps = dataclasses.replace(solver.sweeps, patience=layers.patience)
+    return dataclasses.replace(
+        solver,
+        step=step,
+        tolerance=max(layers.nearby, solver.tolerance),
+        max_sweeps=layers.rounds * solver.max_sweeps,
+        sweeps=sweeps,
+    )
