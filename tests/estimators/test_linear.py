@@ -3,10 +3,13 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import cavity
 from cavity import weights
+from cavity.estimators.categories import feature_groups
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +108,77 @@ def test_misuse_says_what_to_do(table):
     assert grouped.prior_.share.shape == (2,)
     own = cavity.LinearRegressor(prior=weights.Laplace(0.2), max_iterations=0).fit(X, y)
     assert float(own.prior_.scale) == 0.2
+
+
+def categorical(library, n=40) -> Any:
+    """A frame with a number that matters, one that does not, and a category that does."""
+    rng = np.random.default_rng(2)
+    kind = rng.choice(["a", "b", "c"], n)
+    frame = {"x": rng.standard_normal(n), "kind": kind, "z": rng.standard_normal(n)}
+    y = frame["x"] + 2.0 * (kind == "b") + 0.2 * rng.standard_normal(n)
+    if library == "pandas":
+        table = pd.DataFrame(frame).astype({"kind": "category"})
+    else:
+        table = pl.DataFrame(frame).with_columns(pl.col("kind").cast(pl.Categorical))
+    return table, y
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_one_category_are_a_group(library):
+    X, y = categorical(library)
+    found: Any = cavity.LinearRegressor(prior="gaussian").fit(X, y)
+    names = ["x", "kind=a", "kind=b", "kind=c", "z"]
+    assert found.feature_names_in_.tolist() == names
+    hot = np.column_stack([X["x"], *(np.asarray(X["kind"]) == k for k in "abc"), X["z"]])
+    own: Any = cavity.LinearRegressor(prior="gaussian", groups=[0, 1, 1, 1, 0]).fit(hot, y)
+    np.testing.assert_allclose(found.coef_, own.coef_)
+    np.testing.assert_allclose(found.predict(X[:5]), own.predict(hot[:5]))
+    assert found.prior_.variance.shape == (2,)
+    table = found.coefficient_table()
+    assert table["column"].tolist() == names
+    np.testing.assert_array_equal(table["mean"], found.coef_)
+    assert set(found.select(0.1)) == set(np.flatnonzero(table["selected"]))
+
+
+def test_groups_of_categories_by_prior():
+    assert feature_groups([1, 1, 1], "laplace") is None
+    for widths, prior, groups in [
+        ([3, 1, 2, 1], "laplace", [1, 1, 1, 0, 2, 2, 0]),
+        ([3, 1, 2, 1], "ard", [0, 0, 0, 1, 2, 2, 3]),
+        ([3], "laplace", [0, 0, 0]),
+    ]:
+        found = feature_groups(widths, prior)
+        assert found is not None
+        assert found.tolist() == groups
+    assert feature_groups([3, 1], weights.Laplace(0.2)) is None
+
+
+def test_misuse_of_categories_says_what_to_do():
+    X, y = categorical("pandas")
+    found = cavity.LinearRegressor(prior="gaussian", max_iterations=0).fit(X, y)
+    with pytest.raises(ValueError, match="not there in fitting"):
+        found.predict(X.astype({"kind": str}).assign(kind="d"))
+    with pytest.raises(ValueError, match="has no category in row 0"):
+        found.predict(X.assign(kind=None))
+    with pytest.raises(ValueError, match="give a data frame"):
+        found.predict(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="3 columns"):
+        cavity.LinearRegressor(groups=[0, 1]).fit(X, y)
+    grouped = cavity.LinearRegressor(groups=[0, 1, 0], max_iterations=0).fit(X, y)
+    assert grouped.prior_.share.shape == (2,)
+
+
+def test_table_of_coefficients_of_classes_and_outputs():
+    X, y = categorical("pandas")
+    two = cavity.LinearRegressor(prior="gaussian", max_iterations=0).fit(
+        X[["x", "z"]], np.column_stack([y, 2.0 * y])
+    )
+    table = two.coefficient_table()
+    assert table["output"].tolist() == ["0", "0", "1", "1"]
+    np.testing.assert_array_equal(table["mean"], two.coef_.ravel())
+    three = cavity.LinearClassifier(prior="gaussian", max_iterations=0).fit(
+        X[["x", "z"]], np.digitize(y, [0.0, 2.0])
+    )
+    assert three.coefficient_table()["class"].tolist() == ["0", "0", "1", "1", "2", "2"]
+    with pytest.raises(ValueError, match="fdr"):
+        three.coefficient_table(fdr=0.0)

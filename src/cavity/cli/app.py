@@ -201,6 +201,21 @@ def update(
 
 
 @app.command()
+def coefficients(
+    model: Model,
+    *,
+    out: TableOut,
+    fdr: Annotated[
+        float,
+        option("Q", "The share of the selected that may be zero or of the other sign."),
+    ] = 0.1,
+    json: Json = False,
+) -> None:
+    """Write the coefficients of a linear model, and select columns."""
+    _use("coefficients", locals(), "coefficients")
+
+
+@app.command()
 def suggest(
     model: Model,
     candidates: Annotated[

@@ -9,9 +9,11 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from cavity.cli.chosen import check_enough, check_power, chosen_power, class_form, grown_points
-from cavity.cli.deep import check_model, deep_estimator, layer_records
-from cavity.cli.model_kinds import DEEP
+from cavity.cli.chosen import check_enough, check_power
+from cavity.cli.deep import check_model, deep_estimator
+from cavity.cli.fitted import fitted_model
+from cavity.cli.linear import check_linear, linear_estimator
+from cavity.cli.model_kinds import DEEP, LINEAR
 from cavity.cli.progress import interruptible, progress
 from cavity.cli.request import Request
 from cavity.cli.session import (
@@ -65,7 +67,7 @@ from cavity.persistence import model_file as storage
 from cavity.persistence.checkpoint import Checkpoint
 from cavity.report.convergence import unconverged
 from cavity.tables.schema import Schema
-from cavity.tables.table_model import TableModel, diagnostics, parameters
+from cavity.tables.table_model import TableModel
 
 ESTIMATORS: dict[str, type[GPRegressor] | type[GPClassifier]] = {
     REGRESSION: GPRegressor,
@@ -91,6 +93,7 @@ def check(request: Request) -> None:
     with blaming("--method"):
         one_of("the method", request.method, METHODS)
     check_model(request)
+    check_linear(request)
     with blaming("--mean"):
         one_of("the mean", request.mean, MEANS)
     if request.method == "mcmc":
@@ -206,15 +209,32 @@ def fit_model(
     session: Session, request: Request, tables: Tables, kept: Checkpoint | None = None
 ) -> tuple[TableModel, bool]:
     """The fitted model, and whether it was interrupted."""
-    train, features, spool = tables.train, tables.schema.features, tables.spool
-    assert train.y is not None
+    if request.model == LINEAR:
+        estimator, kernel = linear_estimator(request, tables), LINEAR
+    else:
+        estimator, kernel = _of_functions(session, request, tables)
+    stopped = _learned(estimator, request, tables, kept)
+    check_finite(estimator)
+    written = dataclasses.replace(request, kernel=kernel)
+    return fitted_model(estimator, written, tables), stopped
+
+
+def _of_functions(session: Session, request: Request, tables: Tables) -> tuple[Any, str]:
+    """What is to be fitted, of Gaussian processes, and their kernel by names of columns."""
+    features = tables.schema.features
     kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
     wanted = inducing_points(request.inducing)
     estimate(session, request, tables, wanted)
     if request.model != DEEP:
         note_class_form(session, request, tables, wanted)
     # by number, because the estimator sees no names
-    estimator = _estimator(request, tables, text(kernel), wanted)
+    return _estimator(request, tables, text(kernel), wanted), text(kernel, features)
+
+
+def _learned(estimator: Any, request: Request, tables: Tables, kept: Checkpoint | None) -> bool:
+    """Fits an estimator; whether it was interrupted."""
+    train, spool = tables.train, tables.spool
+    assert train.y is not None
     y = train.y[:, 0] if train.y.shape[1] == 1 else train.y
     side = train.side if spool is None else train.side | {"batches": tables.batches}
     line = progress(evidence=request.method != "mcmc", spool=spool)
@@ -237,10 +257,7 @@ def fit_model(
                 spool.watch, lambda: bool(begun) and not ended and interrupted(), ended
             )
         estimator.fit(train.X, y, callback=callback, checkpoint=kept, **side)
-        stopped = interrupted() or estimator.interrupted_
-    check_finite(estimator)
-    written = dataclasses.replace(request, kernel=text(kernel, features))
-    return _fitted(estimator, written, tables), stopped
+        return interrupted() or estimator.interrupted_
 
 
 def _estimator(
@@ -284,53 +301,6 @@ def check_finite(estimator: AbstractEstimator) -> None:
             "the fitted model has values that are not finite, so nothing was written; check the "
             "scale of the columns, or try another kernel"
         )
-
-
-def _fitted(estimator: AbstractEstimator, request: Request, tables: Tables) -> TableModel:
-    schema, deep = tables.schema, request.model == DEEP
-    inducing, scale = estimator.inducing_, estimator.output_scale_
-    posterior = estimator.posterior_
-    layers = layer_records(posterior.model)
-    first = inducing[0] if isinstance(inducing, tuple) else inducing
-    record: dict[str, Any] = {
-        "model": request.out,
-        "task": tables.task,
-        "likelihood": tables.likelihood,
-        "kernel": request.kernel,
-        "method": "tied" if deep else request.method,
-        "power": request.used_power,
-        "power_table": None,
-        "bracket": None,
-        "verdict": None,
-        "n_inducing": None if first is None else first.size,
-        "inducing_kind": None if first is None else request.inducing_kind,
-        "n_rows": tables.rows,
-        "inputs": [column.name for column in schema.inputs],
-        "targets": [column.name for column in schema.targets],
-        "classes": list(schema.targets[0].categories) or None,
-        "converged": bool(estimator.converged_),
-        "message": estimator.message_,
-        "log_evidence": estimator.log_evidence_,
-        "iterations": int(estimator.n_iter_),
-        "evaluations": int(estimator.n_evaluations_),
-        "jitter": float(estimator.jitter_),
-        "sites": dataclasses.asdict(estimator.sites_),
-        "parameters": parameters(posterior.model, scale, known_noise=posterior.known_noise),
-        "test": None,
-    }
-    if layers:
-        record["layers"] = layers
-    if estimator.chains_ is not None:
-        record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
-    if isinstance(estimator, GPRegressor | GPClassifier):
-        record |= chosen_power(estimator) | grown_points(estimator)
-    if isinstance(estimator, GPClassifier):
-        record |= class_form(estimator, request.method)
-    if schema.dates:
-        record["dates"] = {name: dates.since for name, dates in schema.dates.items()}
-    if tables.batches is not None:
-        record["batches"] = tables.batch_count
-    return TableModel(posterior, schema, record, scale, tables.y_mean, tables.y_var)
 
 
 # ------------------------------------------------------------------------ while it works

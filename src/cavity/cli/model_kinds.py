@@ -6,7 +6,8 @@ from typing import NamedTuple
 from cavity.cli.request import Request
 from cavity.cli.session import usage
 
-GP, DEEP, LATENT, STATE_SPACE = MODELS = ("gp", "deep", "latent", "state-space")
+MODELS = ("gp", "deep", "linear", "latent", "state-space")
+GP, DEEP, LINEAR, LATENT, STATE_SPACE = MODELS
 
 
 class Owner(NamedTuple):
@@ -23,6 +24,7 @@ class Owner(NamedTuple):
 
 OWNERS = {
     DEEP: Owner("deep models", {"layers": "--layers", "width": "--width", "steps": "--steps"}),
+    LINEAR: Owner("linear models", {"prior": "--prior"}),
     LATENT: Owner("embeddings", {"components": "--components", "columns": "--column"}),
     STATE_SPACE: Owner(
         "time series", {"states": "--state", "controls": "--control", "series": "--series"}

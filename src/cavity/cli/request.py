@@ -36,11 +36,19 @@ class Request:
     model: Annotated[
         str,
         option(
-            "gp|deep|latent|state-space",
-            "A Gaussian process, several layers of them, an embedding of all columns, or a time "
-            "series with hidden states.",
+            "gp|deep|linear|latent|state-space",
+            "A Gaussian process, several layers of them, a linear model with a sparse prior, an "
+            "embedding of all columns, or a time series with hidden states.",
         ),
     ] = "gp"
+    prior: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "Of the coefficients of a linear model: spike_slab, horseshoe, laplace, student_t, "
+            "gaussian or ard; spike_slab.",
+        ),
+    ] = None
     components: Annotated[
         int | None, option("N", "Latent dimensions of an embedding: 2.", min=1)
     ] = None
@@ -91,9 +99,9 @@ class Request:
         str | None,
         option(
             "NUMBER|auto",
-            "From 0, variational, to 1, EP: 0.5, of embeddings and time series 0; no matter in a "
-            "full GP with Gaussian noise. auto: that of 0, 0.5 and 1 which gives rows that were "
-            "left out the largest density.",
+            "From 0, variational, to 1, EP: 0.5, of embeddings and time series 0, of linear "
+            "models 1; no matter in a full GP with Gaussian noise. auto: that of 0, 0.5 and 1 "
+            "which gives rows that were left out the largest density.",
         ),
     ] = None
     inducing: Annotated[
@@ -163,4 +171,4 @@ class Request:
         """
         if self.power is not None:
             return self.power if self.power == "auto" else float(self.power)
-        return 0.0 if self.model in ("latent", "state-space") else 0.5
+        return {"latent": 0.0, "state-space": 0.0, "linear": 1.0}.get(self.model, 0.5)

@@ -13,6 +13,9 @@ from cavity.tables.forecasting import TableForecaster
 from cavity.tables.table_model import TableModel
 
 MOST_LINES = 30  # of one parameter with a value per input
+# Numbers of a linear model that come from its table and are not learned.
+OF_DESIGN = ("intercept", "centre", "scale")
+MOST_NAMES = 10  # of selected columns
 
 
 def describe_fit(fitted: TableModel) -> str:
@@ -22,6 +25,7 @@ def describe_fit(fitted: TableModel) -> str:
     gaussian = record["likelihood"] == "gaussian"
     kind = (record.get("inducing_kind") or "points").removesuffix("s")
     form = "full GP" if points is None else plural(points, f"inducing {kind}")
+    form = f"{record['prior']} prior" if "prior" in record else form
     layers = record.get("layers", [])
     if layers:
         form = f"{plural(len(layers), 'layer')}, {form} in the last one"
@@ -47,6 +51,8 @@ def describe_fit(fitted: TableModel) -> str:
         ("log evidence", _evidence(record["log_evidence"])),
         ("learning", f"{converged} in {iterations}: {record['message']}"),
     ]
+    if "selected" in record:
+        rows.append(("selected", describe_selected(record["selected"], _coefficients(fitted))))
     if record.get("verdict"):
         rows.append(("inducing", record["verdict"]))
     if record["jitter"] > 1e-8:
@@ -64,6 +70,34 @@ def describe_fit(fitted: TableModel) -> str:
     if record["test"] is not None:
         parts += ["on the test table:", describe_metrics(record["test"])]
     return "\n\n".join(parts)
+
+
+def describe_selected(
+    selected: Sequence[str] | Mapping[str, Sequence[str]], count: int, fdr: float = 0.1
+) -> str:
+    """Which columns are selected, of how many coefficients."""
+    each = selected if isinstance(selected, Mapping) else {"": selected}
+    total = sum(map(len, each.values()))
+    parts = [
+        (f"{output}: " if output else "") + ", ".join(names[:MOST_NAMES]) + _more(names)
+        for output, names in each.items()
+        if names
+    ]
+    listed = f": {'; '.join(parts)}" if parts else ""
+    return (
+        f"{total} of {plural(count, 'coefficient')} at a false discovery rate of {fdr:g}{listed}"
+    )
+
+
+def _more(names: Sequence[str]) -> str:
+    return f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+
+
+def _coefficients(fitted: TableModel) -> int:
+    """The number of coefficients, of all outputs."""
+    several = fitted.record["selected"]
+    outputs = len(several) if isinstance(several, Mapping) else 1
+    return len(fitted.schema.features) * outputs
 
 
 def describe_embedding(fitted: TableEmbedding) -> str:
@@ -209,6 +243,8 @@ def _parameters(fitted: TableModel) -> str:
     rows = []
     features = fitted.schema.features
     for name, value in fitted.record["parameters"].items():
+        if name in OF_DESIGN:
+            continue
         array = np.asarray(value)
         per_input = array.shape == (len(features),) and name.startswith("kernel.")
         if per_input and 1 < len(features) <= MOST_LINES:

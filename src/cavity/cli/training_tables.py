@@ -158,10 +158,11 @@ def check_in_batches(method: str, inducing: str) -> None:
 
 def _refuse_whole(request: Request) -> None:
     """Complains where a table that is read in batches is to be fitted by what needs all rows."""
-    if request.model == "deep":
+    if request.model != "gp":
         raise DataError(
-            f"{request.table} is too large for memory and is read in batches, and a deep model "
-            "needs all rows at once; leave --model out, or fit some of the rows"
+            f"{request.table} is too large for memory and is read in batches, and a "
+            f"{request.model} model needs all rows at once; leave --model out, or fit some of the "
+            "rows"
         )
     whole = {"full": "a full GP", "enough": "a search for enough points"}
     if request.method not in ("power_ep", "tied") or request.inducing in whole:

@@ -100,6 +100,11 @@ def _check_model(path: str, fitted: TableModel) -> None:
     try:
         check_remembers(fitted.posterior)
     except TypeError as error:
+        if "prior" in fitted.record:
+            raise DataError(
+                f"{path} is a linear model, which is not updated: fit it again with the old rows "
+                "and the new"
+            ) from None
         if fitted.record["n_inducing"] is None:
             raise DataError(
                 f"{path} is a full GP, which grows with its rows: fit it again with --inducing N "

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cavity.estimators.categories import Categories
 from cavity.estimators.frames import dates_as_days
 from cavity.estimators.going_on import learned_on
 from cavity.estimators.layers import last_functions
@@ -178,7 +179,12 @@ class AbstractPredictor(AbstractEstimator):
 
     To implement:
         as `AbstractEstimator`, and how outputs are predicted.
+
+    Attributes:
+        categories_: the categorical columns of the data frame of the fit, where these are read.
     """
+
+    categories_: Categories | None = None
 
     def predict_latent(self, X, return_std=False, return_cov=False):
         """Mean of the latent function f, and its standard deviation or covariance on request.
@@ -216,7 +222,7 @@ class AbstractPredictor(AbstractEstimator):
 
     def _inputs(self, X) -> np.ndarray:
         check_is_fitted(self, "posterior_")
-        X = dates_as_days(X)
+        X = dates_as_days(X if self.categories_ is None else self.categories_.numbers(X))
         checked = np.asarray(validate_data(self, X, dtype=np.float64, order="C", reset=False))
         check_magnitude("X", checked, small=False)
         return checked

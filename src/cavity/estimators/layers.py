@@ -1,4 +1,4 @@
-"""The functions that a model is made of: of a Gaussian process, or of the layers of a deep one."""
+"""What a model is made of: functions of a Gaussian process or of layers, or weights."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -9,6 +9,7 @@ from cavity.likelihoods.capabilities import capability
 from cavity.means import AbstractMean
 from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import Layer
+from cavity.weights.base import AbstractWeightPrior
 
 
 @runtime_checkable
@@ -39,6 +40,22 @@ class HasLayers(Protocol):
     def layers(self) -> tuple[Layer, ...]:
         """The layers, from the inputs to the outputs."""
         ...
+
+
+@runtime_checkable
+class HasWeights(Protocol):
+    """A linear model."""
+
+    @property
+    def priors(self) -> tuple[AbstractWeightPrior, ...]:
+        """The prior of the weights of every latent function."""
+        ...
+
+
+def weight_priors(model: AbstractModel) -> tuple[AbstractWeightPrior, ...]:
+    """The priors of the weights of a linear model, one per latent function; none of any other."""
+    linear = capability(model, HasWeights)
+    return () if linear is None else linear.priors
 
 
 def layers_of(model: AbstractModel) -> tuple[Layer, ...]:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from cavity.estimators.base import given
+from cavity.estimators.categories import feature_groups, learn_categories
 from cavity.estimators.classification import AbstractClassifier
+from cavity.estimators.coefficients import coefficient_table
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import CLASSIFICATION, REGRESSION, build_likelihood, one_of, whole
 from cavity.estimators.regression import AbstractRegressor
@@ -60,6 +62,37 @@ class HasCoefficients:
         """
         return self.coefficients_.select(fdr, output)
 
+    def coefficient_table(self, fdr=0.1):
+        """Coefficients with the names of their columns, a row for each, for a data frame.
+
+        Args:
+            fdr: as in `select`.
+
+        Returns:
+            A dictionary, which `pandas.DataFrame` and `polars.DataFrame` take: `column`, of
+            several outputs `output` and of more than two classes `class`, `mean`, `lower`,
+            `upper`, `inclusion_probability` of a prior with a spike, `sign_probability`, which is
+            that of the likelier sign, and `selected`.
+
+        Raises:
+            ValueError: for a share outside (0, 1).
+        """
+        asked: Any = self
+        classes = getattr(self, "classes_", None)
+        count = self.coefficients_.mean.shape[-1]
+        outputs = range(count) if classes is None else classes.tolist()
+        names = getattr(self, "feature_names_in_", range(asked.n_features_in_))
+        columns, kind = [str(name) for name in names], "output" if classes is None else "class"
+        scale = asked.output_scale_
+        return coefficient_table(
+            self.coefficients_, columns, scale, list(map(str, outputs)), fdr, kind
+        )
+
+    def _numbers(self, X: Any) -> Any:
+        """Inputs with numbers for the categories of a data frame, which are remembered."""
+        self.categories_ = learn_categories(X)
+        return X if self.categories_ is None else self.categories_.numbers(X)
+
     def _keep_parts(self, model: AbstractModel) -> None:
         asked: Any = self
         fitted: Any = model
@@ -109,7 +142,8 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
             object.
         power: in [0, 1], of the rows' sites; plays no part with Gaussian noise.
         groups: the group of each column, whole numbers from 0, for a prior with a parameter per
-            group; None for none.
+            group. None: of a prior by name each categorical column of a data frame is a group,
+            and the others are one; without such columns there are none.
         fit_intercept: whether there is an intercept.
         level: the probability in `coef_interval_`.
         standardise: columns about their mean in units of their deviation, and starting values
@@ -135,8 +169,9 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         n_iter_: iterations.
         posterior_: the posterior of the function, its arrays numpy float64.
         output_scale_: as of `GPRegressor`.
-        n_features_in_: number of input columns.
-        feature_names_in_: their names, if X had names.
+        n_features_in_: number of input columns, those of each category included.
+        feature_names_in_: their names, if X had names; `colour=red` of a category.
+        categories_: the categorical columns of a data frame; None without.
 
     References:
         Jylanki (2013), S3 to S7; Seeger (2008); Hernandez-Lobato et al. (2015).
@@ -150,7 +185,8 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         """Learns noise and prior, and infers the coefficients.
 
         Args:
-            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
+            X: inputs, (N, D); arrays, or data frames of numbers and categorical columns, which
+                become a 0/1 column per category; dates are days since 1970-01-01.
             y: outputs, (N,) or (N, P).
             noise_variance: known noise variance of each row, (N,), in squared units of y.
             exposure: exposure of each row, (N,), for likelihoods of counts.
@@ -165,7 +201,7 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         """
         _check(self)
         side = given(noise_variance=noise_variance, exposure=exposure)
-        self._fit_outputs(X, y, side, callback, checkpoint)
+        self._fit_outputs(self._numbers(X), y, side, callback, checkpoint)
         return self
 
     def _learned(self, problem: Problem) -> Learned:
@@ -205,8 +241,9 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         message_: why learning ended.
         n_iter_: iterations.
         posterior_: the posterior of the functions, its arrays numpy float64.
-        n_features_in_: number of input columns.
-        feature_names_in_: their names, if X had names.
+        n_features_in_: number of input columns, those of each category included.
+        feature_names_in_: their names, if X had names; `colour=red` of a category.
+        categories_: the categorical columns of a data frame; None without.
 
     References:
         Jylanki (2013), S3 to S7.
@@ -218,7 +255,8 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         """Learns the prior, and infers the coefficients.
 
         Args:
-            X: inputs, (N, D); arrays or data frames of numbers; dates are days since 1970-01-01.
+            X: inputs, (N, D); arrays, or data frames of numbers and categorical columns, which
+                become a 0/1 column per category; dates are days since 1970-01-01.
             y: labels, (N,), of two classes or more.
             callback: called with a `Progress` after every iteration.
             checkpoint: a `cavity.Checkpoint`; `random_state` must be a number.
@@ -230,7 +268,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
             ValueError: for unusable data or settings.
         """
         _check(self)
-        self._fit_labels(X, y, callback, checkpoint)
+        self._fit_labels(self._numbers(X), y, callback, checkpoint)
         return self
 
     def _learned(self, problem: Problem) -> Learned:
@@ -247,6 +285,21 @@ def _check(asked: AbstractLinearSettings) -> None:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level!r}")
 
 
+def _groups(asked: AbstractLinearSettings, count: int) -> np.ndarray | None:
+    """The group of each column: as it was asked for, or the categories of a data frame."""
+    categories: Any = getattr(asked, "categories_", None)
+    widths = [1] * count if categories is None else categories.widths
+    if asked.groups is None:
+        return feature_groups(widths, asked.prior)
+    groups = np.asarray(asked.groups)
+    if groups.shape != (len(widths),):
+        raise ValueError(
+            f"groups must have one entry for each of {plural(len(widths), 'column')}, given shape "
+            f"{groups.shape}"
+        )
+    return np.repeat(groups, widths)
+
+
 def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> Learned:
     """The linear model that was asked for, by maximum evidence."""
     settings, X = problem.settings, problem.X
@@ -256,13 +309,8 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
             f"the likelihood {type(likelihood).__name__} has several latent functions, whose "
             "coefficients have units of their own: use GPRegressor, or cavity.LinearModel"
         )
-    groups: Any = None if asked.groups is None else np.asarray(asked.groups)
-    if groups is not None and groups.shape != (X.shape[1],):
-        raise ValueError(
-            f"groups must have one entry for each of {plural(X.shape[1], 'column')}, given shape "
-            f"{groups.shape}"
-        )
     prior: Any = asked.prior
+    groups = _groups(asked, X.shape[1])
     starts = starting_linear(
         prior,
         likelihood,

@@ -42,8 +42,9 @@ def compressed(posterior: AbstractPosterior) -> Posterior:
         raise TypeError(
             f"compressed() is for posteriors of cavity.GP, given {type(posterior).__name__}"
         )
+    process = _compressed(posterior.process)
     model = eqx.tree_at(lambda m: m.inducing, posterior.model, None, is_leaf=lambda x: x is None)
-    return dataclasses.replace(posterior, model=model, process=_compressed(posterior.process))
+    return dataclasses.replace(posterior, model=model, process=process)
 
 
 def is_compressed(posterior: AbstractPosterior) -> bool:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from cavity.estimators.layers import layers_of
+from cavity.estimators.layers import layers_of, weight_priors
 from cavity.inducing.base import Points
 from cavity.learning.diagnostics.examination import Examination, best_place
 from cavity.learning.diagnostics.examine import examine
@@ -67,6 +67,11 @@ def examine_table(
         raise DataError(
             "an examination compares with the full Gaussian process, which a model of layers does "
             "not have"
+        )
+    if weight_priors(fitted.posterior.model):
+        raise DataError(
+            "an examination compares with the full Gaussian process, which a linear model is not: "
+            "'cavity evaluate' compares its predictions with the targets"
         )
     count = fitted.posterior.model.likelihood.latents
     if count > 1:

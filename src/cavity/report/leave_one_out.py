@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from cavity.estimators.layers import last_functions, layers_of
+from cavity.estimators.layers import last_functions, layers_of, weight_priors
 from cavity.estimators.registry import Method, build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
 from cavity.learning.infer import NumericalError
@@ -111,12 +111,14 @@ def _why_not(fitted: TableModel, method: Method, rows: int) -> str:
     if rows < 2:
         return "they need a table of at least two rows"
     model = fitted.posterior.model
-    full, each = last_functions(model).inducing is None, 1
+    linear = bool(weight_priors(model))
+    full, each = not linear and last_functions(model).inducing is None, 1
     most = MOST_FULL if full else MOST_SPARSE
     if method.tied or not fitted.normal:
         most = MOST_SWEPT_FULL if full else MOST_SWEPT_SPARSE
         each = model.likelihood.latents * len(fitted.targets)
     of = "a full Gaussian process" if full else "a model with inducing points"
+    of = "a linear model" if linear else of
     if rows * each <= most:
         return ""
     several = f" with {each} functions" if each > 1 else ""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cavity.estimators.layers import first_functions, last_functions, layers_of
+from cavity.estimators.layers import first_functions, last_functions, layers_of, weight_priors
 from cavity.estimators.predictions import (
     Predictions,
     binary_probabilities,
@@ -280,6 +280,8 @@ class Page:
         if len(self.encoded.X) < 2:
             return [], ["The relevance of the inputs needs a table of at least two rows."]
         model = self.fitted.posterior.model
+        if weight_priors(model):
+            return [], []
         if layers_of(model):
             text = "The lengthscales of a deep model do not say how relevant each input is; "
             return [], [text + "the slices above show what each one does."]
@@ -334,7 +336,8 @@ class Page:
     def fits(self) -> list[Picture]:
         """The whole fit of each target, where the only input is one number."""
         column, x = self.fitted.schema.inputs[0], self.encoded.X[:, 0]
-        inducing = first_functions(self.fitted.posterior.model).inducing
+        model = self.fitted.posterior.model
+        inducing = None if weight_priors(model) else first_functions(model).inducing
         Z = np.asarray(inducing.Z)[:, 0] if isinstance(inducing, Points) else None
         ends = np.array([x.min(), x.max()])
         if ends[0] == ends[1] and Z is not None:

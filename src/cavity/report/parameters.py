@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import numpy as np
 
-from cavity.estimators.layers import layers_of
+from cavity.estimators.layers import layers_of, weight_priors
 from cavity.kernels.base import AbstractKernel, Active
 from cavity.likelihoods.base import ONE_LATENT, LatentFunction
 from cavity.likelihoods.support import Support
@@ -179,7 +179,9 @@ def parameter_rows(
         measured: the units of columns that have some, by the name of the column.
     """
     known = {}
-    if layers_of(model):
+    if weight_priors(model):
+        known |= _of_priors(model, features)
+    elif layers_of(model):
         known |= _of_layers(model, features)
     else:
         known |= _of_kernel(model, features)
@@ -211,6 +213,30 @@ def _of_kernel(model: AbstractGP, features: Sequence[str]) -> dict[str, tuple[An
     return known
 
 
+def _of_priors(model: Any, features: Sequence[str]) -> dict[str, tuple[Any, Units]]:
+    """The same of the priors of a linear model, which have a value for each column or group."""
+    groups, known = model.groups, {}
+    names = list(features) if groups is None else _group_names(groups, features)
+    several = len(model.priors) > 1 and isinstance(model.prior, tuple)
+    for i, prior in enumerate(model.priors):
+        path = f"prior.{i}" if several else "prior"
+        for field in dataclasses.fields(prior):
+            array = np.asarray(getattr(prior, field.name))
+            unit = field.metadata.get("units", Units())
+            known[f"{path}.{field.name}"] = _axes(array, {0: names}), unit
+    return known
+
+
+def _group_names(groups: np.ndarray, features: Sequence[str]) -> list[str]:
+    """The first column of each group, and how many more there are."""
+    members = [np.flatnonzero(groups == g) for g in range(int(groups.max(initial=-1)) + 1)]
+    return [
+        ("" if not len(own) else str(features[own[0]]))
+        + (f" and {len(own) - 1} more" if len(own) > 1 else "")
+        for own in members
+    ]
+
+
 def _of_layers(model: AbstractModel, features: Sequence[str]) -> dict[str, tuple[Any, Units]]:
     """The same of the kernels of layers, of which hidden values have no units."""
     known, names, layers = {}, list(features), layers_of(model)
@@ -231,7 +257,7 @@ def _of_layers(model: AbstractModel, features: Sequence[str]) -> dict[str, tuple
 def _owners(model: Any) -> Iterator[tuple[str, Any, bool]]:
     """The likelihood and the means: name, module, and whether it has no units of the target."""
     yield "likelihood", model.likelihood, False
-    if layers_of(model):
+    if layers_of(model) or weight_priors(model):
         return
     if not isinstance(model.mean, tuple):
         yield "mean", model.mean, False

@@ -320,6 +320,8 @@ def parameters(
     for name, value in named(model).items():
         if known_noise and name == "likelihood.variance":
             continue
+        if np.issubdtype(np.asarray(value).dtype, np.integer):
+            continue  # groups, which are no parameters
         array, latents = np.asarray(value, float), model.likelihood.latent_functions
         unit, own = measured[name], name
         if layers and name.startswith("layers."):

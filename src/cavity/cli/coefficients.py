@@ -1,0 +1,29 @@
+"""`cavity coefficients`: the coefficients of a linear model as a table."""
+
+from pathlib import Path
+from typing import Any
+
+from cavity.cli.session import Outcome, Session, refuse_overwriting, usage
+from cavity.cli.text import describe_selected
+from cavity.numerics.text import plural
+from cavity.tables.coefficients import model_coefficients, selected_columns
+from cavity.tables.files import ENDINGS, check_output, write_predictions
+from cavity.tables.table_model import TableModel
+
+
+def coefficients(session: Session, model: str, *, out: str, fdr: float = 0.1) -> Outcome:
+    """Writes a row for each coefficient of a linear model, and says which are selected."""
+    if Path(out).suffix.lower() not in ENDINGS:
+        raise usage("--out", f"'{out}' must end in .csv or .parquet")
+    if not 0.0 < fdr < 1.0:
+        raise usage("--fdr", f"the rate lies strictly between 0 and 1, given {fdr:g}")
+    refuse_overwriting(out, model=model)
+    fitted = TableModel.load(model)
+    check_output(out)
+    table = model_coefficients(fitted, fdr)
+    write_predictions(out, table)
+    rows, selected = len(table["mean"]), selected_columns(table)
+    record: dict[str, Any] = {"model": model, "out": out, "n_rows": rows, "columns": [*table]}
+    record |= {"fdr": fdr, "selected": selected}
+    text = f"{plural(rows, 'coefficient')} written to {out}: {', '.join(table)}"
+    return Outcome(record, f"{text}\n\n{describe_selected(selected, rows, fdr)}")

@@ -1,0 +1,94 @@
+"""`cavity fit --model linear`: options, the estimator, and what is remembered."""
+
+from typing import Any
+
+from cavity.cli.model_kinds import LINEAR
+from cavity.cli.request import Request
+from cavity.cli.session import blaming, usage
+from cavity.cli.training_tables import Tables
+from cavity.estimators.categories import feature_groups
+from cavity.estimators.linear import (
+    AbstractLinearSettings,
+    LinearClassifier,
+    LinearRegressor,
+)
+from cavity.estimators.registry import LIKELIHOODS, REGRESSION, named_likelihood, one_of
+from cavity.learning.initialisation.linear import PRIORS
+from cavity.tables.coefficients import model_coefficients, selected_columns
+from cavity.tables.schema import Schema
+from cavity.tables.table_model import TableModel
+
+# Options of fit that a linear model has no use for, and what to say.
+UNUSED = {
+    "kernel": "a linear model has no kernel: leave it out",
+    "method": "a linear model has one method, 'power_ep': leave it out",
+    "inducing": "a linear model has no inducing points: leave it out",
+    "restarts": "a linear model tries several starts anyway: leave it out",
+    "batch_rows": "a linear model needs all rows in memory: leave it out",
+}
+
+
+def check_linear(request: Request) -> None:
+    """A usage error for options that do not go with a linear model."""
+    if request.model != LINEAR:
+        return
+    for name, reason in UNUSED.items():
+        if getattr(request, name) != getattr(Request, name):
+            raise usage(f"--{name.replace('_', '-')}", reason)
+    if request.mean == "linear":
+        raise usage("--mean", "a linear model has an intercept, or with --mean zero none")
+    with blaming("--prior"):
+        one_of("the prior", prior_of(request), PRIORS)
+    named = request.likelihood
+    if named is None or LIKELIHOODS[named].task != REGRESSION:
+        return
+    if named_likelihood(named).latents > 1:
+        raise usage("--likelihood", f"'{named}' has several functions: leave --model linear out")
+
+
+def prior_of(request: Request) -> Any:
+    """The name of the prior."""
+    return AbstractLinearSettings.prior if request.prior is None else request.prior
+
+
+def linear_estimator(request: Request, tables: Tables) -> LinearRegressor | LinearClassifier:
+    """The estimator that a request for a linear model asks for.
+
+    Args:
+        request: what was asked for, checked.
+        tables: what it is to be learned from.
+    """
+    default = AbstractLinearSettings
+    iterations: Any = request.max_iterations
+    if iterations == Request.max_iterations:
+        iterations = default.max_iterations
+    return (LinearRegressor if tables.task == REGRESSION else LinearClassifier)(
+        prior=prior_of(request),
+        likelihood=tables.likelihood,
+        power=request.used_power,
+        groups=feature_groups(_widths(tables.schema), prior_of(request)),
+        fit_intercept=request.mean != "zero",
+        max_iterations=iterations,
+        random_state=request.seed,
+    )
+
+
+def _widths(schema: Schema) -> list[int]:
+    """The number of features of each input column."""
+    return [column.width for column in schema.inputs]
+
+
+def linear_record(request: Request, fitted: TableModel) -> dict[str, Any]:
+    """What is remembered of a linear model beyond what all have, as JSON values.
+
+    Args:
+        request: what was asked for.
+        fitted: the model.
+    """
+    table = model_coefficients(fitted)
+    several = fitted.posterior.model.likelihood.latents > 1
+    record: dict[str, Any] = {
+        "prior": prior_of(request),
+        "selected": selected_columns(table),
+    }
+    return record | ({"coupled": False} if several else {})
