@@ -43,6 +43,8 @@ from .learning.initialisation.inducing_kinds import initial_inducing as initial_
 from .learning.initialisation.inducing_points import cluster_blocks as cluster_blocks
 from .learning.initialisation.inducing_points import select_inducing as select_inducing
 from .learning.initialisation.network import network_at_mode as network_at_mode
+from .learning.integration.integrate import Integration as Integration
+from .learning.integration.integrate import integrate as integrate
 from .learning.mcmc.chains import Chains as Chains
 from .learning.mcmc.settings import MCMC as MCMC
 from .learning.methods import Laplace as Laplace
@@ -61,6 +63,8 @@ from .models.compression import compressed as compressed
 from .models.deep.deep_gp import DeepGP as DeepGP
 from .models.deep.layer import Layer as Layer
 from .models.gp import GP as GP
+from .models.integrated_parameters import ParameterMarginal as ParameterMarginal
+from .models.integrated_parameters import integrated_parameters as integrated_parameters
 from .models.latent.gplvm import GPLVM as GPLVM
 from .models.linear.coefficients import Coefficients as Coefficients
 from .models.linear.coefficients import coefficients as coefficients

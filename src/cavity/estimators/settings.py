@@ -43,6 +43,7 @@ from cavity.likelihoods.capabilities import GaussianInLatent, capability, number
 from cavity.likelihoods.support import Support
 from cavity.means import AbstractMean, Constant, Linear, Zero
 from cavity.models.gp import GP
+from cavity.models.latent_gp import shared_parameters
 from cavity.numerics.linalg import MOST_JITTER
 from cavity.parameters import FIXED, Bijection, bijections
 
@@ -273,6 +274,11 @@ def _laid_out(kernel: AbstractKernel, likelihood: AbstractLikelihood, mean: Abst
 
     The functions of classes share a kernel and have a mean each.
     """
+    if shared_parameters(likelihood):
+        raise ValueError(
+            "estimators learn the parameters of a likelihood: give it itself, not Integrated; "
+            "cavity.fit integrates parameters whose bijection is INTEGRATED"
+        )
     if likelihood.latents == 1:
         return GP(kernel, likelihood, None, mean)
     if likelihood.support is Support.LABELS:

@@ -10,6 +10,7 @@ from cavity.learning.data.batched import TrainingRows, as_training_data, in_memo
 from cavity.learning.data.validation import check_model, inputs_first
 from cavity.learning.dispatch import dispatch
 from cavity.learning.infer import checked_start, infer_from, one_blas_thread
+from cavity.learning.integrated import Released, release_of, released_from
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP
@@ -68,7 +69,8 @@ def fit(
         rows: as in `infer`.
         missing: as in `infer`.
         bijections: an edited `cavity.parameters.bijections(model)`: `FIXED` entries are not
-            learned, bounded ones stay within their bounds. A Gaussian likelihood's variance is
+            learned, bounded ones stay within their bounds, and `INTEGRATED` ones are integrated
+            out when all else was learned. A Gaussian likelihood's variance is
             FIXED anyway where the rows' own is known, because it has no effect then.
         priors: an edited `cavity.priors.flat(model)`, for maximum a posteriori learning.
         schedule: trees of bijections, each learned in turn before `bijections`: freeze
@@ -123,13 +125,16 @@ def fit(
         data = as_training_data(
             model, X, y, method=method, power=power, blocks=blocks, rows=rows, missing=missing
         )
-        maps = (*_first_stage(model, method, sites, schedule), *schedule, bijections)
+        release = release_of(model, bijections, priors)
+        last = bijections if release is None else release.maps
+        maps = (*_first_stage(model, method, sites, schedule), *schedule, last)
         start, stages, first = checked_start(model, data.first_block, jitter, maps)
         densities = flat(start) if priors is None else priors
         if checkpoint is not None:
             limits = {"n_restarts": n_restarts, "max_iterations": max_iterations, "seed": seed}
             limits |= {"jitter": jitter, "tolerance": tolerance}
             settings = {"bijections or schedule": stages, "priors": densities, **limits}
+            settings |= {} if release is None else {"integrated": release.priors}
             settings |= {} if sites is None else {"sites": sites}
             open_for(checkpoint, start, data, method, settings)
         run = Run(
@@ -137,7 +142,16 @@ def fit(
             Searches(checkpoint),
             sites,
         )
-        return learned_from(run, start, stages, first, n_restarts, seed)
+        result = learned_from(run, start, stages, first, n_restarts, seed)
+        if release is None or result.interrupted:
+            return result
+
+        def others(after: Released, sites: Sites | None) -> FitResult:
+            start, stages, _ = checked_start(after.model, data.first_block, jitter, (after.maps,))
+            again = dataclasses.replace(run, densities=after.densities, first_sites=sites)
+            return learned_from(again, start, stages, result.jitter, 0, seed)
+
+        return released_from(result, release, data, method, others)
 
     return dispatch(method, approximated, sampled)
 

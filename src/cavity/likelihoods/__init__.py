@@ -8,6 +8,7 @@ from cavity.likelihoods.counts import NegativeBinomial, Poisson
 from cavity.likelihoods.gaussian import Gaussian, NormalPredictive
 from cavity.likelihoods.heavy_tailed import Laplace, StudentT
 from cavity.likelihoods.heteroscedastic import HeteroscedasticGaussian
+from cavity.likelihoods.integrated import Integrated
 from cavity.likelihoods.log_link import AbstractLogLinear
 from cavity.likelihoods.multiclass import (
     AbstractClasses,
@@ -44,6 +45,7 @@ __all__ = [
     "Gaussian",
     "GridPredictive",
     "HeteroscedasticGaussian",
+    "Integrated",
     "Laplace",
     "LatentFunction",
     "LatentPredictive",

@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import typing
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 
@@ -36,12 +36,16 @@ class LatentFunction:
             in which that quantity is measured.
         start: its prior mean to start from, given the noise variance of a regression on the
             first function; None for zero. The first function starts from `initial_latents`.
+        prior: of a parameter of the likelihood that is integrated out, which is a function of the
+            same value in all rows: mean and standard deviation of its Gaussian prior. None for
+            functions of the inputs.
     """
 
     name: str = "f"
     units: Units = Units(output=1)
     log_output: int = 0
     start: Callable[[float], float] | None = None
+    prior: tuple[Any, Any] | None = None
 
     def prior_mean(self, noise_variance: float) -> float:
         """The prior mean to start from, given the noise variance of the first function."""

@@ -8,6 +8,7 @@ import numpy as np
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Feature
 from cavity.numerics.types import Array, Float, PRNGKeyArray
+from cavity.parameters.gaussian_scale import GaussianScales
 
 P = TypeVar("P")
 
@@ -95,6 +96,22 @@ class HasNoiseParameter(GaussianInLatent, Protocol):
     @property
     def variance(self) -> Float[Array, "..."]:
         """The parameter."""
+        ...
+
+
+@runtime_checkable
+class HasHeldParameters(Protocol):
+    """A likelihood with parameters integrated out, which have values all the same.
+
+    Attributes:
+        scales: their names, and the scales on which their priors are Gaussian.
+    """
+
+    @property
+    def scales(self) -> GaussianScales: ...
+
+    def holding(self) -> "HasHeldParameters":
+        """The likelihood with priors that are all but points at these values."""
         ...
 
 

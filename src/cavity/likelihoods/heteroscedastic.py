@@ -104,13 +104,11 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         measure = quadrature_measure(level, mean_g, var_g, y, a, side)
         value = level.log_prob(measure.nodes, y, **side)
         of_g = quadrature.tilted_moments(value, measure, mean_g, var_g, a)
-        # f given g is Gaussian: G = E r/(s + av),  H = a Var r/(s + av) - E 1/(s + av)
-        weight = jax.nn.softmax(a * value + measure.log_weight, axis=0)
+        # f given g is Gaussian
+        share = jax.nn.softmax(a * value + measure.log_weight, axis=0)
         precision = 1.0 / (jnp.exp(measure.nodes) + a * v)
-        score = (y - m) * precision
-        slope = jnp.sum(weight * score, axis=0)
-        curvature = a * jnp.sum(weight * (score - slope) ** 2, axis=0)
-        curvature = curvature - jnp.sum(weight * precision, axis=0)
+        scores = (y - m) * precision
+        slope, curvature = quadrature.mixed_derivatives(share, scores, -precision, a)
         slopes = jnp.stack([slope, of_g.slope])
         return Tilted(of_g.log_mean, slopes, jnp.stack([curvature, of_g.curvature]))
 

@@ -11,9 +11,10 @@ from cavity.likelihoods.predictive.base import NONE, AbstractPredictive, Side
 from cavity.likelihoods.predictive.tabulated import grid_predictive
 from cavity.numerics import quadrature
 from cavity.numerics.chunking import map_over_entries
+from cavity.numerics.integrated_out import product_rule
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Measure, Tilted
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +47,7 @@ class AbstractCubatureLikelihood(AbstractLikelihood):
     def log_power_mean(
         self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
     ) -> Array:
-        nodes, log_weight = _product_rule(tuple(mean), tuple(var))
+        nodes, log_weight = product_rule(tuple(mean), tuple(var), _each(len(mean)))
         value = self.log_prob(jnp.stack(nodes), y, **side)
         return quadrature.log_power_mean(value, log_weight, power)
 
@@ -54,7 +55,7 @@ class AbstractCubatureLikelihood(AbstractLikelihood):
     def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
         def chunk_moments(rows: tuple) -> Tilted:
             means, variances, y, side, powers = rows
-            nodes, log_weight = _product_rule(means, variances)
+            nodes, log_weight = product_rule(means, variances, _each(len(means)))
             value = self.log_prob(jnp.stack(nodes), y, **side)
             exponent = powers.get("power", power)
             moments = [
@@ -79,23 +80,6 @@ class AbstractCubatureLikelihood(AbstractLikelihood):
         return grid_predictive(self, mean, var, side)
 
 
-def _product_rule(
-    means: tuple[Array, ...], variances: tuple[Array, ...]
-) -> tuple[list[Float[Array, "S ..."]], Float[Array, "S ..."]]:
-    """Nodes of each latent value, and log weights of the product of their Gaussians."""
-    latents = len(means)
-    count = int(CUBATURE.nodes ** (1.0 / latents))
-    shape = jnp.broadcast_shapes(*(m.shape for m in (*means, *variances)))
-    nodes, log_weights = [], []
-    for axis, (mean, var) in enumerate(zip(means, variances, strict=True)):
-        m, v = jnp.broadcast_to(mean, shape), jnp.broadcast_to(var, shape)
-        measure, _ = quadrature.even_measure(m, v, m, jnp.sqrt(v), count)
-        own_axis = [count if i == axis else 1 for i in range(latents)]
-
-        def spread(x: Array, own_axis: list[int] = own_axis) -> Array:
-            grid = x.reshape(*own_axis, *shape)
-            return jnp.broadcast_to(grid, (*(count,) * latents, *shape)).reshape(-1, *shape)
-
-        nodes.append(spread(measure.nodes))
-        log_weights.append(spread(measure.log_weight))
-    return nodes, sum(log_weights[1:], log_weights[0])
+def _each(latents: int) -> int:
+    """The number of nodes of each latent value."""
+    return int(CUBATURE.nodes ** (1.0 / latents))

@@ -4,10 +4,12 @@ from cavity.models.base import AbstractModel
 from cavity.models.deep.deep_gp import DeepGP
 from cavity.models.deep.layer import Layer
 from cavity.models.gp import GP
+from cavity.models.integrated_parameters import ParameterMarginal, integrated_parameters
 from cavity.models.latent.gplvm import GPLVM
 from cavity.models.latent_gp import LatentGP
 from cavity.models.linear.coefficients import Coefficients, coefficients
 from cavity.models.linear.linear_model import LinearModel
+from cavity.models.mixture_posterior import MixturePosterior
 from cavity.models.network.network import Network, NetworkStart
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.sampled_posterior import SampledPosterior
@@ -25,11 +27,14 @@ __all__ = [
     "LatentGP",
     "Layer",
     "LinearModel",
+    "MixturePosterior",
     "Network",
     "NetworkStart",
+    "ParameterMarginal",
     "Posterior",
     "SampledPosterior",
     "coefficients",
+    "integrated_parameters",
 ]
 
 _OLD_NAMES = dict.fromkeys(

@@ -17,10 +17,13 @@ from cavity.inference.graph.rows import Rows
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.random_fourier import feature_count
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import HasHeldParameters, capability
+from cavity.likelihoods.integrated import Integrated
 from cavity.means import AbstractMean
-from cavity.models.latent_gp import LatentGP
+from cavity.models.latent_gp import LatentGP, shared_parameters
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Scalar
+from cavity.parameters.priors import Prior
 
 
 class AbstractModel(eqx.Module):
@@ -37,6 +40,7 @@ class AbstractModel(eqx.Module):
         ordered: whether rows are times, which keep their place where nothing is observed.
         hidden_posteriors: names of the posteriors of hidden values that the model may have.
         volumes: whether residuals of the model may have a volume of their own.
+        integrates: whether parameters of the likelihood may be latent values that rows share.
     """
 
     likelihood: eqx.AbstractVar[AbstractLikelihood]
@@ -44,6 +48,7 @@ class AbstractModel(eqx.Module):
     ordered: ClassVar[bool] = False
     hidden_posteriors: ClassVar[tuple[str, ...]] = ()
     volumes: ClassVar[bool] = False
+    integrates: ClassVar[bool] = False
 
     @property
     def takes_inputs(self) -> bool:
@@ -72,6 +77,37 @@ class AbstractModel(eqx.Module):
             power: the power of all rows.
             approximation: what stands in the place of the likelihood terms.
         """
+
+    def integrating(self, priors: Mapping[str, Prior]) -> "AbstractModel":
+        """The model with some of its parameters integrated out.
+
+        Args:
+            priors: their priors by dotted name.
+
+        Raises:
+            ValueError: for parameters that rows do not see one by one.
+        """
+        others = [name for name in priors if not name.startswith("likelihood.")]
+        if not self.integrates:
+            raise ValueError(
+                f"parameters of {type(self).__name__} cannot be INTEGRATED: give the fitted model "
+                "to cavity.integrate"
+            )
+        if others:
+            raise ValueError(
+                f"{others[0]} cannot be INTEGRATED, which is for parameters of the likelihood and "
+                "of priors of weights: give the fitted model to cavity.integrate"
+            )
+        own = {name.removeprefix("likelihood."): prior for name, prior in priors.items()}
+        changed = Integrated(self.likelihood, own)
+        return eqx.tree_at(lambda model: model.likelihood, self, changed)
+
+    def holding(self) -> "AbstractModel":
+        """The model with its integrated parameters all but held at the values that it has."""
+        held = capability(self.likelihood, HasHeldParameters)
+        if held is None:
+            return self
+        return eqx.tree_at(lambda model: model.likelihood, self, held.holding())
 
     @property
     @abc.abstractmethod
@@ -146,6 +182,7 @@ class AbstractGP(AbstractModel):
     """
 
     volumes: ClassVar[bool] = True
+    integrates: ClassVar[bool] = True
     kernel: eqx.AbstractVar[AbstractKernel | tuple[AbstractKernel, ...]]
     inducing: eqx.AbstractVar[AbstractInducing | None]
     mean: eqx.AbstractVar[AbstractMean | tuple[AbstractMean, ...]]
@@ -165,14 +202,16 @@ class AbstractGP(AbstractModel):
     @property
     @typing.final
     def latents(self) -> tuple[LatentGP, ...]:
-        """Every latent function with its kernel and its mean."""
-        count = self.likelihood.latents
+        """Every latent function with its kernel and its mean; parameters that rows share last."""
+        parameters = shared_parameters(self.likelihood)
+        count = self.likelihood.latents - len(parameters)
         kernels = self.kernels if len(self.kernels) == count else self.kernels * count
         means = self.means if len(self.means) == count else self.means * count
-        return tuple(
+        functions = tuple(
             LatentGP(kernel, mean, self._functionals(kernel))
             for kernel, mean in zip(kernels, means, strict=True)
         )
+        return functions + parameters
 
     @property
     @typing.final

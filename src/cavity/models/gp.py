@@ -26,6 +26,7 @@ from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.means import AbstractMean, Zero
 from cavity.models.base import AbstractGP
 from cavity.models.coupled_classes import class_graph, class_process
+from cavity.models.latent_gp import shared_parameters
 from cavity.models.posterior import Posterior
 from cavity.models.process import IndependentProcess
 from cavity.numerics.power_limits import Power
@@ -88,11 +89,11 @@ class GP(AbstractGP):
         for name, part, kind in (("kernel", kernel, AbstractKernel), ("mean", mean, AbstractMean)):
             for entry in part if isinstance(part, tuple) else (part,):
                 _check_part(name, entry, kind)
-            if isinstance(part, tuple) and len(part) != likelihood.latents:
+            functions = likelihood.latents - len(shared_parameters(likelihood))
+            if isinstance(part, tuple) and len(part) != functions:
                 raise ValueError(
-                    f"{type(likelihood).__name__} has "
-                    f"{plural(likelihood.latents, 'latent function')}, given a tuple of "
-                    f"{plural(len(part), name)}"
+                    f"{type(likelihood).__name__} has {plural(functions, 'latent function')}, "
+                    f"given a tuple of {plural(len(part), name)}"
                 )
         self.kernel = kernel
         self.likelihood = likelihood
@@ -201,9 +202,10 @@ class GP(AbstractGP):
     ) -> list[tuple[AbstractVariable, AbstractView]]:
         """The variable of every function and its view; functions of one kernel share them."""
         first, *others = self.latents
+        count = len(self.latents) - len(shared_parameters(self.likelihood))
         found = [first.lay_out(rows, jitter, number=0, **signs)]
         for number, latent in enumerate(others, 1):
-            if len(self.kernels) == 1:
+            if number < count and len(self.kernels) == 1:
                 found.append(latent.lay_out_like(found[0], rows.y.shape[-1]))
             else:
                 found.append(latent.lay_out(rows, jitter, number=number, **signs))

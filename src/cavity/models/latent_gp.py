@@ -5,7 +5,9 @@ from typing import Any, cast
 
 import equinox as eqx
 
+from cavity import means
 from cavity.inducing.base import AbstractInducing, covariance, variances_from
+from cavity.inducing.features import Features
 from cavity.inference.graph.base import AbstractBelief, AbstractVariable, AbstractView
 from cavity.inference.graph.rows import SLOPES, Rows
 from cavity.inference.graph.views import InducingView, OutputMean, inducing_view, observed
@@ -16,10 +18,22 @@ from cavity.inference.variables.function_values import (
 )
 from cavity.inference.variables.inducing import InducingBelief, TiedInducing, WhitenedInducing
 from cavity.kernels.base import AbstractKernel
+from cavity.kernels.stationary import Constant
+from cavity.likelihoods.base import AbstractLikelihood
 from cavity.means import AbstractMean
 from cavity.models.process import AbstractProcess, FullProcess, SparseProcess
 from cavity.numerics.linalg import jittered
 from cavity.numerics.types import Scalar
+
+
+def shared_parameters(likelihood: AbstractLikelihood) -> tuple["LatentGP", ...]:
+    """The parameters that a likelihood has integrated out, as constant functions."""
+    priors = (latent.prior for latent in likelihood.latent_functions)
+    return tuple(
+        LatentGP(Constant(prior[1] ** 2), means.Constant(prior[0]), Features(1))
+        for prior in priors
+        if prior is not None
+    )
 
 
 class LatentGP(eqx.Module):

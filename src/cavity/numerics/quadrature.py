@@ -323,6 +323,31 @@ def tilted_moments(
     return jax.lax.cond(jnp.any(small), chosen, lambda: usual)
 
 
+def mixed_derivatives(
+    share: Float[Array, "S ..."],
+    slopes: Float[Array, "S ..."],
+    curvatures: Float[Array, "S ..."],
+    power: Power,
+) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    r"""Slope and curvature of $\tfrac1a \log \sum_k w_k M_k(m)^a$ from those of each $\log M_k$.
+
+    With the shares $\pi_k$ of the parts, $G = \sum \pi_k G_k$ and
+    $H = \sum \pi_k (H_k + a (G_k - G)^2)$.
+
+    Args:
+        share: proportional to $w_k M_k^a$, adding up to one.
+        slopes: $G_k$.
+        curvatures: $H_k$.
+        power: a.
+
+    References:
+        Jylanki (2013), S93, S102, S103 and S116, for every power.
+    """
+    slope = jnp.sum(share * slopes, axis=0)
+    curvature = jnp.sum(share * (curvatures + power * (slopes - slope) ** 2), axis=0)
+    return slope, curvature
+
+
 def _normalised_weights(log_weight: Float[Array, "S ..."]) -> tuple[Array, Array]:
     """The log of the sum of weights, and the share of each."""
     top = jax.lax.stop_gradient(jnp.max(log_weight, axis=0))

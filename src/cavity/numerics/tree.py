@@ -1,11 +1,14 @@
 """The arrays of a module by dotted name."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 
 from cavity.numerics.types import PyTree
+
+Tree = TypeVar("Tree")
 
 
 def is_entry(x: object) -> bool:
@@ -17,6 +20,13 @@ def named(tree: PyTree) -> dict[str, Any]:
     """The leaves of a module (or of a shadow tree) by dotted name, in order."""
     entries, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_entry)
     return {dotted(path): leaf for path, leaf in entries}
+
+
+def with_named(tree: Tree, values: Mapping[str, Any]) -> Tree:
+    """The module with other leaves in the place of those of these dotted names."""
+    entries, structure = jax.tree_util.tree_flatten_with_path(tree)
+    leaves = [values.get(dotted(path), leaf) for path, leaf in entries]
+    return jax.tree_util.tree_unflatten(structure, leaves)
 
 
 def dotted(path: tuple[Any, ...]) -> str:

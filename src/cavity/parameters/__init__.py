@@ -3,8 +3,10 @@
 from cavity.parameters import priors as priors
 from cavity.parameters.trees import (
     FIXED,
+    INTEGRATED,
     Bijection,
     Fixed,
+    Integrated,
     Interval,
     Model,
     Positive,
@@ -26,8 +28,10 @@ from cavity.parameters.trees import (
 
 __all__ = [
     "FIXED",
+    "INTEGRATED",
     "Bijection",
     "Fixed",
+    "Integrated",
     "Interval",
     "Model",
     "Positive",

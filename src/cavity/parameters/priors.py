@@ -85,6 +85,31 @@ class LogNormal:
 
 
 @dataclasses.dataclass(frozen=True)
+class LogitNormal:
+    """Density of 1 / (1 + exp(-z)), z normal: `median` is that at the mean of z, `std` that of z.
+
+    Both are one number, or tuples with one for each entry of the parameter.
+    """
+
+    median: Numbers = 0.5
+    std: Numbers = 1.0
+
+    def __post_init__(self) -> None:
+        _check_positive(std=self.std)
+        median = np.asarray(self.median, float)
+        if not np.all((median > 0.0) & (median < 1.0)):
+            raise ValueError(f"median of a prior must lie between 0 and 1, given {self.median}")
+
+    def log_prob(self, value: Array) -> Array:
+        median, std = np.asarray(self.median), np.asarray(self.std)
+        z = (jnp.log(value) - jnp.log1p(-value) - np.log(median) + np.log1p(-median)) / std
+        return -0.5 * z**2 - jnp.log(value * (1.0 - value)) - np.log(std) - 0.5 * np.log(2 * np.pi)
+
+    def __str__(self) -> str:
+        return f"logitnormal({_shown(self.median)}, {_shown(self.std)})"
+
+
+@dataclasses.dataclass(frozen=True)
 class HalfNormal:
     """Density of |z|, z normal with mean zero and the given scale."""
 
@@ -138,7 +163,7 @@ class InverseGamma:
         return f"inversegamma({self.shape:g}, {self.scale:g})"
 
 
-Prior = Flat | Normal | LogNormal | HalfNormal | Gamma | InverseGamma
+Prior = Flat | Normal | LogNormal | LogitNormal | HalfNormal | Gamma | InverseGamma
 
 
 def flat(model: Model) -> Model:

@@ -3,8 +3,8 @@
 A module's leaves are the real values a person would print. What an optimiser moves is a flat
 vector of unconstrained numbers; `bijections(model)` is the shadow tree that links the two: the
 model's own structure with one bijection per float leaf. Edit it with `equinox.tree_at` to
-freeze a parameter (`FIXED`) or to bound it (`Positive(lower, upper)`). `priors.flat(model)` is a
-second shadow tree, of log densities of the real value (no Jacobian).
+freeze a parameter (`FIXED`), to bound it (`Positive(lower, upper)`) or to integrate it out
+(`INTEGRATED`). `priors.flat(model)` is a second one, of log densities of the real value.
 """
 
 import contextlib
@@ -119,8 +119,25 @@ class Fixed:
         return "fixed"
 
 
+@dataclasses.dataclass(frozen=True)
+class Integrated:
+    """Not moved: integrated out, under the prior that `priors` has for it."""
+
+    free: ClassVar[bool] = False
+
+    def to_real(self, value: Array) -> Array:
+        return value
+
+    def from_real(self, real: Array) -> Array:
+        return real
+
+    def __str__(self) -> str:
+        return "integrated"
+
+
 FIXED = Fixed()
-Bijection = Real | Positive | Interval | Fixed
+INTEGRATED = Integrated()
+Bijection = Real | Positive | Interval | Fixed | Integrated
 
 
 def _logit(p: Array) -> Array:
@@ -284,8 +301,8 @@ def entries(
     model: PyTree,
     shadow: PyTree,
     kinds: type | types.UnionType = Bijection,
-    wanted: str = "of a tree of bijections must be a Real, Positive, Interval or FIXED (the "
-    "classes, not the declarations of fields)",
+    wanted: str = "of a tree of bijections must be a Real, Positive, Interval, FIXED or "
+    "INTEGRATED (the classes, not the declarations of fields)",
 ) -> list[tuple[str, Any, Any]]:
     """Dotted name, value and shadow entry of each leaf of a model, in order.
 

@@ -18,7 +18,7 @@ from jax.scipy.special import ndtr
 
 from cavity.numerics.chunking import map_over_entries
 from cavity.numerics.power_limits import Power, is_exactly
-from cavity.numerics.quadrature import Tilted
+from cavity.numerics.quadrature import Tilted, mixed_derivatives
 from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float
 from cavity.parameters.table import table
@@ -170,17 +170,13 @@ def mixture_tilted(
 ) -> Tilted:
     r"""$\log M_1$ of a mixture of Gaussians about zero, with its slope and curvature.
 
-    With the shares $\pi_k$ of the components in the tilted distribution, and $G_k$ and $H_k$ the
-    derivatives of each, $G = \sum \pi_k G_k$ and $H = \sum \pi_k (H_k + (G_k - G)^2)$.
-
     References:
         Jylanki (2013), S93 and S103.
     """
     log_shares, log_mean = _posterior_shares(mean, var, log_share, s)
-    share, slopes = jnp.exp(log_shares), -mean / (var + s)
-    slope = jnp.sum(share * slopes, axis=0)
-    curvature = jnp.sum(share * ((slopes - slope) ** 2 - 1.0 / (var + s)), axis=0)
-    return Tilted(log_mean, slope, curvature)
+    precision = 1.0 / (var + s)
+    found = mixed_derivatives(jnp.exp(log_shares), -mean * precision, -precision, 1.0)
+    return Tilted(log_mean, *found)
 
 
 def _posterior_shares(

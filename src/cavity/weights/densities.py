@@ -9,7 +9,7 @@ from jax.scipy.special import gammaln
 
 from cavity.likelihoods.heavy_tailed import StudentT as StudentTNoise
 from cavity.numerics.power_limits import Power, with_limit_at_zero
-from cavity.numerics.quadrature import Tilted
+from cavity.numerics.quadrature import Tilted, mixed_derivatives
 from cavity.numerics.special import (
     LOG_2PI,
     log_ndtr,
@@ -89,8 +89,7 @@ class Laplace(AbstractWeightPrior):
         side = _sides(mean, var, jnp.asarray(self.scale / power))
         total = jnp.logaddexp(side.log_mass[0], side.log_mass[1])
         share = jnp.exp(side.log_mass - total)
-        slope = jnp.sum(share * side.slope, axis=0)
-        curvature = jnp.sum(share * ((side.slope - slope) ** 2 + side.curvature), axis=0)
+        slope, curvature = mixed_derivatives(share, side.slope, side.curvature, 1.0)
         log_mean = total / power - jnp.log(2.0 * self.scale)
         return Tilted(log_mean, slope / power, curvature / power)
 

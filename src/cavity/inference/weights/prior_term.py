@@ -1,4 +1,9 @@
-"""The term of a prior: the density of a weight in the place of a likelihood."""
+"""The terms of priors: the density of a weight in the place of a likelihood."""
+
+from typing import cast
+
+import equinox as eqx
+import jax.numpy as jnp
 
 from cavity.inference.approximations.local_terms import AbstractLocalTerm
 from cavity.inference.graph.base import Latent
@@ -7,6 +12,7 @@ from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array
 from cavity.weights.base import AbstractWeightPrior, weight_by_weight
+from cavity.weights.integrated import IntegratedPrior
 
 
 class PriorTerm(AbstractLocalTerm):
@@ -22,19 +28,58 @@ class PriorTerm(AbstractLocalTerm):
         return True
 
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
-        ((mean, var, residual),) = latents
+        mean, var, residual = latents[0]
         return weight_by_weight(
-            lambda prior, m, v: prior.log_power_mean(m, v, power), self.prior, mean, var + residual
+            lambda prior, m, v: prior.log_power_mean(m, v, power),
+            self.seen_by(latents),
+            mean,
+            var + residual,
         )
 
     def derivatives(
         self, latents: tuple[Latent, ...], rows: Rows, power: Power
     ) -> tuple[Tilted, ...]:
-        ((mean, var, residual),) = latents
+        mean, var, residual = latents[0]
         found = weight_by_weight(
-            lambda prior, m, v: prior.tilted(m, v, power), self.prior, mean, var + residual
+            lambda prior, m, v: prior.tilted(m, v, power),
+            self.seen_by(latents),
+            mean,
+            var + residual,
         )
         return (found,)
 
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
         return self.log_mean(latents, rows, 1.0)
+
+    def seen_by(self, latents: tuple[Latent, ...]) -> AbstractWeightPrior:
+        """The prior at the cavities of its parameters, where these are latent values."""
+        return self.prior
+
+
+class IntegratedPriorTerm(PriorTerm):
+    r"""The same where parameters of the prior are latent values, on edges after the weight's.
+
+    Attributes:
+        names: dotted names of these parameters, in the order of their edges.
+        kinds: the scale of each, as in `cavity.parameters.gaussian_scale`.
+    """
+
+    names: tuple[str, ...] = eqx.field(static=True)
+    kinds: tuple[str, ...] = eqx.field(static=True)
+
+    def derivatives(
+        self, latents: tuple[Latent, ...], rows: Rows, power: Power
+    ) -> tuple[Tilted, ...]:
+        mean, var, residual = latents[0]
+
+        def of_some(prior: AbstractWeightPrior, m: Array, v: Array) -> tuple[Tilted, ...]:
+            own, others = cast(IntegratedPrior, prior).tilted_with_parameters(m, v, power)
+            return (own, *others)
+
+        return weight_by_weight(of_some, self.seen_by(latents), mean, var + residual)
+
+    def seen_by(self, latents: tuple[Latent, ...]) -> IntegratedPrior:
+        shape = latents[0].mean.shape
+        location = tuple(jnp.broadcast_to(each.mean, shape) for each in latents[1:])
+        variance = tuple(jnp.broadcast_to(each.var + each.residual, shape) for each in latents[1:])
+        return IntegratedPrior(self.prior, self.names, self.kinds, location, variance)

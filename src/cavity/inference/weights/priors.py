@@ -9,7 +9,7 @@ from cavity.inference.factors.base import AbstractFactor, Edge
 from cavity.inference.factors.exact import ExactFactor
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.rows import Rows
-from cavity.inference.weights.prior_term import PriorTerm
+from cavity.inference.weights.prior_term import IntegratedPriorTerm, PriorTerm
 from cavity.inference.weights.variable import Weights
 from cavity.inference.weights.views import WeightView
 from cavity.numerics.types import Array, Float, Int
@@ -19,16 +19,37 @@ from cavity.weights.base import AbstractWeightPrior
 _RIDGE = 1e-8
 
 
+class SeenScales(NamedTuple):
+    """Parameters of a prior that are variables.
+
+    Attributes:
+        edges: to each of them.
+        names: their dotted names.
+        kinds: the scale of each, as in `cavity.parameters.gaussian_scale`.
+    """
+
+    edges: tuple[Edge, ...]
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+
 class PriorOfSome(NamedTuple):
     """The prior of some of the weights of a variable.
 
     Attributes:
         prior: the prior, with parameters for every one of them.
         index: their positions.
+        scales: parameters of it that are variables; None for none.
     """
 
     prior: AbstractWeightPrior
     index: Int[Array, " n"]
+    scales: SeenScales | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether its sites need no search."""
+        return self.prior.gaussian and self.scales is None
 
 
 def priors_of(
@@ -36,9 +57,10 @@ def priors_of(
     groups: object,
     count: int,
     intercept: AbstractWeightPrior | None,
+    scales: SeenScales | None = None,
 ) -> list[PriorOfSome]:
     """The priors of the weights of columns, and of an intercept after them."""
-    parts = [PriorOfSome(columns.for_weights(groups, count), jnp.arange(count))]
+    parts = [PriorOfSome(columns.for_weights(groups, count), jnp.arange(count), scales)]
     if intercept is not None:
         own = intercept.for_weights(None, 1)
         parts.append(PriorOfSome(own, jnp.arange(count, count + 1)))
@@ -67,7 +89,7 @@ def weights_with_priors(
         dtype: of the numbers.
     """
     starts = [1.0 / part.prior.starting_variance()[:, 0] for part in parts]
-    exact = all(part.prior.gaussian for part in parts)
+    exact = all(part.exact for part in parts)
     ridge = (0.0 if exact else _RIDGE) * jnp.concatenate(starts)
     variable = Weights(ridge.astype(dtype), outputs, loadings, (mixed, not exact))
     factors = [
@@ -90,7 +112,11 @@ def _of_prior(
     zero = jnp.zeros((size, outputs), dtype)
     rows = Rows(zero[:, :1], zero, jnp.ones_like(zero[:, :1]))
     edges = (Edge(number, WeightView(part.index, start)),)
-    if part.prior.gaussian:
+    if part.exact:
         # a weight with a Gaussian prior is one that was observed to be zero, with noise
         return ExactFactor(edges, rows, size, part.prior.starting_variance, 1.0)
-    return SiteFactor(edges=edges, rows=rows, chunk=size, term=PriorTerm(part.prior), power=power)
+    term = PriorTerm(part.prior)
+    if part.scales is not None:
+        edges, names, kinds = (*edges, *part.scales.edges), part.scales.names, part.scales.kinds
+        term = IntegratedPriorTerm(part.prior, names, kinds)
+    return SiteFactor(edges=edges, rows=rows, chunk=size, term=term, power=power)

@@ -1,5 +1,6 @@
 """Views of weights: rows see linear functions of them, single ones, or all of them."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 
 from cavity.inference.factors.gaussian_sites import exact_sites, projected_gaussian_messages
 from cavity.inference.graph.base import (
+    AbstractProjectedVariable,
     AbstractProjectedView,
     AbstractResponse,
     AbstractSiteView,
@@ -210,3 +212,45 @@ class WeightView(AbstractProjectedView):
     ) -> WeightMessages:
         sites = exact_sites(rows, self.project(rows), noise_variance, power)
         return variable.messages_of_weights(*sites, self.index)
+
+
+class ParameterView(AbstractProjectedView):
+    """Rows of a prior see a parameter of it, which is shared by a group of them.
+
+    Attributes:
+        index: the group of each row.
+        location: mean of the parameter's Gaussian prior.
+        deviation: its standard deviation.
+        groups: the number of groups, whose parameters are independent.
+    """
+
+    index: Int[Array, " n"]
+    location: Float[Array, ""]
+    deviation: Float[Array, ""]
+    groups: int = eqx.field(static=True)
+
+    def projection(self, outputs: int = 1) -> Projection:
+        """What the rows see of whitened parameters."""
+        dtype = jnp.result_type(self.deviation)
+        loadings = self.deviation * (jnp.arange(self.groups)[:, None] == self.index).astype(dtype)
+        size = self.index.shape[0]
+        offset = jnp.full((size, outputs), self.location, dtype)
+        return Projection(loadings, jnp.zeros(size, dtype), offset)
+
+    def project(self, rows: Rows) -> Projection:
+        return self.projection(rows.y.shape[1])
+
+    def of_groups(self) -> "ParameterView":
+        """The view with one row for each group."""
+        return dataclasses.replace(self, index=jnp.arange(self.groups))
+
+    def gaussian_messages(
+        self,
+        variable: AbstractProjectedVariable,
+        rows: Rows,
+        noise_variance: Callable[..., Array],
+        power: Power,
+        chunk: int,
+        volume: float | None = None,
+    ) -> Messages:
+        return projected_gaussian_messages(self, variable, rows, noise_variance, power, chunk)

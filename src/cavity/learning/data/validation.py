@@ -14,6 +14,7 @@ from cavity.learning.method import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractGP, AbstractModel
+from cavity.models.latent_gp import shared_parameters
 from cavity.numerics.text import plural
 from cavity.numerics.validation import check_side_names
 from cavity.parameters import FIXED, Bijection, Interval, Positive, Real, bijections, entries
@@ -89,6 +90,10 @@ def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: boo
             "PowerEP() or TiedPowerEP()"
         )
     outputs = data.rows.y.shape[-1]
+    if shared_parameters(model.likelihood):
+        raise ValueError(
+            "MCMC() draws every parameter: give it the likelihood itself, not Integrated"
+        )
     if outputs > 1:
         raise ValueError(f"MCMC() takes one output, y has {outputs}: fit a model to each")
     if SLOPES in data.rows.side:
@@ -114,6 +119,11 @@ def check_shapes(model: AbstractModel, data: Data) -> None:
         raise ValueError(
             f"{type(model.likelihood).__name__} has {model.likelihood.latents} latent functions "
             f"and takes one output, y has {outputs}: fit a model to each"
+        )
+    if shared_parameters(model.likelihood) and not model.integrates:
+        raise ValueError(
+            f"{type(model).__name__} takes no Integrated likelihood: give it the likelihood "
+            "itself, and the fitted model to cavity.integrate"
         )
     model.check(data.rows)
     noise = capability(model.likelihood, GaussianInLatent)

@@ -49,9 +49,14 @@ def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> 
             "only a prior with a spike at zero says that coefficients are zero: give the model "
             "cavity.weights.SpikeSlab(share, slab)"
         )
-    if model.likelihood.latents > 1:
+    if len(model.priors) > 1:
         raise ValueError(
             "probability_zero is for one latent function: the coefficients of classes are apart"
+        )
+    if model.integrated is not None:
+        raise ValueError(
+            "probability_zero is for a prior whose share of the slab is held: infer again with a "
+            "model that has it"
         )
     count = left_out.data.rows.x.shape[1]
     chosen = _numbers(columns)

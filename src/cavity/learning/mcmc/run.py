@@ -27,7 +27,7 @@ from cavity.learning.mcmc.targets import (
 from cavity.learning.optimisers.checkpoint import Search, leaves, refilled
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
-from cavity.models.base import AbstractGP
+from cavity.models.base import AbstractGP, AbstractModel
 from cavity.models.sampled_posterior import SampledPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, escalate
@@ -71,7 +71,7 @@ class Drawn:
     interrupted: bool
 
 
-def weak_priors(model: AbstractGP, maps: Any, densities: Any, data: Data) -> Any:
+def weak_priors(model: AbstractModel, maps: Any, densities: Any, data: Data) -> Any:
     """The priors with weak proper ones in the place of flat ones of parameters that move.
 
     A positive parameter gets a log-normal prior about its starting value with a standard

@@ -1,4 +1,4 @@
-"""Predictive distributions that are equal mixtures over draws of a likelihood and its function."""
+"""Predictive distributions that are mixtures over draws of a likelihood and its function."""
 
 import dataclasses
 from typing import Any
@@ -32,7 +32,7 @@ MIXTURE = MixtureSettings()
 
 
 class MixturePredictive(AbstractPredictive):
-    """Outputs as an equal mixture over draws.
+    """Outputs as a mixture over draws, or over nodes of a parameter.
 
     The density is exact. Quantiles are those of the mixture with the function of each draw at a
     few values that together cover its distribution; their error is below the Monte Carlo error.
@@ -41,11 +41,13 @@ class MixturePredictive(AbstractPredictive):
         mean: means of y.
         var: variances of y.
         draws: the predictive distribution of each draw, along a first axis.
+        log_share: log of the share of each draw; None where all are alike.
     """
 
     mean: Float[Array, "..."]
     var: Float[Array, "..."]
     draws: AbstractPredictive
+    log_share: Float[Array, "S ..."] | None = None
 
     @property
     def support(self) -> Support:
@@ -66,18 +68,18 @@ class MixturePredictive(AbstractPredictive):
             return logsumexp(draw.log_density_given(f, y), axis=0)
 
         values = jax.lax.map(of_draw, (draws, _strata(draws)))
-        return logsumexp(values, axis=0) - jnp.log(len(values) * MIXTURE.strata)
+        return _log_average(values, self.log_share) - jnp.log(MIXTURE.strata)
 
     def cdf(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
         draws = capability(self.draws, ConditionedOnLatent)
         if draws is None:
-            return jnp.mean(jax.vmap(lambda draw: draw.cdf(y))(self.draws), axis=0)
+            return _average(jax.vmap(lambda draw: draw.cdf(y))(self.draws), self.log_share)
 
         def of_draw(inputs: tuple[ConditionedOnLatent, Array]) -> Array:
             draw, f = inputs
             return jnp.mean(draw.cdf_given(f, y), axis=0)
 
-        return jnp.mean(jax.lax.map(of_draw, (draws, _strata(draws))), axis=0)
+        return _average(jax.lax.map(of_draw, (draws, _strata(draws))), self.log_share)
 
     def quantile(self, p: float | Float[Array, " Q"]) -> Float[Array, "..."]:
         return inverted_quantile(self, p)
@@ -99,25 +101,49 @@ def draws_predictive(
         likelihood, m, v = draw
         return likelihood.predictive(m, v, side)
 
-    values: Any = jax.lax.map(of_draw, (likelihoods, mean, var))
-    if likelihoods.support is Support.LABELS:
-        labels = jnp.arange(number_of_classes(likelihoods), dtype=mean.dtype)
+    return mixed_predictive(likelihoods, jax.lax.map(of_draw, (likelihoods, mean, var)))
+
+
+def mixed_predictive(
+    likelihood: Any, draws: Any, log_share: Float[Array, "S ..."] | None = None
+) -> AbstractPredictive:
+    """The mixture of predictive distributions.
+
+    Args:
+        likelihood: that of the outputs, of which only the support and the classes count.
+        draws: the distributions, along a first axis.
+        log_share: log of the share of each; None where all are alike.
+    """
+    if likelihood.support is Support.LABELS:
+        labels = jnp.arange(number_of_classes(likelihood), dtype=draws.mean.dtype)
 
         def of_class(label: Array) -> Array:
-            return jax.vmap(lambda d: d.log_density(jnp.full_like(d.mean, 1.0) * label))(values)
+            return jax.vmap(lambda d: d.log_density(jnp.full_like(d.mean, 1.0) * label))(draws)
 
-        log_p = logsumexp(jax.lax.map(of_class, labels), axis=1) - jnp.log(len(mean))
-        return class_predictive(jnp.moveaxis(log_p, 0, -1))
-    average = jnp.mean(values.mean, axis=0)
-    return MixturePredictive(
-        average, jnp.mean(values.var, axis=0) + jnp.var(values.mean, axis=0), values
-    )
+        log_p = [_log_average(each, log_share) for each in jax.lax.map(of_class, labels)]
+        return class_predictive(jnp.stack(log_p, axis=-1))
+    mean = _average(draws.mean, log_share)
+    var = _average(draws.var, log_share) + _average((draws.mean - mean) ** 2, log_share)
+    return MixturePredictive(mean, var, draws, log_share)
+
+
+def _average(values: Float[Array, "S ..."], log_share: Array | None) -> Float[Array, "..."]:
+    if log_share is None:
+        return jnp.mean(values, axis=0)
+    return jnp.sum(jnp.exp(log_share) * values, axis=0)
+
+
+def _log_average(values: Float[Array, "S ..."], log_share: Array | None) -> Float[Array, "..."]:
+    """The log of the average of what has these logs."""
+    if log_share is None:
+        return logsumexp(values, axis=0) - jnp.log(len(values))
+    return logsumexp(values + log_share, axis=0)
 
 
 @compiled
 def _log_density(predictive: MixturePredictive, y: Array) -> Array:
     values = jax.lax.map(lambda draw: draw.log_density(y), predictive.draws)
-    return logsumexp(values, axis=0) - jnp.log(len(values))
+    return _log_average(values, predictive.log_share)
 
 
 def _strata(draws: ConditionedOnLatent) -> Float[Array, "S K ..."]:

@@ -103,20 +103,24 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level}")
     model, process = posterior.model, posterior.process
-    several = len(model.priors) > 1
+    several = model.likelihood.latents > 1
     each = cast(IndependentProcess, process).functions if several else (process,)
     parts = [
-        _of_function(prior.for_weights(model.groups, posterior.n_inputs), one, level, model.scale)
-        for prior, one in zip(model.priors, cast(tuple[LinearProcess, ...], each), strict=True)
+        _of_function(model.prior_of_weights(i, posterior.n_inputs), one, level, model.scale)
+        for i, one in enumerate(cast(tuple[LinearProcess, ...], each[: len(model.priors)]))
     ]
     joined = [
         None if rows[0] is None else np.concatenate([np.asarray(row) for row in rows], axis=1)
         for rows in zip(*parts, strict=True)
     ]
     names = ("mean", "deviation", "lower", "upper", "negative", "positive", "inclusion")
-    columns = [x[:, 0] if posterior.vector and x is not None else x for x in joined]
+    vector = posterior.single and len(model.priors) == 1
+    columns = [x[:, 0] if vector and x is not None else x for x in joined]
     found: dict[str, Any] = dict(zip(names, columns, strict=True))
-    return Coefficients(**found, intercept=_intercept(posterior))
+    intercept = _intercept(posterior)
+    if intercept is not None and vector and intercept[0].ndim:  # beside parameters
+        intercept = intercept[0][0], intercept[1][0]
+    return Coefficients(**found, intercept=intercept)
 
 
 def _intercept(posterior: Posterior) -> tuple[np.ndarray, np.ndarray] | None:
@@ -138,6 +142,8 @@ def _of_function(
     """Moments, intervals, signs and inclusion of the weights, per unit of their column."""
     count = prior_size(prior)
     mean, var = (x[:count] for x in process.weights())
+    if process.scales is not None:
+        prior = process.scales.averaged(prior, mean.shape[1])
     about, width, proper = (x[:count] for x in process.cavities())
     # nothing but the prior knows of a weight that no row sees
     about = jnp.where(proper, about, 0.0)

@@ -1,6 +1,7 @@
 """Linear models with any likelihood, whose weights have sparse priors."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
@@ -14,20 +15,26 @@ from cavity.inference.factors.exact import ExactFactor
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
-from cavity.inference.weights.priors import priors_of, weights_with_priors
+from cavity.inference.variables.inducing import WhitenedInducing
+from cavity.inference.weights.parameters import ScaleBeliefs, checked_scales, parameter_views
+from cavity.inference.weights.priors import SeenScales, priors_of, weights_with_priors
 from cavity.inference.weights.variable import Weights
-from cavity.inference.weights.views import Design, LinearView
+from cavity.inference.weights.views import Design, LinearView, ParameterView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
+from cavity.models.latent_gp import shared_parameters
 from cavity.models.linear.checks import check_columns, check_prior, checked_groups
 from cavity.models.linear.process import LinearProcess
 from cavity.models.posterior import Posterior
-from cavity.models.process import IndependentProcess
+from cavity.models.process import AbstractProcess, IndependentProcess
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
+from cavity.numerics.tree import named
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import fixed
+from cavity.parameters.gaussian_scale import GaussianScales
+from cavity.parameters.priors import Prior
 from cavity.parameters.table import table
 from cavity.weights.base import AbstractWeightPrior
 from cavity.weights.densities import Gaussian
@@ -59,6 +66,9 @@ class LinearModel(AbstractModel):
         centre: of each column, (D,), which is subtracted from it; None for zero.
         scale: of each column, (D,): weights, and their priors, are per scale, and `coefficients`
             are per unit of the column all the same. None for one.
+        integrated: parameters of the prior that are integrated out, by name, with their own
+            priors, as in `{"variance": cavity.priors.LogNormal(1.0, 1.0)}`. Latent functions
+            share them.
 
     Raises:
         TypeError: for parts that are not what they should be.
@@ -69,9 +79,12 @@ class LinearModel(AbstractModel):
         Jylanki (2013), S4, S6 and S7; Seeger (2008); Hernandez-Lobato et al. (2015).
     """
 
+    integrates: ClassVar[bool] = True
+
     prior: AbstractWeightPrior | tuple[AbstractWeightPrior, ...]
     likelihood: AbstractLikelihood
     groups: np.ndarray | None
+    integrated: GaussianScales | None
     prior_power: float = eqx.field(static=True)
     intercept: Float[Array, ""] | None = fixed(optional=True, output=2)
     centre: Float[Array, " D"] | None = fixed(optional=True, input=1, location=True)
@@ -86,6 +99,7 @@ class LinearModel(AbstractModel):
         prior_power: float = 1.0,
         centre: Any = None,
         scale: Any = None,
+        integrated: Mapping[str, Prior] | None = None,
     ):
         if not isinstance(likelihood, AbstractLikelihood):
             raise TypeError(
@@ -114,18 +128,37 @@ class LinearModel(AbstractModel):
         self.intercept = given
         self.groups, self.prior_power = checked_groups(groups), prior_power
         self.centre, self.scale = centre, scale
+        self.integrated = checked_scales(prior, integrated)
 
     @property
     def priors(self) -> tuple[AbstractWeightPrior, ...]:
         """The prior of the weights of every latent function."""
         if isinstance(self.prior, tuple):
             return self.prior
-        return (self.prior,) * self.likelihood.latents
+        return (self.prior,) * (self.likelihood.latents - len(shared_parameters(self.likelihood)))
+
+    def prior_of_weights(self, function: int, count: int) -> AbstractWeightPrior:
+        """The prior of one latent function, with parameters for each of so many weights."""
+        return self.priors[function].for_weights(self.groups, count)
 
     @property
     def design(self) -> Design:
         """What the weights multiply."""
         return Design(self.centre, self.scale, self.intercept is not None)
+
+    def integrating(self, priors: Mapping[str, Prior]) -> "LinearModel":
+        own = {n.removeprefix("prior."): p for n, p in priors.items() if n.startswith("prior.")}
+        others = {name: prior for name, prior in priors.items() if not name.startswith("prior.")}
+        model: Any = super().integrating(others) if others else self
+        scales = checked_scales(self.prior, own)
+        return eqx.tree_at(lambda m: m.integrated, model, scales, is_leaf=lambda x: x is None)
+
+    def holding(self) -> "LinearModel":
+        model: Any = super().holding()
+        if self.integrated is None:
+            return model
+        held = self.integrated.held_at(named(self.prior))
+        return eqx.tree_at(lambda m: m.integrated, model, held)
 
     @property
     def sparse(self) -> bool:
@@ -158,24 +191,44 @@ class LinearModel(AbstractModel):
         total: ObservedRows | None = None,
         scale: Scalar | float = 1.0,
     ) -> Graph:
-        data = self._of_data(rows, power, approximation, chunk, scale)
+        shared = [
+            each.sparse_layout(rows.y.shape[-1], jitter)
+            for each in shared_parameters(self.likelihood)
+        ]
+        views = [LinearView(self.design)] * len(self.priors) + [view for _, view in shared]
+        data = self._of_data(rows, views, power, approximation, chunk, scale)
+        others = [variable for variable, _ in shared] + [v for v, _ in self._of_parameters(rows)]
         variables, factors = [], [data]
         for number, prior in enumerate(self.priors):
             variable, own = self._of_weights(rows, number, prior, power, approximation)
             variables.append(variable)
             factors.extend(own)
-        return Graph(tuple(variables), tuple(factors))
+        return Graph((*variables, *others), tuple(factors))
+
+    def _scales(self, rows: Rows) -> SeenScales | None:
+        """What the rows of the prior see of its integrated parameters."""
+        if self.integrated is None:
+            return None
+        views = [view for _, view in self._of_parameters(rows)]
+        edges = tuple(Edge(self.likelihood.latents + i, view) for i, view in enumerate(views))
+        return SeenScales(edges, self.integrated.names, self.integrated.kinds)
+
+    def _of_parameters(self, rows: Rows) -> tuple[tuple[WhitenedInducing, ParameterView], ...]:
+        """The integrated parameters of the prior, and what its rows see of them."""
+        if self.integrated is None:
+            return ()
+        return parameter_views(self.priors[0], self.integrated, self.groups, rows.x.shape[-1])
 
     def _of_data(
         self,
         rows: Rows,
+        views: Sequence[Any],
         power: Power,
         approximation: AbstractApproximation,
         chunk: int,
         scale: Scalar | float,
     ) -> AbstractFactor:
-        view = LinearView(self.design)
-        edges = tuple(Edge(i, view) for i in range(self.likelihood.latents))
+        edges = tuple(Edge(i, view) for i, view in enumerate(views))
         size = rows.x.shape[0] if self._factored(rows) else chunk
         noise = capability(self.likelihood, GaussianInLatent)
         if approximation.closed_form and noise is not None:
@@ -203,7 +256,7 @@ class LinearModel(AbstractModel):
         concave = self.likelihood.log_concave and not self.likelihood.sampled(power)
         return weights_with_priors(
             number,
-            priors_of(prior, self.groups, rows.x.shape[-1], own),
+            priors_of(prior, self.groups, rows.x.shape[-1], own, self._scales(rows)),
             rows.y.shape[-1],
             loadings=self.design(rows.x) if self._factored(rows) else None,
             mixed=not (concave or approximation.convex),
@@ -217,11 +270,24 @@ class LinearModel(AbstractModel):
 
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> Posterior:
         beliefs: Any = q
-        functions = tuple(LinearProcess(belief, self.design) for belief in beliefs)
-        count = self.likelihood.latents
+        count, weights = self.likelihood.latents, len(self.priors)
+        scales = None
+        if self.integrated is not None:
+            own = tuple(view for _, view in self._of_parameters(rows))
+            scales = ScaleBeliefs(
+                self.integrated.names, self.integrated.kinds, own, beliefs[count:]
+            )
+        functions: list[AbstractProcess] = [
+            LinearProcess(belief, self.design, scales) for belief in beliefs[:weights]
+        ]
+        edges: Any = graph.factors[0].edges
+        for part, number in zip(
+            shared_parameters(self.likelihood), range(weights, count), strict=True
+        ):
+            functions.append(part.process(edges[number].view, beliefs[number], rows))
         return Posterior(
             model=self,
-            process=functions[0] if count == 1 else IndependentProcess(functions),
+            process=functions[0] if count == 1 else IndependentProcess(tuple(functions)),
             n_inputs=rows.x.shape[-1],
             outputs=rows.y.shape[-1] if count == 1 else count,
             single=single,

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 
 from cavity.inference.graph.base import Projection
 from cavity.inference.weights.beliefs import DenseWeights, FactoredWeights
+from cavity.inference.weights.parameters import ScaleBeliefs
 from cavity.inference.weights.views import Design
 from cavity.models.process import AbstractProcess
 from cavity.numerics.types import Array, Float
@@ -15,10 +16,12 @@ class LinearProcess(AbstractProcess):
     Attributes:
         belief: the posterior of the weights.
         design: what the weights multiply.
+        scales: what is known of parameters of the prior; None where none are integrated out.
     """
 
     belief: DenseWeights | FactoredWeights
     design: Design
+    scales: ScaleBeliefs | None = None
 
     @property
     def size(self) -> int:

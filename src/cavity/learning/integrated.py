@@ -1,0 +1,134 @@
+"""Parameters that are integrated out: learned first, and released when all else has settled."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from cavity.inference.energy import Sites
+from cavity.inference.problem import has_sites
+from cavity.inference.released_sites import released_sites
+from cavity.learning.data.training_data import AbstractTrainingData
+from cavity.learning.method import AbstractMethod
+from cavity.learning.result import FitResult
+from cavity.models.base import AbstractModel
+from cavity.numerics.tree import named, with_named
+from cavity.parameters import FIXED, INTEGRATED, bijections, entries
+from cavity.parameters.priors import Flat, Prior, flat
+
+
+class Released(NamedTuple):
+    """A model with parameters integrated out.
+
+    Attributes:
+        model: the model.
+        maps: bijections of what is still learned.
+        densities: priors of that.
+    """
+
+    model: AbstractModel
+    maps: AbstractModel
+    densities: AbstractModel
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """What changes when some of the parameters of a model are integrated out.
+
+    Attributes:
+        priors: priors of these parameters by dotted name.
+        maps: bijections by which they are learned first, with all others.
+        densities: priors of all parameters.
+    """
+
+    priors: dict[str, Prior]
+    maps: AbstractModel
+    densities: AbstractModel
+
+    def of(self, model: AbstractModel) -> Released:
+        """The model with these parameters integrated out."""
+        released = model.integrating(self.priors)
+        maps, densities = named(self.maps), named(self.densities)
+        maps |= dict.fromkeys(self.priors, FIXED)
+        densities |= dict.fromkeys(self.priors, Flat())
+
+        def moved(shadow: AbstractModel, old: dict[str, Any]) -> AbstractModel:
+            names = named(shadow)
+            renamed = {n if n in names else f"likelihood.{n}": entry for n, entry in old.items()}
+            return with_named(shadow, renamed)
+
+        return Released(
+            released, moved(bijections(released), maps), moved(flat(released), densities)
+        )
+
+    def sites(
+        self,
+        result: FitResult,
+        released: AbstractModel,
+        data: AbstractTrainingData,
+        method: AbstractMethod,
+    ) -> Sites | None:
+        """Sites of the released model to start from; None where it starts from none."""
+        whole = data.in_memory
+        if whole is None or method.approximation.tied:
+            return None
+        after, held, before = (
+            whole.problem(m, method.approximation, result.jitter)
+            for m in (released, released.holding(), result.model)
+        )
+        settled = before.empty_sites() if result.found is None else result.found
+        sites = released_sites(after, held, before, settled)
+        finite = all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(sites))
+        return sites if finite and has_sites(sites) else None
+
+
+def release_of(
+    model: AbstractModel, maps: AbstractModel | None, densities: AbstractModel | None
+) -> Release | None:
+    """What is to be integrated out by a tree of bijections; None where nothing is.
+
+    Raises:
+        ValueError: for parameters that cannot be integrated, and priors that are not Gaussian on
+            any scale.
+    """
+    if maps is None:
+        return None
+    chosen = [name for name, _, entry in entries(model, maps) if entry == INTEGRATED]
+    if not chosen:
+        return None
+    every = flat(model) if densities is None else densities
+    known, domains = named(every), named(bijections(model))
+    learned = with_named(maps, {name: domains[name] for name in chosen})
+    found = Release({name: known[name] for name in chosen}, learned, every)
+    found.of(model)  # refuses what cannot be
+    return found
+
+
+def released_from(
+    result: FitResult,
+    release: Release,
+    data: AbstractTrainingData,
+    method: AbstractMethod,
+    learn: Callable[[Released, Sites | None], FitResult],
+) -> FitResult:
+    """The result with parameters integrated out, from that in which they were learned.
+
+    Args:
+        result: the fit in which they were learned.
+        release: what is integrated out.
+        data: the data.
+        method: the method.
+        learn: learns the other parameters, from sites.
+    """
+    released = release.of(result.model)
+    after = learn(released, release.sites(result, released.model, data, method))
+    return dataclasses.replace(
+        after,
+        n_iterations=result.n_iterations + after.n_iterations,
+        n_evaluations=result.n_evaluations + after.n_evaluations,
+        history=(*result.history, *after.history),
+        converged=result.converged and after.converged,
+        message=after.message if result.converged else f"{result.message}; {after.message}",
+    )

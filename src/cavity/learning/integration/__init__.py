@@ -1,0 +1,1 @@
+"""Integration over parameters: where to evaluate them, and what follows."""

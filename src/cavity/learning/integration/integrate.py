@@ -1,0 +1,309 @@
+"""Integration over the parameters of a fitted model: a grid or a design about their mode."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from cavity.inference.energy import Sites
+from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.data.arrays import prepare
+from cavity.learning.data.training_data import Data
+from cavity.learning.data.validation import check_model, check_shapes
+from cavity.learning.infer import NumericalError, infer_from
+from cavity.learning.integration.designs import composite, grid
+from cavity.learning.mcmc.run import weak_priors
+from cavity.learning.method import AbstractMethod
+from cavity.learning.methods import PowerEP
+from cavity.learning.objectives.evidence import Objective
+from cavity.learning.optimisers.lbfgs import minimise
+from cavity.learning.result import FitResult, Inference
+from cavity.models.base import AbstractModel
+from cavity.models.mixture_posterior import MixturePosterior
+from cavity.numerics.text import plural
+from cavity.numerics.tree import named, with_named
+from cavity.parameters import FIXED, bijections, entries, free_parts, log_jacobian
+from cavity.parameters.priors import log_prior
+
+# Up to so many parameters "auto" takes a grid.
+GRID = 2
+# Parameters at the most: a design of 25 has a thousand points.
+MOST = 25
+# Parts of the mixture: those that together have all but this share, and no more than so many.
+NEGLIGIBLE, PARTS = 1e-3, 200
+# The step of differences of gradients, in unconstrained parameters.
+DIFFERENCE = 1e-2
+# A deviation of a parameter is so much at the most: weak priors have deviations of two.
+WIDEST = 5.0
+# Where along an axis its two deviations are measured.
+ALONG = np.sqrt(2.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Integration:
+    """What integration over the parameters of a model gives.
+
+    Attributes:
+        posterior: the mixture of posteriors over values of the parameters.
+        log_evidence: approximate log of the evidence, parameters integrated out under their
+            priors, nats.
+        names: dotted names of the parameters, one for each number that was integrated over.
+        mean: posterior means on the scale where they are unconstrained, logarithms of positive
+            ones, (d,).
+        deviation: their standard deviations there, (d,).
+        points: the values at which the model was evaluated, unconstrained, (S, d).
+        shares: their posterior shares, (S,).
+        how: "grid" or "design".
+        converged: whether sites converged at every point that counts.
+        message: what was done, in a sentence.
+    """
+
+    posterior: MixturePosterior
+    log_evidence: float
+    names: tuple[str, ...]
+    mean: np.ndarray
+    deviation: np.ndarray
+    points: np.ndarray
+    shares: np.ndarray
+    how: str
+    converged: bool
+    message: str
+
+
+def integrate(
+    result: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    how: str = "auto",
+    *,
+    parameters: Sequence[str] | None = None,
+    power: ArrayLike = 0.5,
+    method: AbstractMethod = PowerEP(),
+    rows: Mapping[str, ArrayLike] | None = None,
+    missing: str = "error",
+) -> Integration:
+    r"""Integrates over the parameters of a fitted model.
+
+    The density of the parameters is the approximate evidence times their priors. About its mode
+    it is evaluated on a grid along the axes of its Hessian, up to two parameters; for more at a
+    central composite design, whose axes have a deviation for either side. Every point has a
+    posterior of the function, and together they are a mixture.
+
+    Parameters without a prior of their own get a weak one about their fitted values: a log-normal
+    one with a deviation of 2 for positive ones, a normal one of ten times the unit of the data for
+    real ones.
+
+    Args:
+        result: a `FitResult` of `cavity.fit`, for the same data and options.
+        X: inputs, (N, D).
+        y: outputs, (N,) or (N, P).
+        how: "grid", "design", or "auto", a grid for one or two parameters.
+        parameters: dotted names of the parameters to integrate over, such as
+            `("kernel.variance",)`; None for all that were learned but the inducing inputs.
+        power: as in `cavity.fit`.
+        method: as in `cavity.fit`, with sites of single rows, as of `PowerEP()`.
+        rows: as in `cavity.fit`.
+        missing: as in `cavity.fit`.
+
+    Raises:
+        ValueError: for unusable data, no parameters or too many, names that are not learned, and
+            methods whose sites are learned with the parameters.
+        TypeError: for a result that is not of `cavity.fit`.
+        NumericalError: where the evidence is undefined at the fitted values.
+
+    References:
+        Rue, Martino and Chopin (2009), section 6.5; Jylanki (2013), S52, S53 and S125.
+    """
+    if how not in ("auto", "grid", "design"):
+        raise ValueError(f'how must be "auto", "grid" or "design", given {how!r}')
+    if not isinstance(result, FitResult):
+        raise TypeError(f"integrate takes what cavity.fit gave, given {type(result).__name__}")
+    method.check(result.model.likelihood)
+    if method.approximation.tied or result.chains is not None:
+        raise ValueError(
+            "integrate evaluates the evidence at many values of the parameters, for which each "
+            "row needs a site of its own: use method=cavity.PowerEP()"
+        )
+    check_model(result.model, None, method)
+    data = prepare(X, y, power=power, rows=rows, missing=missing)
+    check_shapes(result.model, data)
+    maps = chosen_parameters(result, parameters)
+    with one_blas_thread():
+        return _integrated(_Target(result, data, maps, method), how)
+
+
+def chosen_parameters(result: FitResult, names: Sequence[str] | None) -> AbstractModel:
+    """Bijections by which the parameters to integrate over move, and no others."""
+    free = [
+        name
+        for name, _, entry in entries(result.model, result.bijections)
+        if getattr(entry, "free", False)
+    ]
+    wanted = [n for n in free if "inducing" not in n.split(".")] if names is None else list(names)
+    for name in wanted:
+        if name not in free:
+            raise ValueError(
+                f"{name} is not a parameter that was learned: choose among {', '.join(free)}"
+            )
+    kept = named(result.bijections)
+    maps = with_named(
+        bijections(result.model), {n: kept[n] if n in wanted else FIXED for n in kept}
+    )
+    count = sum(int(np.size(value)) for value, _ in free_parts(result.model, maps))
+    if count == 0:
+        raise ValueError("no parameter was learned, so that there is none to integrate over")
+    if count > MOST:
+        raise ValueError(
+            f"there are {count} numbers to integrate over, and {MOST} at the most can be: name "
+            "some with parameters=..., or use method=cavity.MCMC()"
+        )
+    return maps
+
+
+@dataclasses.dataclass(frozen=True)
+class _Point:
+    """The posterior at one value of the parameters, and the log density there."""
+
+    value: float
+    inference: Inference
+
+
+class _Target:
+    """The log density of unconstrained parameters: evidence, priors and Jacobian."""
+
+    def __init__(self, result: FitResult, data: Data, maps: AbstractModel, method: AbstractMethod):
+        self.data, self.maps, self.method = data, maps, method
+        self.model: AbstractModel = result.model
+        self.densities = weak_priors(result.model, maps, result.priors, data)
+        settings: dict[str, Any] = {"maps": maps, "densities": self.densities, "method": method}
+        self.objective = Objective(
+            result.model, data, jitter=result.jitter, sites=result.found, **settings
+        )
+        self.sites: Sites | None = result.found
+        self.points: dict[bytes, _Point] = {}
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return self.objective.size
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each number."""
+        found: list[str] = []
+        for name, value, entry in entries(self.model, self.maps):
+            if getattr(entry, "free", False):
+                places = np.ndindex(np.shape(value))
+                found += [f"{name}[{', '.join(map(str, at))}]" if at else name for at in places]
+        return tuple(found)
+
+    def real(self, x: np.ndarray) -> np.ndarray:
+        """The unconstrained parameters at a point."""
+        return np.asarray(self.objective.coordinates.real(x))
+
+    def energy(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """Minus the log density, with its gradient, in the coordinates of learning."""
+        coordinates = self.objective.coordinates
+        value, slope = self.objective(x)
+        more, by_real = jax.value_and_grad(self._jacobian)(coordinates.real(x))
+        return value - float(more), slope - coordinates.gradient(by_real, np.zeros(0))
+
+    def mode(self) -> np.ndarray:
+        """Where the density is largest, near the fitted values."""
+        limits = {"bounds": self.objective.bounds, "max_iterations": 200, "tolerance": 1e-5}
+        return minimise(self.energy, np.zeros(self.size), **limits).x
+
+    def axes(self, mode: np.ndarray) -> np.ndarray:
+        """The axes of the Hessian at the mode, of the length of a deviation, as columns."""
+        ahead, behind = (
+            np.array([self.energy(mode + sign * DIFFERENCE * e)[1] for e in np.eye(self.size)])
+            for sign in (1.0, -1.0)
+        )
+        H = (ahead - behind) / (2.0 * DIFFERENCE)
+        H = np.where(np.isfinite(H), 0.5 * (H + H.T), np.eye(self.size))
+        values, vectors = np.linalg.eigh(H)
+        return vectors / np.sqrt(np.maximum(values, WIDEST**-2))
+
+    def _jacobian(self, real: Any) -> Any:
+        return log_jacobian(real, self.model, self.maps)
+
+    def at(self, x: np.ndarray) -> _Point:
+        """The posterior at a point, and the log density; NaN where inference fails."""
+        key = np.ascontiguousarray(x).tobytes()
+        if key not in self.points:
+            self.points[key] = self._new(x)
+        return self.points[key]
+
+    def _new(self, x: np.ndarray) -> _Point:
+        coordinates = self.objective.coordinates
+        model, real = coordinates.model(x), coordinates.real(x)
+        found = infer_from(model, self.data, self.method, self.objective.jitter, self.sites)
+        value = found.log_evidence + float(log_prior(model, self.densities))
+        return _Point(value + float(self._jacobian(real)), found)
+
+
+def _integrated(target: _Target, how: str) -> Integration:
+    mode = target.mode()
+    centre = target.at(mode)
+    if not np.isfinite(centre.value):
+        raise NumericalError(
+            "the evidence is undefined at the fitted parameters, so that nothing can be "
+            "integrated: fit again, from other starting values"
+        )
+    axes = target.axes(mode)
+    how = ("grid" if target.size <= GRID else "design") if how == "auto" else how
+    evaluate = _on_grid if how == "grid" else _on_design
+    points, log_mass = evaluate(target, mode, axes)
+    scale = target.objective.coordinates.scale
+    log_volume = np.linalg.slogdet(axes)[1] + np.sum(np.log(scale))
+    log_evidence = float(logsumexp(log_mass) + log_volume)
+    shares = np.exp(log_mass - logsumexp(log_mass))
+    real = np.array([target.real(x) for x in points])
+    mean = shares @ real
+    deviation = np.sqrt(shares @ (real - mean) ** 2)
+    order = np.argsort(-shares, kind="stable")
+    count = 1 + int(np.searchsorted(np.cumsum(shares[order]), 1.0 - NEGLIGIBLE))
+    kept = order[: min(count, PARTS)]
+    parts = [target.at(points[i]).inference for i in kept]
+    posterior = MixturePosterior.of(
+        [part.posterior for part in parts], shares[kept] / np.sum(shares[kept])
+    )
+    settled = all(part.converged for part in parts)
+    number = plural(target.size, "parameter")
+    message = f"a {how} of {len(points)} values of {number}, of which {len(kept)} count"
+    if not settled:
+        message += "; at some of these sites did not converge"
+    found = (posterior, log_evidence, target.names, mean, deviation, real, shares)
+    return Integration(*found, how, settled, message)
+
+
+def _on_grid(
+    target: _Target, mode: np.ndarray, axes: np.ndarray
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Points, and logs of their masses in deviations."""
+    z, volume, values = grid(target.size, lambda z: target.at(mode + axes @ z).value)
+    return [mode + axes @ each for each in z], values + np.log(volume)
+
+
+def _on_design(
+    target: _Target, mode: np.ndarray, axes: np.ndarray
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Points, and logs of their masses in deviations, which differ for the sides of an axis."""
+    top = target.at(mode).value
+
+    def deviation(axis: np.ndarray) -> float:
+        fall = top - target.at(mode + ALONG * axis).value
+        return float(np.clip(1.0 / np.sqrt(max(fall, 0.1)), 0.2, 3.0)) if fall == fall else 0.2
+
+    above, below = (np.array([deviation(sign * axis) for axis in axes.T]) for sign in (1.0, -1.0))
+    t, share = composite(target.size)
+    stretch = np.where(t > 0.0, above, np.where(t < 0.0, below, 0.5 * (above + below)))
+    points = [mode + axes @ each for each in stretch * t]
+    values = np.array([target.at(x).value for x in points])
+    values = np.where(np.isnan(values), -np.inf, values)
+    gaussian = -0.5 * np.sum(t**2, axis=1) - 0.5 * target.size * np.log(2.0 * np.pi)
+    return points, np.log(share) + values - gaussian + np.sum(np.log(stretch), axis=1)

@@ -1,0 +1,91 @@
+"""The posterior of parameters that were integrated out."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+from jax.scipy.special import ndtri
+
+from cavity.likelihoods.capabilities import HasHeldParameters, capability
+from cavity.models.linear.linear_model import LinearModel
+from cavity.models.linear.process import LinearProcess
+from cavity.models.posterior import AbstractPosterior, Posterior
+from cavity.models.process import IndependentProcess
+from cavity.parameters.gaussian_scale import values_on
+
+
+@dataclasses.dataclass(frozen=True)
+class ParameterMarginal:
+    """The posterior of a parameter, or of one per group, which is Gaussian on its own scale.
+
+    Attributes:
+        median: posterior medians, (), or (G,) of G groups or weights.
+        lower: lower ends of the central intervals.
+        upper: upper ends.
+        scale: where it is Gaussian: "real", the parameter itself; "log", "logit".
+    """
+
+    median: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    scale: str
+
+
+def integrated_parameters(
+    posterior: AbstractPosterior, level: float = 0.9
+) -> dict[str, ParameterMarginal]:
+    """The posterior of every parameter that was integrated out, by its name in the model.
+
+    Args:
+        posterior: `result.posterior` of a fit with `INTEGRATED` parameters, or of a model with an
+            `Integrated` likelihood or `integrated` parameters of its prior; empty for others.
+        level: the probability in the central intervals.
+
+    Raises:
+        ValueError: for a level outside (0, 1).
+    """
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must lie strictly between 0 and 1, given {level}")
+    if not isinstance(posterior, Posterior):
+        return {}
+    reach = float(ndtri(0.5 * (1.0 + level)))
+    found = {}
+    for name, kind, mean, deviation in (*_of_likelihood(posterior), *_of_prior(posterior)):
+        low, middle, high = (
+            np.asarray(values_on((name,), (kind,), (np.asarray(mean + z * deviation),))[name])
+            for z in (-reach, 0.0, reach)
+        )
+        found[name] = ParameterMarginal(middle, low, high, kind)
+    return found
+
+
+Marginal = tuple[str, str, np.ndarray, np.ndarray]
+
+
+def _of_likelihood(posterior: Posterior) -> Iterator[Marginal]:
+    integrated: Any = capability(posterior.model.likelihood, HasHeldParameters)
+    if integrated is None:
+        return
+    scales = integrated.scales
+    own = cast(IndependentProcess, posterior.process).functions[-len(scales.names) :]
+    anywhere: Any = np.zeros((1, posterior.n_inputs), scales.location.dtype)
+    for name, kind, function in zip(scales.names, scales.kinds, own, strict=True):
+        mean, var = function.moments(anywhere)
+        yield f"likelihood.{name}", kind, np.asarray(mean)[0, 0], np.sqrt(np.asarray(var))[0, 0]
+
+
+def _of_prior(posterior: Posterior) -> Iterator[Marginal]:
+    if not isinstance(posterior.model, LinearModel) or posterior.model.integrated is None:
+        return
+    process = posterior.process
+    several = posterior.model.likelihood.latents > 1
+    first = cast(IndependentProcess, process).functions[0] if several else process
+    scales = cast(LinearProcess, first).scales
+    assert scales is not None
+    for name, kind, (mean, deviation) in zip(
+        scales.names, scales.kinds, scales.marginals(), strict=True
+    ):
+        one = np.size(mean) == 1
+        mean, deviation = (np.asarray(x)[0] if one else np.asarray(x) for x in (mean, deviation))
+        yield f"prior.{name}", kind, mean, deviation
