@@ -10,7 +10,7 @@ from cavity.learning.data.batched import TrainingRows, as_training_data, in_memo
 from cavity.learning.data.validation import check_model, inputs_first
 from cavity.learning.dispatch import dispatch
 from cavity.learning.infer import checked_start, infer_from, one_blas_thread
-from cavity.learning.integrated import Released, release_of, released_from
+from cavity.learning.integrated import Release, Released, release_of, released_from
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP
@@ -126,32 +126,20 @@ def fit(
             model, X, y, method=method, power=power, blocks=blocks, rows=rows, missing=missing
         )
         release = release_of(model, bijections, priors)
-        last = bijections if release is None else release.maps
-        maps = (*_first_stage(model, method, sites, schedule), *schedule, last)
+        last = (bijections if release is None else release.maps,)
+        maps = _first_stage(model, method, sites, schedule) + tuple(schedule) + last
         start, stages, first = checked_start(model, data.first_block, jitter, maps)
         densities = flat(start) if priors is None else priors
         if checkpoint is not None:
             limits = {"n_restarts": n_restarts, "max_iterations": max_iterations, "seed": seed}
             limits |= {"jitter": jitter, "tolerance": tolerance}
             settings = {"bijections or schedule": stages, "priors": densities, **limits}
-            settings |= {} if release is None else {"integrated": release.priors}
-            settings |= {} if sites is None else {"sites": sites}
+            settings |= _optional(release, sites)
             open_for(checkpoint, start, data, method, settings)
-        run = Run(
-            *(data, method, densities, max_iterations, tolerance, callback),
-            Searches(checkpoint),
-            sites,
-        )
+        own = (data, method, densities, max_iterations, tolerance, callback)
+        run = Run(*own, Searches(checkpoint), sites)
         result = learned_from(run, start, stages, first, n_restarts, seed)
-        if release is None or result.interrupted:
-            return result
-
-        def others(after: Released, sites: Sites | None) -> FitResult:
-            start, stages, _ = checked_start(after.model, data.first_block, jitter, (after.maps,))
-            again = dataclasses.replace(run, densities=after.densities, first_sites=sites)
-            return learned_from(again, start, stages, result.jitter, 0, seed)
-
-        return released_from(result, release, data, method, others)
+        return result if release is None else _released(run, result, release, seed)
 
     return dispatch(method, approximated, sampled)
 
@@ -166,6 +154,27 @@ def _first_stage(
     afar = model.latent_rows and not model.ordered and sites is None and not schedule
     afar = afar and method.training.steps is None and not method.solver.rowwise
     return inputs_first(model) if afar else ()
+
+
+def _optional(release: Release | None, sites: Sites | None) -> dict[str, object]:
+    """What a checkpoint remembers of settings that most fits have not."""
+    found: dict[str, object] = {} if sites is None else {"sites": sites}
+    return found if release is None else found | release.settings
+
+
+def _released(run: Run, result: FitResult, release: Release, seed: int) -> FitResult:
+    """The result with parameters integrated out, from that in which they were learned."""
+    if result.interrupted:
+        return result
+
+    def others(after: Released, sites: Sites | None) -> FitResult:
+        start, stages, _ = checked_start(
+            after.model, run.data.first_block, result.jitter, (after.maps,)
+        )
+        again = dataclasses.replace(run, densities=after.densities, first_sites=sites)
+        return learned_from(again, start, stages, result.jitter, 0, seed)
+
+    return released_from(result, release, run.data, run.method, others)
 
 
 def learned_from(

@@ -47,6 +47,11 @@ class Release:
     maps: AbstractModel
     densities: AbstractModel
 
+    @property
+    def settings(self) -> dict[str, object]:
+        """What a checkpoint remembers of it."""
+        return {"integrated": tuple(self.priors.items())}
+
     def of(self, model: AbstractModel) -> Released:
         """The model with these parameters integrated out."""
         released = model.integrating(self.priors)

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from cavity.inference.energy import Sites
 from cavity.learning.blas_threads import one_blas_thread
@@ -260,8 +259,9 @@ def _integrated(target: _Target, how: str) -> Integration:
     points, log_mass = evaluate(target, mode, axes)
     scale = target.objective.coordinates.scale
     log_volume = np.linalg.slogdet(axes)[1] + np.sum(np.log(scale))
-    log_evidence = float(logsumexp(log_mass) + log_volume)
-    shares = np.exp(log_mass - logsumexp(log_mass))
+    log_total = np.logaddexp.reduce(log_mass)
+    log_evidence = float(log_total + log_volume)
+    shares = np.exp(log_mass - log_total)
     real = np.array([target.real(x) for x in points])
     mean = shares @ real
     deviation = np.sqrt(shares @ (real - mean) ** 2)

@@ -119,7 +119,7 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     found: dict[str, Any] = dict(zip(names, columns, strict=True))
     intercept = _intercept(posterior)
     if intercept is not None and vector and intercept[0].ndim:  # beside parameters
-        intercept = intercept[0][0], intercept[1][0]
+        intercept = intercept[0][:1].squeeze(), intercept[1][:1].squeeze()
     return Coefficients(**found, intercept=intercept)
 
 
