@@ -296,7 +296,7 @@ def test_declarations_in_a_tree_of_bijections_are_refused():
         cavity.parameters.bijections(model),
         cavity.parameters.interval(0.05, 0.3),
     )
-    with pytest.raises(TypeError, match="Interval or FIXED"):
+    with pytest.raises(TypeError, match="Interval, FIXED or INTEGRATED"):
         cavity.fit(model, X, y, bijections=maps)
 
 
