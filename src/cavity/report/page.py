@@ -9,16 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cavity.estimators.layers import first_functions, last_functions, layers_of, weight_priors
-from cavity.estimators.predictions import (
-    Predictions,
-    binary_probabilities,
-)
+from cavity.estimators.predictions import Predictions, binary_probabilities
 from cavity.inducing.base import Points
 from cavity.learning.metrics.regression import average_metrics
 from cavity.learning.result import Inference
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.report import class_figures, figures
 from cavity.report.class_figures import ClassOutcome
+from cavity.report.coefficients import CoefficientSection, coefficient_section
 from cavity.report.columns import column_rows, row_dates
 from cavity.report.convergence import unconverged
 from cavity.report.examination import Examined, examined
@@ -73,20 +71,24 @@ def write_report(path: str | Path, fitted: TableModel, encoded: Encoded) -> list
     check_page(path)
     page = Page(fitted, encoded)
     sections = page.sections()
-    common, notes = page.inputs()
-    text = _render(page, sections, common, notes)
-    write_page(path, text)
+    inputs, linear = page.inputs(), coefficient_section(fitted)
+    write_page(path, _render(page, sections, inputs, linear))
     several = len(sections) > 1
     names = [
         f"{picture.name}_{section.target}" if several else picture.name
         for section in sections
         for picture in section.pictures
     ]
-    examination = page.examined.pictures if page.examined else []
-    return names + [picture.name for picture in [*common, *examination]]
+    more = [part.pictures for part in (page.examined, linear) if part]
+    return names + [picture.name for picture in sum(more, inputs[0])]
 
 
-def _render(page: "Page", sections: list[Section], common: list[Picture], notes: list[str]) -> str:
+def _render(
+    page: "Page",
+    sections: list[Section],
+    inputs: tuple[list[Picture], list[str]],
+    linear: CoefficientSection | None,
+) -> str:
     from importlib.metadata import version
 
     environment = templates()
@@ -112,11 +114,12 @@ def _render(page: "Page", sections: list[Section], common: list[Picture], notes:
         known_noise=posterior.known_noise,
         layers=layer_summaries(posterior, page.encoded.X),
         examined=page.examined,
+        coefficients=linear,
         average=average_metrics(metrics) if metrics else {},
         explanations=METRICS,
         sections=sections,
-        common=common,
-        notes=notes,
+        common=inputs[0],
+        notes=inputs[1],
     )
 
 

@@ -242,6 +242,25 @@ def draw_relevance(axes: Axes, names: Sequence[str], values: np.ndarray) -> None
     axes.tick_params(axis="y", length=0)
 
 
+def draw_intervals(
+    axes: Axes,
+    names: Sequence[str],
+    mean: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    strong: np.ndarray,
+) -> None:
+    """A dot and an interval for each name, from the top down; the strong ones in colour."""
+    places = np.arange(len(names))
+    axes.axvline(0.0, color=FAINT, linewidth=1.0, linestyle=DASHES)
+    for some, colour in ((~strong, FAINT), (strong, MODEL)):
+        axes.hlines(places[some], lower[some], upper[some], color=colour, linewidth=2.0)
+        axes.plot(mean[some], places[some], "o", color=colour, markersize=5)
+    axes.set_yticks(places, names)
+    axes.set(ylim=(len(names) - 0.4, -0.6), xlabel="per deviation of the column")
+    axes.tick_params(axis="y", length=0)
+
+
 def draw_bands(
     axes: Axes, x: np.ndarray, mean: np.ndarray, quantiles: np.ndarray, name: str
 ) -> None:

@@ -1,0 +1,118 @@
+"""The coefficients of a linear model on a page: a table, and a picture of their intervals."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cavity.estimators.layers import weight_priors
+from cavity.numerics.text import plural
+from cavity.report import plots
+from cavity.report.figures import Picture
+from cavity.tables.coefficients import model_coefficients
+from cavity.tables.table_model import TableModel
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+else:
+    Figure = Any
+
+# Outputs with a picture each, and rows of the table.
+MOST_PICTURES, MOST_ROWS = 4, 500
+FDR = 0.1
+
+
+class CoefficientRow(NamedTuple):
+    """A coefficient in the units of the table; `inclusion` is None for priors without a spike."""
+
+    column: str
+    output: str
+    mean: float
+    lower: float
+    upper: float
+    inclusion: float | None
+    sign: float
+    selected: bool
+
+
+class CoefficientSection(NamedTuple):
+    """What the page says of coefficients.
+
+    Attributes:
+        text: how many are selected.
+        rows: the table, the most relevant first.
+        pictures: of the intervals, one per output.
+        kind: what the outputs are; empty for one output.
+    """
+
+    text: str
+    rows: list[CoefficientRow]
+    pictures: list[Picture]
+    kind: str
+
+
+def coefficient_section(fitted: TableModel) -> CoefficientSection | None:
+    """The coefficients of a linear model; None for any other."""
+    model: Any = fitted.posterior.model
+    if not weight_priors(model):
+        return None
+    table, features = model_coefficients(fitted, FDR), fitted.schema.features
+    kind = next((name for name in ("class", "target") if name in table), "")
+    count = len(table["mean"]) // len(features)
+    # what one deviation of the column moves, as far as the model knows deviations
+    spread = np.ones(len(features)) if model.scale is None else np.asarray(model.scale)
+    effect = table["mean"] * np.tile(spread, count)
+    outputs = table[kind] if kind else np.full(len(effect), "")
+    inclusion: Any = table.get("inclusion_probability", [None] * len(effect))
+    names = ("mean", "lower", "upper")
+    rows = [
+        CoefficientRow(
+            str(table["column"][i]),
+            str(outputs[i]),
+            *(float(table[name][i]) for name in names),
+            inclusion=None if inclusion[i] is None else float(inclusion[i]),
+            sign=float(table["sign_probability"][i]),
+            selected=bool(table["selected"][i]),
+        )
+        for i in map(int, np.argsort(-np.abs(effect), kind="stable")[:MOST_ROWS])
+    ]
+    chosen = int(np.sum(table["selected"]))
+    verb = "is" if chosen == 1 else "are"
+    text = (
+        f"{chosen} of {plural(len(effect), 'coefficient')} {verb} selected: in such a set at "
+        "most a tenth is expected to be zero or of the other sign."
+    )
+    if len(effect) > MOST_ROWS:
+        text += f" The {MOST_ROWS} largest are listed."
+    pictures = []
+    for i in range(min(count, MOST_PICTURES)):
+        part = slice(i * len(features), (i + 1) * len(features))
+        of = {name: values[part] for name, values in table.items()}
+        pictures.append(_picture(of, spread, str(outputs[part.start])))
+    return CoefficientSection(text, rows, pictures, kind)
+
+
+def _picture(table: dict[str, np.ndarray], spread: np.ndarray, output: str) -> Picture:
+    """The intervals of the coefficients of one output, per deviation of their column."""
+    names = [str(name) for name in table["column"]]
+    mean, lower, upper = (table[name] * spread for name in ("mean", "lower", "upper"))
+    order = np.argsort(-np.abs(mean), kind="stable")[: plots.MOST_NAMES]
+    short = plots.labels(names)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        ends = (mean[order], lower[order], upper[order], table["selected"][order])
+        plots.draw_intervals(axes, [short[i] for i in map(int, order)], *ends)
+
+    of = f" of {output}" if output else ""
+    more = (
+        f" The {len(order)} largest of {len(names)} are drawn." if len(order) < len(names) else ""
+    )
+    return Picture(
+        f"coefficients_{output}" if output else "coefficients",
+        f"Intervals{of}",
+        f"Coefficients{of} with intervals; the largest: {', '.join(names[i] for i in order[:3])}.",
+        "What one standard deviation of a column adds to the function: the posterior mean (dot) "
+        "and the interval that holds 90 % (line). Blue ones are selected. An interval that ends "
+        f"at zero belongs to a coefficient that may well be zero.{more}",
+        plots.picture(draw, height=1.1 + 0.24 * len(order)),
+    )
