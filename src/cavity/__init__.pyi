@@ -15,6 +15,8 @@ from .estimators.forecaster import GPForecaster as GPForecaster
 from .estimators.images import ConvGPClassifier as ConvGPClassifier
 from .estimators.linear import LinearClassifier as LinearClassifier
 from .estimators.linear import LinearRegressor as LinearRegressor
+from .estimators.network import NetworkClassifier as NetworkClassifier
+from .estimators.network import NetworkRegressor as NetworkRegressor
 from .estimators.regressor import GPRegressor as GPRegressor
 from .inference.propagation import Linearised as Linearised
 from .inference.propagation import Moments as Moments

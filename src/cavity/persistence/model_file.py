@@ -55,6 +55,7 @@ _PARTS = {
     "models.AffineEmission": "cavity.models.state_space.emission",
     "models.GPEmission": "cavity.models.state_space.emission",
     "models.LinearProcess": "cavity.models.linear.process",
+    "models.NetworkProcess": "cavity.models.network.process",
     "models.Design": "cavity.inference.weights.views",
     "models.ParameterView": "cavity.inference.weights.views",
     "models.ScaleBeliefs": "cavity.inference.weights.parameters",

@@ -42,10 +42,14 @@ def settle_layers(
         sweeps += int(record.sweeps)
         if not is_defined(problem, near):
             continue
-        swept, found = _swept(problem, solver, near, 1.0)
-        sweeps += found.sweeps
-        if found.converged or found.residual < report.residual:
-            best, report = swept, found
+        # where an extrapolation led nowhere, plain sweeps to the end
+        for how in (solver, _plain(solver, step, to_end=True)):
+            swept, found = _swept(problem, how, near, 1.0)
+            sweeps += found.sweeps
+            if found.converged or found.residual < report.residual:
+                best, report = swept, found
+            if report.converged or not bool(record.converged):
+                break
         if report.converged:
             break
     return best, dataclasses.replace(report, sweeps=sweeps)
@@ -67,14 +71,14 @@ def _swept(
     return swept, ConvergenceReport(sweeps, residual, count(skipped), "parallel sweeps", converged)
 
 
-def _plain(solver: FixedPointSolver, step: float) -> FixedPointSolver:
-    """Settings of plain sweeps of a fixed step, for layers."""
+def _plain(solver: FixedPointSolver, step: float, *, to_end: bool = False) -> FixedPointSolver:
+    """Settings of plain sweeps of a fixed step, until near or to the end."""
     layers = solver.layers
-    sweeps = dataclasses.replace(solver.sweeps, patience=layers.patience)
+    enough = 0.5 * solver.accepted if to_end else layers.nearby
     return dataclasses.replace(
         solver,
         step=step,
-        tolerance=max(layers.nearby, solver.tolerance),
+        tolerance=max(enough, solver.tolerance),
         max_sweeps=layers.rounds * solver.max_sweeps,
-        sweeps=sweeps,
+        sweeps=dataclasses.replace(solver.sweeps, patience=layers.patience),
     )

@@ -1,6 +1,6 @@
 """Starting values of linear models, from the spread of outputs and the size of the table."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -49,41 +49,83 @@ def starting_linear(
         standardise: whether columns count about their mean, in units of their deviation.
         keep_likelihood: whether the likelihood stays as it is.
     """
-    present = ~np.isnan(y)
-    scales = measure(X, np.where(present, y, 0.0), present.astype(float))
-    noisy: Any = capability(likelihood, HasNoiseParameter)
-    variance, height = _PURE, 0.0
-    if capability(likelihood, HasClassProbabilities) is None:
-        guesses = y if noisy is not None else latent_guesses(likelihood, y, {})
-        about = np.nanmean(guesses, axis=0)
-        variance = float(np.nanvar(guesses - about)) or 1.0
-        height = float(np.max(np.abs(about)))
-    if standardise and not keep_likelihood and noisy is not None:
-        likelihood = in_data_units(likelihood, scales)
-    deviation = X.std(axis=0)
-    varies = deviation > 1e-12 * np.max(np.abs(X), axis=0, initial=0.0)
+    spread = output_spread(likelihood, X, y)
+    columns = standard_columns(X) if standardise else None
+    scaled = standardise and not keep_likelihood
     found = []
     for noise in _NOISE:
-        if standardise and not keep_likelihood and noisy is not None:
-            level = np.full(np.shape(noisy.variance), noise * variance)
-            likelihood = eqx.tree_at(lambda m: m.variance, likelihood, level)
         own: Any = prior
         if isinstance(prior, str):
-            spread = variance if standardise else 1.0
-            own = _prior(prior, spread, noise, (X.shape[0], X.shape[1]), groups)
+            height = spread.variance if standardise else 1.0
+            own = named_prior(prior, height, noise, (X.shape[0], X.shape[1]), groups)
         model = LinearModel(
             own,
-            likelihood,
-            10.0 * (variance + height**2) if intercept else False,
+            with_noise(likelihood, X, y, noise * spread.variance) if scaled else likelihood,
+            10.0 * (spread.variance + spread.height**2) if intercept else False,
             groups,
-            centre=X.mean(axis=0) if standardise and intercept else None,
-            scale=np.where(varies, deviation, 1.0) if standardise else None,
+            centre=columns.centre if columns is not None and intercept else None,
+            scale=None if columns is None else columns.scale,
         )
         found.append(model)
     return found
 
 
-def _prior(
+class Spread(NamedTuple):
+    """How far the function of a likelihood may be thought to reach.
+
+    Attributes:
+        variance: of the function, noise included.
+        height: its largest distance from zero on average.
+    """
+
+    variance: float
+    height: float
+
+
+def output_spread(likelihood: AbstractLikelihood, X: np.ndarray, y: np.ndarray) -> Spread:
+    """The spread of the outputs, on the scale of the function."""
+    if capability(likelihood, HasClassProbabilities) is not None:
+        return Spread(_PURE, 0.0)
+    noisy = capability(likelihood, HasNoiseParameter) is not None
+    guesses = y if noisy else latent_guesses(likelihood, y, {})
+    about = np.nanmean(guesses, axis=0)
+    return Spread(float(np.nanvar(guesses - about)) or 1.0, float(np.max(np.abs(about))))
+
+
+def with_noise(
+    likelihood: AbstractLikelihood, X: np.ndarray, y: np.ndarray, variance: float
+) -> AbstractLikelihood:
+    """A likelihood in standard units in those of the data, with noise where it has any."""
+    noisy: Any = capability(likelihood, HasNoiseParameter)
+    if noisy is None:
+        return likelihood
+    present = ~np.isnan(y)
+    scales = measure(X, np.where(present, y, 0.0), present.astype(float))
+    moved: Any = in_data_units(likelihood, scales)
+    level = np.full(np.shape(moved.variance), variance)
+    return eqx.tree_at(lambda m: m.variance, moved, level)
+
+
+class StandardColumns(NamedTuple):
+    """Columns about their mean in units of their deviation; constant ones as they are.
+
+    Attributes:
+        centre: means.
+        scale: deviations, one for constant columns.
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+
+
+def standard_columns(X: np.ndarray) -> StandardColumns:
+    """Means and deviations of columns."""
+    deviation = X.std(axis=0)
+    varies = deviation > 1e-12 * np.max(np.abs(X), axis=0, initial=0.0)
+    return StandardColumns(X.mean(axis=0), np.where(varies, deviation, 1.0))
+
+
+def named_prior(
     name: str,
     variance: float,
     noise: float,

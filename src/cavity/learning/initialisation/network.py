@@ -1,7 +1,7 @@
 """Starts of networks: modes of their weights, found by gradients from weights at random."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -14,13 +14,80 @@ from numpy.typing import ArrayLike
 from cavity.inference.networks.activations import activation_of
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import checked_start
+from cavity.learning.initialisation.linear import (
+    named_prior,
+    output_spread,
+    standard_columns,
+    with_noise,
+)
 from cavity.learning.optimisers.lbfgs import minimise
+from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.network.network import Network, NetworkStart, random_start
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Scalar
+from cavity.parameters import FIXED, Bijection, bijections
+from cavity.weights.base import AbstractWeightPrior
+from cavity.weights.densities import Gaussian
 
+# Variance of what enters a unit, all columns together; of its output weight and of the noise, as
+# shares of that of the outputs.
+_INTO_UNITS, _OUTPUT, _NOISE = 2.0, 4.0, 0.1
 # Iterations of a search for a mode at the most, and the fall in nats that ends it.
 ITERATIONS, TOLERANCE = 1000, 1e-4
+
+
+def starting_network(
+    hidden: int,
+    prior: str | AbstractWeightPrior,
+    activation: str | Callable[[Array], Array],
+    likelihood: AbstractLikelihood,
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    linear: bool,
+    groups: np.ndarray | None,
+    standardise: bool,
+    keep_likelihood: bool,
+) -> Network:
+    """A network whose function and noise share the spread of the outputs.
+
+    Args:
+        hidden: the number of units.
+        prior: a name among `PRIORS`, or a prior of the units' weights, which stays as it is.
+        activation: as of `Network`.
+        likelihood: the likelihood, in standard units unless it is to stay as it is.
+        X: inputs, (N, D).
+        y: outputs, (N, 1), NaN where missing.
+        linear: whether there is a linear part.
+        groups: the group of each column; None for none.
+        standardise: whether columns count about their mean, in units of their deviation.
+        keep_likelihood: whether the likelihood stays as it is.
+    """
+    spread = output_spread(likelihood, X, y)
+    columns = standard_columns(X) if standardise else None
+    scaled = standardise and not keep_likelihood
+    own: Any = prior
+    if isinstance(prior, str):
+        own = named_prior(prior, _INTO_UNITS, 0.0, (X.shape[0], X.shape[1]), groups)
+    return Network(
+        hidden,
+        own,
+        activation,
+        with_noise(likelihood, X, y, _NOISE * spread.variance) if scaled else likelihood,
+        linear,
+        output=Gaussian(_OUTPUT * spread.variance),
+        bias=10.0 * (spread.variance + spread.height**2),
+        groups=groups,
+        centre=None if columns is None else columns.centre,
+        scale=None if columns is None else columns.scale,
+    )
+
+
+def held_output(model: Network) -> Network:
+    """Bijections with the variance of output weights held: with the units' it is one too many."""
+    maps = bijections(model)
+    held = jax.tree.map(lambda _: FIXED, maps.output, is_leaf=lambda b: isinstance(b, Bijection))
+    return eqx.tree_at(lambda m: m.output, maps, held)
 
 
 def network_at_mode(

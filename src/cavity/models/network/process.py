@@ -70,3 +70,17 @@ class NetworkProcess(AbstractProcess):
         cov = units.mean @ V @ units.mean.T + jnp.einsum("k,kij->ij", weight, within)
         cov = cov[None]
         return cov if self.linear is None else cov + self.linear.covariance(X)
+
+    def relevance(self) -> Float[Array, " D"]:
+        r"""How strongly the units follow each column of the inputs.
+
+        $\sqrt{\sum_k \mathbb E[v_k]^2\, \mathbb E[w_{kj}^2] / K}$, and of a linear part
+        $\mathbb E[u_j^2]$ under the root as well; weights are per scale of the columns.
+        """
+        mean, var = self.hidden.weights()
+        v, _ = self.output_belief()
+        squares = ((mean**2 + var) @ v[:-1] ** 2)[:-1] / mean.shape[1]
+        if self.linear is not None:
+            own = self.linear.weights()
+            squares = squares + (own[0] ** 2 + own[1])[:, 0]
+        return jnp.sqrt(squares)

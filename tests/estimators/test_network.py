@@ -1,0 +1,75 @@
+"""Estimators of networks: predictions, relevances, files, misuse."""
+
+import numpy as np
+import pytest
+
+import cavity
+
+QUICK = {"hidden": 2, "n_starts": 2, "max_iterations": 5, "random_state": 0}
+pytestmark = pytest.mark.filterwarnings("ignore:not converged")
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (60, 3))
+    return X, np.sin(1.5 * X[:, 0]) + 0.1 * rng.standard_normal(60) + 3.0
+
+
+@pytest.fixture(scope="module")
+def fitted(table):
+    return cavity.NetworkRegressor(**QUICK).fit(*table)
+
+
+def test_predictions_and_relevances(table, fitted):
+    X, y = table
+    assert fitted.score(X, y) > 0.9
+    mean, std = fitted.predict(X, return_std=True)
+    assert mean.shape == std.shape == (60,)
+    assert np.all(std > 0.0)
+    assert np.argmax(fitted.relevance_) == 0
+    assert fitted.relevance_.shape == (3,)
+
+
+def test_units_of_columns_and_outputs_change_nothing(table, fitted):
+    X, y = table
+    other = cavity.NetworkRegressor(**QUICK).fit(1000.0 * X + 5.0, 0.01 * y)
+    np.testing.assert_allclose(
+        other.predict(1000.0 * X + 5.0), 0.01 * fitted.predict(X), rtol=1e-4
+    )
+    shift = len(y) * np.log(0.01)
+    assert abs(other.log_evidence_ + shift - fitted.log_evidence_) < 0.05
+
+
+def test_a_file_keeps_a_network(table, fitted, tmp_path):
+    X, _ = table
+    path = tmp_path / "network.safetensors"
+    cavity.save(path, fitted.posterior_, {})
+    loaded, _ = cavity.load(path)
+    for one, other in zip(
+        loaded.marginals(X[:4]), fitted.posterior_.marginals(X[:4]), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_two_classes(table):
+    X, y = table
+    labels = np.where(y > 3.0, "up", "down")
+    found = cavity.NetworkClassifier(**QUICK, prior="gaussian").fit(X, labels)
+    assert found.score(X, labels) > 0.85
+    p = found.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert np.all((p >= 0.0) & (p <= 1.0))
+    with pytest.raises(ValueError, match="3 classes"):
+        cavity.NetworkClassifier().fit(X, np.digitize(y, [2.5, 3.5]))
+
+
+def test_misuse_is_answered(table):
+    X, y = table
+    for name, value in (("hidden", 0), ("n_starts", 0), ("activation", "step"), ("prior", "flat")):
+        with pytest.raises(ValueError, match=name):
+            cavity.NetworkRegressor(**{name: value}).fit(X, y)
+    with pytest.raises(ValueError, match="one output"):
+        cavity.NetworkRegressor().fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="groups must have one entry"):
+        cavity.NetworkRegressor(groups=[0, 1]).fit(X, y)
