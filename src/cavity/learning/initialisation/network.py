@@ -29,8 +29,8 @@ from cavity.parameters import FIXED, Bijection, bijections
 from cavity.weights.base import AbstractWeightPrior
 from cavity.weights.densities import Gaussian
 
-# Variance of what enters a unit, all columns together; of its output weight and of the noise, as
-# shares of that of the outputs.
+# Variance of what enters a unit, all columns together; of what one unit may give, and of the
+# noise, as shares of that of the outputs.
 _INTO_UNITS, _OUTPUT, _NOISE = 2.0, 4.0, 0.1
 # Iterations of a search for a mode at the most, and the fall in nats that ends it.
 ITERATIONS, TOLERANCE = 1000, 1e-4
@@ -75,7 +75,7 @@ def starting_network(
         activation,
         with_noise(likelihood, X, y, _NOISE * spread.variance) if scaled else likelihood,
         linear,
-        output=Gaussian(_OUTPUT * spread.variance),
+        output=Gaussian(_OUTPUT * hidden * spread.variance),
         bias=10.0 * (spread.variance + spread.height**2),
         groups=groups,
         centre=None if columns is None else columns.centre,
