@@ -133,6 +133,14 @@ def test_every_model_with_sites_of_its_own():
     found = cavity.integrate(result, Z, Z[:, 0])
     assert found.names == ("prior.scale", "likelihood.variance")
     assert np.isfinite(found.log_evidence)
+    shares, parts = np.asarray(found.posterior.shares), found.posterior.parts
+    each = [
+        cavity.coefficients(jax.tree.map(lambda a, i=i: a[i], parts)).mean
+        for i in range(len(shares))
+    ]
+    own = cavity.coefficients(found.posterior)
+    np.testing.assert_allclose(own.mean, shares @ np.stack(each), rtol=1e-10)
+    assert np.all((own.lower < own.mean) & (own.mean < own.upper))
 
 
 def test_what_is_refused(fitted):

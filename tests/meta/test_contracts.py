@@ -38,7 +38,7 @@ ARGUMENTS = {
     "cavity.models.deep.deep_gp": {"AbstractLikelihood", "Layer"},
     "cavity.models.integrated_parameters": {"LinearModel", "Posterior"},
     "cavity.models.latent.gplvm": {"SiteEncoder"},
-    "cavity.models.linear.coefficients": {"LinearModel", "Posterior"},
+    "cavity.models.linear.coefficients": {"LinearModel", "MixturePosterior", "Posterior"},
     "cavity.models.linear.linear_model": {"AbstractLikelihood"},
     "cavity.models.network.network": {"AbstractLikelihood"},
     "cavity.models.state_space.gpssm": {"AbstractMean"},

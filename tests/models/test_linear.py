@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.linear_model import BayesianRidge
 
 import cavity
 from cavity import kernels, likelihoods, weights
@@ -367,3 +368,19 @@ def test_files_keep_posteriors(shape, tmp_path):
         assert_close(one, other)
     pair: Any = cavity.coefficients(again), cavity.coefficients(posterior)
     assert_close(pair[0].inclusion, pair[1].inclusion)
+
+
+def test_the_evidence_is_the_score_of_bayesian_ridge():
+    """At the precisions that scikit-learn finds, less the terms of its hyperpriors."""
+    X, y = table(40, 6)
+    # its last score has the coefficients of the step before
+    settings = {"compute_score": True, "fit_intercept": False, "tol": 1e-11, "max_iter": 3000}
+    ridge: Any = BayesianRidge(**settings).fit(X, y)
+    alpha, precision = float(ridge.alpha_), float(ridge.lambda_)
+    hyper = sum(1e-6 * (np.log(x) - x) for x in (alpha, precision))
+    model = cavity.LinearModel(
+        weights.Gaussian(1.0 / precision), likelihoods.Gaussian(1.0 / alpha), intercept=False
+    )
+    found = cavity.infer(model, X, y)
+    assert found.log_evidence == pytest.approx(ridge.scores_[-1] - hyper, rel=1e-9)
+    np.testing.assert_allclose(cavity.coefficients(found.posterior).mean, ridge.coef_, rtol=1e-6)

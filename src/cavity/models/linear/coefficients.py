@@ -1,16 +1,16 @@
 """What the posterior of a linear model says of its coefficients, one by one."""
 
 import dataclasses
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.models.linear.linear_model import LinearModel
-from cavity.models.linear.process import LinearProcess
+from cavity.models.mixture_posterior import MixturePosterior
 from cavity.models.posterior import AbstractPosterior, Posterior
-from cavity.models.process import IndependentProcess
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
 from cavity.weights.base import AbstractWeightPrior, weight_by_weight
@@ -85,7 +85,7 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     """Posterior marginals of the coefficients of a linear model.
 
     Args:
-        posterior: `result.posterior` of a `LinearModel`.
+        posterior: `result.posterior` of a `LinearModel`, or that of `cavity.integrate`.
         level: the probability in the central intervals.
 
     Raises:
@@ -95,23 +95,25 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     References:
         Jylanki (2013), S2 and S53: the tilted distributions.
     """
-    if not isinstance(posterior, Posterior) or not isinstance(posterior.model, LinearModel):
+    if not isinstance(posterior, Posterior | MixturePosterior) or not isinstance(
+        posterior.model, LinearModel
+    ):
         raise TypeError(
             "coefficients are those of a LinearModel: give result.posterior of one, given "
             f"{type(posterior).__name__}"
         )
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level}")
-    model, process = posterior.model, posterior.process
-    several = model.likelihood.latents > 1
-    each = cast(IndependentProcess, process).functions if several else (process,)
-    parts = [
-        _of_function(model.prior_of_weights(i, posterior.n_inputs), one, level, model.scale)
-        for i, one in enumerate(cast(tuple[LinearProcess, ...], each[: len(model.priors)]))
-    ]
+    model = posterior.model
+    if isinstance(posterior, MixturePosterior):
+        parts, shares = posterior.parts, jnp.asarray(posterior.shares)
+    else:
+        parts: Any = jax.tree.map(lambda x: jnp.asarray(x)[None], posterior)
+        shares = jnp.ones(1, jnp.asarray(jax.tree.leaves(posterior.process)[0]).dtype)
+    each = [_of_function(parts, shares, level, model.scale, i) for i in range(len(model.priors))]
     joined = [
         None if rows[0] is None else np.concatenate([np.asarray(row) for row in rows], axis=1)
-        for rows in zip(*parts, strict=True)
+        for rows in zip(*each, strict=True)
     ]
     names = ("mean", "deviation", "lower", "upper", "negative", "positive", "inclusion")
     vector = posterior.single and len(model.priors) == 1
@@ -123,42 +125,94 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     return Coefficients(**found, intercept=intercept)
 
 
-def _intercept(posterior: Posterior) -> tuple[np.ndarray, np.ndarray] | None:
+def _intercept(
+    posterior: Posterior | MixturePosterior,
+) -> tuple[np.ndarray, np.ndarray] | None:
     """The function where all columns are zero."""
     if cast(LinearModel, posterior.model).intercept is None:
         return None
-    dtype = jax.tree.leaves(posterior.process)[0].dtype
+    dtype = jax.tree.leaves(posterior)[0].dtype
     mean, var = posterior.marginals(np.zeros((1, posterior.n_inputs), dtype))
     return np.asarray(mean[0]), np.asarray(np.sqrt(var[0]))
 
 
+class _Marginal(NamedTuple):
+    """What the marginals of weights are made of: a prior, and the cavity of each weight.
+
+    Attributes:
+        prior: with parameters for every weight.
+        about: means of the cavities.
+        width: their variances.
+        mean: means of the posterior.
+        var: its variances.
+    """
+
+    prior: AbstractWeightPrior
+    about: Float[Array, "p P"]
+    width: Float[Array, "p P"]
+    mean: Float[Array, "p P"]
+    var: Float[Array, "p P"]
+
+
 @compiled
 def _of_function(
-    prior: AbstractWeightPrior,
-    process: LinearProcess,
+    parts: Posterior,
+    shares: Float[Array, " S"],
     level: float,
     scale: Float[Array, " D"] | None,
+    function: int,
 ) -> tuple[Array | None, ...]:
-    """Moments, intervals, signs and inclusion of the weights, per unit of their column."""
+    """Moments, intervals, signs and inclusion of the weights, per unit of their column.
+
+    Args:
+        parts: posteriors at several values of the parameters, along a first axis.
+        shares: their shares.
+        level: the probability in the intervals.
+        scale: the unit of each column.
+        function: which latent function.
+    """
+    marginals = jax.lax.map(lambda part: _marginal(part, function), parts)
+
+    def averaged(value: Callable[[AbstractWeightPrior, Array, Array], Any]) -> Any:
+        def of_part(part: _Marginal) -> Any:
+            return weight_by_weight(value, part.prior, part.about, part.width)
+
+        each = jax.lax.map(of_part, marginals)
+        return jax.tree.map(lambda x: jnp.tensordot(shares, x, axes=1), each)
+
+    mean = jnp.tensordot(shares, marginals.mean, axes=1)
+    spread = marginals.var + (marginals.mean - mean) ** 2
+    deviation = jnp.sqrt(jnp.tensordot(shares, spread, axes=1))
+    reach = _REACH * jnp.sqrt(marginals.width)
+    low = jnp.min(jnp.minimum(marginals.about - reach, -reach), axis=0)
+    high = jnp.max(jnp.maximum(marginals.about + reach, reach), axis=0)
+
+    def below(weight: Array) -> Array:
+        each = jax.lax.map(lambda part: part.prior.cdf(weight, part.about, part.width), marginals)
+        return jnp.tensordot(shares, each, axes=1)
+
+    tail = 0.5 * (1.0 - level)
+    ends = [_quantile(below, q, low, high) for q in (tail, 1.0 - tail)]
+    negative, positive = averaged(lambda prior, m, v: prior.signs(m, v))
+    inclusion = averaged(lambda prior, m, v: prior.inclusion(m, v))
+    unit = 1.0 if scale is None else 1.0 / scale[:, None]
+    return (*(unit * x for x in (mean, deviation, *ends)), negative, positive, inclusion)
+
+
+def _marginal(part: Posterior, function: int) -> _Marginal:
+    model = cast(LinearModel, part.model)
+    process: Any = part.process
+    own = process.functions[function] if model.likelihood.latents > 1 else process
+    prior = model.prior_of_weights(function, part.n_inputs)
     count = prior_size(prior)
-    mean, var = (x[:count] for x in process.weights())
-    if process.scales is not None:
-        prior = process.scales.averaged(prior, mean.shape[1])
-    about, width, proper = (x[:count] for x in process.cavities())
+    mean, var = (x[:count] for x in own.weights())
+    if own.scales is not None:
+        prior = own.scales.averaged(prior, mean.shape[1])
+    about, width, proper = (x[:count] for x in own.cavities())
     # nothing but the prior knows of a weight that no row sees
     about = jnp.where(proper, about, 0.0)
     width = jnp.where(proper, width, _FLAT * prior.starting_variance())
-
-    def of_some(some: AbstractWeightPrior, m: Array, v: Array) -> tuple[Array | None, ...]:
-        reach = _REACH * jnp.sqrt(v)
-        low, high = jnp.minimum(m - reach, -reach), jnp.maximum(m + reach, reach)
-        tail = 0.5 * (1.0 - level)
-        ends = [_quantile(some, q, m, v, low, high) for q in (tail, 1.0 - tail)]
-        return (*ends, *some.signs(m, v), some.inclusion(m, v))
-
-    found: Any = weight_by_weight(of_some, prior, about, width)
-    unit = 1.0 if scale is None else 1.0 / scale[:, None]
-    return (*(unit * x for x in (mean, jnp.sqrt(var), *found[:2])), *found[2:])
+    return _Marginal(prior, about, width, mean, var)
 
 
 def prior_size(prior: AbstractWeightPrior) -> int:
@@ -167,13 +221,13 @@ def prior_size(prior: AbstractWeightPrior) -> int:
 
 
 def _quantile(
-    prior: AbstractWeightPrior, p: Array | float, mean: Array, var: Array, low: Array, high: Array
+    below: Callable[[Array], Array], p: float, low: Array, high: Array
 ) -> Float[Array, "..."]:
     def halved(_: Array | int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
         middle = 0.5 * (low + high)
-        below = prior.cdf(middle, mean, var) < p
-        return jnp.where(below, middle, low), jnp.where(below, high, middle)
+        less = below(middle) < p
+        return jnp.where(less, middle, low), jnp.where(less, high, middle)
 
     low, high = jax.lax.fori_loop(0, _HALVINGS, halved, (low, high))
     return 0.5 * (low + high)
