@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import warnings
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -72,6 +73,26 @@ def batch_scores(predicted: AbstractPredictive, y: np.ndarray) -> BatchScores:
         expected=float(np.mean(expected)),
         spread=float(np.sqrt(np.sum(np.var(expected, axis=0))) / count),
         rmse=float(np.sqrt(np.mean((y - mean)[seen] ** 2))),
+    )
+
+
+def scores_of_all(each: Sequence[BatchScores]) -> BatchScores:
+    """The scores of several batches as of one."""
+    seen = [scores for scores in each if scores.outputs]
+    if not seen:
+        return NO_SCORES
+    counts = np.array([scores.outputs for scores in seen])
+    shares = counts / counts.sum()
+
+    def values(name: str) -> np.ndarray:
+        return np.array([getattr(scores, name) for scores in seen])
+
+    return BatchScores(
+        outputs=int(counts.sum()),
+        log_density=float(shares @ values("log_density")),
+        expected=float(shares @ values("expected")),
+        spread=float(np.sqrt(np.sum((shares * values("spread")) ** 2))),
+        rmse=float(np.sqrt(shares @ values("rmse") ** 2)),
     )
 
 

@@ -15,6 +15,8 @@ from cavity.inference.problem import Problem, has_sites
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
+from cavity.learning.data.batched import in_memory
+from cavity.learning.data.batches import Batches, BatchSource
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import all_fixed
 from cavity.learning.fit import learned_from
@@ -43,9 +45,15 @@ from cavity.learning.streaming.scores import (
     NO_SCORES,
     BatchScores,
     batch_scores,
+    scores_of_all,
     warn_of_surprise,
 )
-from cavity.learning.streaming.settings import UpdateSettings, check_remembers, new_rows
+from cavity.learning.streaming.settings import (
+    UpdateSettings,
+    batches_alone,
+    check_remembers,
+    new_rows,
+)
 from cavity.models.base import AbstractGP
 from cavity.models.remembered import past_of
 from cavity.parameters.priors import log_prior
@@ -56,8 +64,8 @@ TOLERANCE = 1e-3
 
 def update(
     result: Inference,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: ArrayLike | Batches | BatchSource,
+    y: ArrayLike | None = None,
     *,
     power: float = 0.5,
     past_power: float = 0.0,
@@ -80,8 +88,11 @@ def update(
 
     Args:
         result: what `infer`, `fit` or `update` gave for a sparse `GP`.
-        X: inputs of the new rows, (N, D); there may be none.
-        y: their outputs, (N,) or (N, P) as before.
+        X: inputs of the new rows, (N, D); there may be none. Or batches of rows in the place of
+            X and y, see `Batches`: an update for each in turn, of which no more than one is in
+            memory. With Gaussian noise, and parameters and points that are held, this is the
+            update with all rows at once.
+        y: their outputs, (N,) or (N, P) as before; left out where X is batches.
         power: of the new rows, and of those in memory.
         past_power: of the rows that are gone, as one row. At 0 it costs evidence to move inducing
             variables away from them; at 1 it costs none, and learning forgets.
@@ -105,6 +116,8 @@ def update(
     Returns:
         The model, its posterior and the evidence of all rows so far. Where learning ends below
         the evidence of the old parameters these stay, `converged` is False, and `message` says so.
+        Of batches it is the last result, with `before` of the rows of all of them and their sum of
+        `lost`.
 
     Raises:
         ValueError: for unusable data, and for settings that exclude each other.
@@ -119,9 +132,30 @@ def update(
         max_iterations=max_iterations,
     )
     check_remembers(result.posterior)
-    given = new_rows(result, X, y, rows, missing)
+    if y is None:
+        return _in_turn(result, batches_alone(X, rows), settings, missing)
+    given = new_rows(result, *in_memory(X, y), rows, missing)
     with one_blas_thread():
         return _updated(result, given, settings)
+
+
+def _in_turn(
+    result: Inference, batches: Batches, settings: UpdateSettings, missing: str
+) -> UpdateResult:
+    """The result of an update for each batch, with what all of them lost and how they scored."""
+    lost, scores = 0.0, []
+    with one_blas_thread():
+        for batch in batches:
+            given = new_rows(result, batch.X, batch.y, batch.rows, missing)
+            if len(given):
+                result = _updated(result, given, settings)
+                lost, scores = lost + result.lost, [*scores, result.before]
+    if not isinstance(result, UpdateResult) or not scores:
+        raise ValueError(
+            "the batches hold no rows: give at least one batch (a generator that was read before "
+            "is empty)"
+        )
+    return dataclasses.replace(result, lost=lost, before=scores_of_all(scores))
 
 
 def _updated(result: Inference, given: LiveRows, settings: UpdateSettings) -> UpdateResult:
