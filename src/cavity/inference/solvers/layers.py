@@ -28,10 +28,11 @@ def settle_layers(
     """
     warm = first is not zero
     if solver.step is not None:
-        return _swept(problem, solver, first, 1.0)
+        return _swept(problem, solver, first)
     best, report = first, _NOTHING
+    extrapolating = _extrapolating(solver)
     if warm:
-        best, report = _swept(problem, solver, first, solver.warm_step)
+        best, report = _swept(problem, extrapolating, first)
         if report.converged:
             return best, report
     sweeps = report.sweeps
@@ -43,8 +44,8 @@ def settle_layers(
         if not is_defined(problem, near):
             continue
         # where an extrapolation led nowhere, plain sweeps to the end
-        for how in (solver, _plain(solver, step, to_end=True)):
-            swept, found = _swept(problem, how, near, 1.0)
+        for how in (extrapolating, _plain(solver, step, to_end=True)):
+            swept, found = _swept(problem, how, near)
             sweeps += found.sweeps
             if found.converged or found.residual < report.residual:
                 best, report = swept, found
@@ -59,16 +60,24 @@ _NOTHING = ConvergenceReport(0, np.inf, 0, "parallel sweeps", converged=False)
 
 
 def _swept(
-    problem: Problem, solver: FixedPointSolver, sites: Sites, longest: float
+    problem: Problem, solver: FixedPointSolver, sites: Sites
 ) -> tuple[Sites, ConvergenceReport]:
     """The usual sweeps; sites without a proper belief count as infinitely far."""
-    swept, record = run_sweeps(problem, solver, sites, longest=longest)
+    swept, record = run_sweeps(problem, solver, sites)
     residual, skipped = float(record.residual), float(record.skipped)
     converged = bool(record.converged) or is_accepted(problem, solver, residual, skipped)
     if not converged and not is_defined(problem, swept):
         residual = np.inf
     sweeps = int(record.sweeps)
     return swept, ConvergenceReport(sweeps, residual, count(skipped), "parallel sweeps", converged)
+
+
+def _extrapolating(solver: FixedPointSolver) -> FixedPointSolver:
+    """Settings of extrapolated sweeps for layers."""
+    anderson = dataclasses.replace(solver.sweeps.anderson, ridge=solver.layers.ridge)
+    return dataclasses.replace(
+        solver, sweeps=dataclasses.replace(solver.sweeps, anderson=anderson)
+    )
 
 
 def _plain(solver: FixedPointSolver, step: float, *, to_end: bool = False) -> FixedPointSolver:

@@ -183,12 +183,15 @@ class LayerSettings:
         nearby: the residual at which sweeps are extrapolated, in deviations.
         rounds: plain sweeps at the most, as multiples of `max_sweeps`.
         patience: plain sweeps without coming a tenth closer, after which they end.
+        ridge: the ridge of extrapolations: a larger one hides the one direction in which units
+            creep, whose differences are tiny beside those of earlier sweeps.
     """
 
     steps: tuple[float, ...] = (0.5, 0.2)
     nearby: float = 1e-3
     rounds: int = 6
     patience: int = 1000
+    ridge: float = 1e-14
 
 
 @dataclasses.dataclass(frozen=True)
