@@ -152,5 +152,7 @@ def test_what_is_refused(fitted):
         cavity.integrate(fitted, X, Y, method=cavity.TiedPowerEP())
     with pytest.raises(TypeError, match=r"takes what cavity.fit gave"):
         cavity.integrate(fitted.posterior, X, Y)
+    with pytest.raises(ValueError, match="not the rows of the fit"):
+        cavity.integrate(fitted, X[:9], Y[:9])
     with pytest.raises(ValueError, match="no parameter was learned"):
         cavity.integrate(fitted, X, Y, parameters=())

@@ -36,7 +36,7 @@ ARGUMENTS = {
     "cavity.learning.streaming.settings": {"Posterior"},
     "cavity.models.compression": {"Posterior"},
     "cavity.models.deep.deep_gp": {"AbstractLikelihood", "Layer"},
-    "cavity.models.integrated_parameters": {"LinearModel", "Posterior"},
+    "cavity.models.integrated_parameters": {"LinearModel", "MixturePosterior", "Posterior"},
     "cavity.models.latent.gplvm": {"SiteEncoder"},
     "cavity.models.linear.coefficients": {"LinearModel", "MixturePosterior", "Posterior"},
     "cavity.models.linear.linear_model": {"AbstractLikelihood"},

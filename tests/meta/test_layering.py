@@ -49,6 +49,7 @@ SHARED_BY_SIBLINGS = {
         "latent",
         "latent_gp",
         "linear",
+        "mixture_posterior",
         "network",
         "posterior",
         "process",

@@ -25,6 +25,7 @@ from tests.tolerances import assert_close
 RNG = np.random.default_rng(2)
 X = np.sort(RNG.uniform(0.0, 1.0, 40))[:, None]
 Y = np.sin(6.0 * X[:, 0]) + 0.3 * RNG.standard_normal(40)
+NOISE_TENTH = Integrated(likelihoods.Gaussian(), {"variance": priors.LogNormal(0.1, 1.0)})
 NOISE = Integrated(likelihoods.Gaussian(), {"variance": priors.LogNormal(np.exp(-2.0), 1.0)})
 
 
@@ -273,6 +274,59 @@ def test_share_and_noise_of_spike_and_slab():
     assert np.all(inclusion[3:] < 0.5)
     with pytest.raises(ValueError, match="share of the slab is held"):
         cavity.probability_zero(result, [4])
+
+
+def test_one_parameter_for_each_group(tmp_path):
+    """The same number for all groups where they are one group."""
+    rng = np.random.default_rng(1)
+    Z = rng.standard_normal((20, 4))
+    y = Z[:, 0] - Z[:, 1] + 0.3 * rng.standard_normal(20)
+    groups = np.array([0, 0, 1, 1])
+    wide = {"variance": priors.LogNormal(1.0, 1.0)}
+    noise = likelihoods.Gaussian(0.1)
+    model = cavity.LinearModel(
+        weights.Gaussian(np.ones(2)), noise, intercept=False, groups=groups, integrated=wide
+    )
+    found = cavity.infer(model, Z, y)
+    assert found.converged
+    marginal = cavity.integrated_parameters(found.posterior)["prior.variance"]
+    assert marginal.median.shape == (2,)
+    assert marginal.median[0] > marginal.median[1]
+    save(tmp_path / "a", found.posterior, {})
+    same: Any = load(tmp_path / "a")[0]
+    again = cavity.integrated_parameters(same)["prior.variance"]
+    np.testing.assert_array_equal(again.upper, marginal.upper)
+    held = cavity.LinearModel(weights.Gaussian(np.ones(2)), noise, intercept=False, groups=groups)
+    options = chosen(held, lambda m: m.prior.variance, priors.LogNormal(1.0, 1.0))
+    result = cavity.fit(held, Z, y, max_iterations=5, **options)
+    assert cavity.integrated_parameters(result.posterior)["prior.variance"].median.shape == (2,)
+
+
+def test_data_and_settings_that_do_not_go_with_it():
+    model = gp(8, likelihoods.Gaussian(0.1))
+    options = chosen(model, lambda m: m.likelihood.variance, priors.LogNormal(0.1, 1.0))
+    with pytest.raises(ValueError, match="rows must be in memory"):
+        cavity.fit(model, cavity.Batches([(X, Y)]), **options)
+    with pytest.raises(ValueError, match="noise variances of their own"):
+        cavity.fit(model, X, Y, rows={"noise_variance": np.full(40, 0.1)}, **options)
+    with pytest.raises(ValueError, match="not in a schedule"):
+        cavity.fit(model, X, Y, schedule=(options["bijections"],))
+    with pytest.raises(ValueError, match="a deviation of 9 on the log scale"):
+        Integrated(likelihoods.Gaussian(), {"variance": priors.LogNormal(1.0, 9.0)})
+    found = cavity.infer(gp(8), X[:20], Y[:20])
+    with pytest.raises(TypeError, match="some that are integrated out"):
+        cavity.update(found, X[20:], Y[20:])
+
+
+def test_where_sites_do_not_settle_it_is_integrated_about_the_mode():
+    model = gp(8, likelihoods.Gaussian(0.1))
+    options = chosen(model, lambda m: m.likelihood.variance, priors.LogNormal(0.1, 1.0))
+    method = cavity.PowerEP(max_sweeps=1, fallback=False)
+    result = cavity.fit(model, X, Y, max_iterations=5, method=method, **options)
+    assert "did not settle: instead, a grid of" in result.message
+    fitted: Any = result.model
+    expected = cavity.infer(cavity.GP(fitted.kernel, NOISE_TENTH, fitted.inducing), X, Y)
+    assert result.log_evidence == pytest.approx(expected.log_evidence, abs=0.1)
 
 
 def test_files(tmp_path):

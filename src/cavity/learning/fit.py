@@ -10,7 +10,13 @@ from cavity.learning.data.batched import TrainingRows, as_training_data, in_memo
 from cavity.learning.data.validation import check_model, inputs_first
 from cavity.learning.dispatch import dispatch
 from cavity.learning.infer import checked_start, infer_from, one_blas_thread
-from cavity.learning.integrated import Release, Released, release_of, released_from
+from cavity.learning.integrated import (
+    Release,
+    Released,
+    check_schedule,
+    release_of,
+    released_from,
+)
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP
@@ -125,16 +131,16 @@ def fit(
         data = as_training_data(
             model, X, y, method=method, power=power, blocks=blocks, rows=rows, missing=missing
         )
-        release = release_of(model, bijections, priors)
+        check_schedule(model, schedule)
+        release = release_of(model, data, method, bijections, priors)
         last = (bijections if release is None else release.maps,)
         maps = _first_stage(model, method, sites, schedule) + tuple(schedule) + last
         start, stages, first = checked_start(model, data.first_block, jitter, maps)
         densities = flat(start) if priors is None else priors
         if checkpoint is not None:
             limits = {"n_restarts": n_restarts, "max_iterations": max_iterations, "seed": seed}
-            limits |= {"jitter": jitter, "tolerance": tolerance}
             settings = {"bijections or schedule": stages, "priors": densities, **limits}
-            settings |= _optional(release, sites)
+            settings |= {"jitter": jitter, "tolerance": tolerance, **_optional(release, sites)}
             open_for(checkpoint, start, data, method, settings)
         own = (data, method, densities, max_iterations, tolerance, callback)
         run = Run(*own, Searches(checkpoint), sites)

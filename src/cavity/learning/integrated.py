@@ -1,7 +1,7 @@
 """Parameters that are integrated out: learned first, and released when all else has settled."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -10,12 +10,15 @@ import numpy as np
 from cavity.inference.energy import Sites
 from cavity.inference.problem import has_sites
 from cavity.inference.released_sites import released_sites
-from cavity.learning.data.training_data import AbstractTrainingData
+from cavity.learning.data.batched import check_streamed
+from cavity.learning.data.training_data import AbstractTrainingData, Data
+from cavity.learning.data.validation import check_shapes
+from cavity.learning.integration.integrate import integrated_over
 from cavity.learning.method import AbstractMethod
 from cavity.learning.result import FitResult
 from cavity.models.base import AbstractModel
 from cavity.numerics.tree import named, with_named
-from cavity.parameters import FIXED, INTEGRATED, bijections, entries
+from cavity.parameters import FIXED, IntegratedOut, bijections, entries
 from cavity.parameters.priors import Flat, Prior, flat
 
 
@@ -89,25 +92,48 @@ class Release:
         return sites if finite and has_sites(sites) else None
 
 
+def check_schedule(model: AbstractModel, schedule: Sequence[AbstractModel]) -> None:
+    """Raises ValueError for parameters that are integrated out in an early stage."""
+    for maps in schedule:
+        if any(isinstance(entry, IntegratedOut) for _, _, entry in entries(model, maps)):
+            raise ValueError("INTEGRATED belongs in bijections=, not in a schedule")
+
+
 def release_of(
-    model: AbstractModel, maps: AbstractModel | None, densities: AbstractModel | None
+    model: AbstractModel,
+    data: AbstractTrainingData,
+    method: AbstractMethod,
+    maps: AbstractModel | None,
+    densities: AbstractModel | None,
 ) -> Release | None:
     """What is to be integrated out by a tree of bijections; None where nothing is.
 
     Raises:
-        ValueError: for parameters that cannot be integrated, and priors that are not Gaussian on
-            any scale.
+        ValueError: for parameters that cannot be integrated, priors that are not Gaussian on any
+            scale, and data and methods that the model with these parameters does not suit.
     """
     if maps is None:
         return None
-    chosen = [name for name, _, entry in entries(model, maps) if entry == INTEGRATED]
+    chosen = [name for name, _, entry in entries(model, maps) if isinstance(entry, IntegratedOut)]
     if not chosen:
         return None
     every = flat(model) if densities is None else densities
     known, domains = named(every), named(bijections(model))
     learned = with_named(maps, {name: domains[name] for name in chosen})
     found = Release({name: known[name] for name in chosen}, learned, every)
-    found.of(model)  # refuses what cannot be
+    released = found.of(model).model  # refuses what cannot be
+    side = data.first_block.rows.side
+    if "noise_variance" in side and any(name.startswith("likelihood.") for name in chosen):
+        raise ValueError(
+            "the rows have noise variances of their own, so that parameters of the likelihood "
+            "play no part: leave out INTEGRATED"
+        )
+    method.check(released.likelihood)
+    if data.first_block.rows.blocked:
+        raise ValueError("rows of a block share a site, so that no parameter can be INTEGRATED")
+    if data.in_memory is None:
+        check_streamed(released, method)
+    check_shapes(released, data.first_block)
     return found
 
 
@@ -129,6 +155,9 @@ def released_from(
     """
     released = release.of(result.model)
     after = learn(released, release.sites(result, released.model, data, method))
+    whole = data.in_memory
+    if not after.sites.converged and not after.interrupted and whole is not None:
+        return _over_the_mode(result, release, whole, method)
     return dataclasses.replace(
         after,
         n_iterations=result.n_iterations + after.n_iterations,
@@ -136,4 +165,18 @@ def released_from(
         history=(*result.history, *after.history),
         converged=result.converged and after.converged,
         message=after.message if result.converged else f"{result.message}; {after.message}",
+    )
+
+
+def _over_the_mode(
+    result: FitResult, release: Release, data: Data, method: AbstractMethod
+) -> FitResult:
+    """The parameters integrated out about their mode, where sites on them do not settle."""
+    found = integrated_over(result, data, method, tuple(release.priors), "auto")
+    return dataclasses.replace(
+        result,
+        posterior=found.posterior,
+        log_evidence=found.log_evidence,
+        converged=result.converged and found.converged,
+        message=f"sites on the integrated parameters did not settle: instead, {found.message}",
     )

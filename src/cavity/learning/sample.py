@@ -15,7 +15,7 @@ from cavity.learning.optimisers.checkpoint import Searches, Store, open_for
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Progress
 from cavity.learning.result import FitResult
 from cavity.models.base import AbstractModel
-from cavity.parameters import INTEGRATED, entries
+from cavity.parameters import IntegratedOut, entries
 from cavity.parameters.priors import flat
 
 
@@ -68,7 +68,7 @@ def sample(
     data = prepare(X, y, rows=rows, missing=missing)
     model, (maps,), first = checked_start(model, data, jitter, (bijections,))
     densities = flat(model) if priors is None else priors
-    if any(entry == INTEGRATED for _, _, entry in entries(model, maps)):
+    if any(isinstance(entry, IntegratedOut) for _, _, entry in entries(model, maps)):
         raise ValueError("MCMC() draws every parameter: leave out INTEGRATED")
     process = check_draws(model, data, sampler, learning=True)
     if checkpoint is not None:

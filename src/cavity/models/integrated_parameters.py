@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, cast
 
+import jax
 import numpy as np
 from jax.scipy.special import ndtri
 
 from cavity.likelihoods.capabilities import HasHeldParameters, capability
 from cavity.models.linear.linear_model import LinearModel
 from cavity.models.linear.process import LinearProcess
+from cavity.models.mixture_posterior import MixturePosterior
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.process import IndependentProcess
 from cavity.parameters.gaussian_scale import values_on
@@ -47,17 +49,34 @@ def integrated_parameters(
     """
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level}")
-    if not isinstance(posterior, Posterior):
+    if isinstance(posterior, MixturePosterior):
+        shares = np.asarray(posterior.shares)
+        parts: Any = [
+            jax.tree.map(lambda a, i=i: np.asarray(a)[i], posterior.parts)
+            for i in range(len(shares))
+        ]
+        several = [_every(part) for part in parts]
+    elif isinstance(posterior, Posterior):
+        shares, several = np.ones(1), [_every(posterior)]
+    else:
         return {}
     reach = float(ndtri(0.5 * (1.0 + level)))
     found = {}
-    for name, kind, mean, deviation in (*_of_likelihood(posterior), *_of_prior(posterior)):
+    for same in zip(*several, strict=True):
+        name, kind = same[0][:2]
+        means, deviations = (np.stack([np.asarray(one[i]) for one in same]) for i in (2, 3))
+        mean = np.tensordot(shares, means, axes=1)
+        spread = np.sqrt(np.tensordot(shares, deviations**2 + (means - mean) ** 2, axes=1))
         low, middle, high = (
-            np.asarray(values_on((name,), (kind,), (np.asarray(mean + z * deviation),))[name])
+            np.asarray(values_on((name,), (kind,), (np.asarray(mean + z * spread),))[name])
             for z in (-reach, 0.0, reach)
         )
         found[name] = ParameterMarginal(middle, low, high, kind)
     return found
+
+
+def _every(posterior: Posterior) -> list["Marginal"]:
+    return [*_of_likelihood(posterior), *_of_prior(posterior)]
 
 
 Marginal = tuple[str, str, np.ndarray, np.ndarray]

@@ -18,7 +18,8 @@ _DOMAINS: dict[str, Bijection] = {
     "logit": Interval(0.0, 1.0),
 }
 
-# The deviation of priors that are all but points.
+# The largest deviation of a prior on a logarithmic scale, and that of one that is all but a point.
+WIDEST = 5.0
 _POINT = 1e-4
 
 
@@ -105,4 +106,9 @@ def _described(name: str, prior: Prior, domain: Bijection) -> tuple[str, float, 
             f"its parameters, given {prior}"
         )
     spread: Any = prior.std
+    if kind != "real" and float(spread) > WIDEST:
+        raise ValueError(
+            f"the prior of {name} has a deviation of {spread:g} on the {kind} scale, where nodes "
+            f"would be too far apart: give it {WIDEST:g} at the most"
+        )
     return kind, float(location), float(spread)

@@ -120,7 +120,7 @@ class Fixed:
 
 
 @dataclasses.dataclass(frozen=True)
-class Integrated:
+class IntegratedOut:
     """Not moved: integrated out, under the prior that `priors` has for it."""
 
     free: ClassVar[bool] = False
@@ -136,8 +136,8 @@ class Integrated:
 
 
 FIXED = Fixed()
-INTEGRATED = Integrated()
-Bijection = Real | Positive | Interval | Fixed | Integrated
+INTEGRATED = IntegratedOut()
+Bijection = Real | Positive | Interval | Fixed | IntegratedOut
 
 
 def _logit(p: Array) -> Array:

@@ -88,7 +88,7 @@ def _moments(view: ParameterView, belief: InducingBelief, outputs: int) -> tuple
 
 
 def parameter_views(
-    prior: AbstractWeightPrior, scales: GaussianScales, groups: np.ndarray | None, count: int
+    prior: AbstractWeightPrior, scales: GaussianScales, groups: Array | None, count: int
 ) -> tuple[tuple[WhitenedInducing, ParameterView], ...]:
     """A variable for each integrated parameter, and what weights see of it.
 
@@ -97,11 +97,11 @@ def parameter_views(
     """
     values, found = named(prior), []
     for i, name in enumerate(scales.names):
-        if np.ndim(values[name]) == 0:
-            index = np.zeros(count, int)
-        else:
+        shape = np.shape(values[name])
+        size = shape[0] if shape else 1
+        index: Any = np.zeros(count, int)
+        if shape:
             index = np.arange(count) if groups is None else groups
-        size = int(index.max(initial=0)) + 1
         view = ParameterView(jnp.asarray(index), scales.location[i], scales.deviation[i], size)
         found.append((WhitenedInducing(size), view))
     return tuple(found)

@@ -242,6 +242,15 @@ def as_training_data(
             "posteriors of hidden values have numbers for every row, so that the rows must be in "
             "memory: give X and y, or method=cavity.TiedPowerEP(batch=1000)"
         )
+    check_streamed(model, method)
+    if isinstance(batches, BatchedData):
+        return batches
+    return survey(batches, model.likelihood, power=power, missing=missing)
+
+
+def check_streamed(model: AbstractModel, method: AbstractMethod) -> None:
+    """Raises ValueError for a model whose rows need sites, and thus to be in memory."""
+    approximation = method.approximation
     exact = (
         approximation.closed_form and capability(model.likelihood, GaussianInLatent) is not None
     )
@@ -251,9 +260,6 @@ def as_training_data(
             f"{type(model.likelihood).__name__}, so that the rows must be in memory: give X and "
             "y, or method=cavity.TiedPowerEP(batch=1000)"
         )
-    if isinstance(batches, BatchedData):
-        return batches
-    return survey(batches, model.likelihood, power=power, missing=missing)
 
 
 def survey(

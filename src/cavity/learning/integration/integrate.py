@@ -28,8 +28,8 @@ from cavity.numerics.tree import named, with_named
 from cavity.parameters import FIXED, bijections, entries, free_parts, log_jacobian
 from cavity.parameters.priors import log_prior
 
-# Up to so many parameters "auto" takes a grid.
-GRID = 2
+# Up to so many parameters "auto" takes a grid, and it can be had for so many.
+GRID, LARGEST_GRID = 2, 3
 # Parameters at the most: a design of 25 has a thousand points.
 MOST = 25
 # Parts of the mixture: those that together have all but this share, and no more than so many.
@@ -79,8 +79,8 @@ def integrate(
     y: ArrayLike,
     how: str = "auto",
     *,
-    parameters: Sequence[str] | None = None,
-    power: ArrayLike = 0.5,
+    parameters: str | Sequence[str] | None = None,
+    power: ArrayLike | None = None,
     method: AbstractMethod = PowerEP(),
     rows: Mapping[str, ArrayLike] | None = None,
     missing: str = "error",
@@ -103,8 +103,8 @@ def integrate(
         how: "grid", "design", or "auto", a grid for one or two parameters.
         parameters: dotted names of the parameters to integrate over, such as
             `("kernel.variance",)`; None for all that were learned but the inducing inputs.
-        power: as in `cavity.fit`.
-        method: as in `cavity.fit`, with sites of single rows, as of `PowerEP()`.
+        power: as in `cavity.fit`; None for that of the fit.
+        method: that of the fit, with sites of single rows, as of `PowerEP()`.
         rows: as in `cavity.fit`.
         missing: as in `cavity.fit`.
 
@@ -128,20 +128,55 @@ def integrate(
             "row needs a site of its own: use method=cavity.PowerEP()"
         )
     check_model(result.model, None, method)
-    data = prepare(X, y, power=power, rows=rows, missing=missing)
+    fitted = result.data
+    exponent: Any = power
+    if power is None:
+        exponent = 0.5 if fitted is None else np.asarray(fitted.power).item()
+    data = prepare(X, y, power=exponent, rows=rows, missing=missing)
     check_shapes(result.model, data)
-    maps = chosen_parameters(result, parameters)
+    if fitted is not None and not _same_rows(fitted, data):
+        raise ValueError(
+            "X and y are not the rows of the fit, whose parameters are not the most likely ones "
+            "of others: give the same"
+        )
+    return integrated_over(result, data, method, parameters, how)
+
+
+def integrated_over(
+    result: FitResult,
+    data: Data,
+    method: AbstractMethod,
+    names: str | Sequence[str] | None,
+    how: str,
+) -> Integration:
+    """`integrate` on prepared data."""
+    target = _Target(result, data, chosen_parameters(result, names), method)
+    if how == "grid" and target.size > LARGEST_GRID:
+        raise ValueError(
+            f"a grid is for {LARGEST_GRID} parameters at the most, given {target.size}: leave "
+            'how="auto"'
+        )
     with one_blas_thread():
-        return _integrated(_Target(result, data, maps, method), how)
+        return _integrated(target, how)
 
 
-def chosen_parameters(result: FitResult, names: Sequence[str] | None) -> AbstractModel:
+def _same_rows(one: Data, other: Data) -> bool:
+    """Whether two data sets have the same inputs and outputs."""
+    pairs = ((one.rows.x, other.rows.x), (one.rows.y, other.rows.y))
+    return all(
+        np.shape(a) == np.shape(b) and np.array_equal(a, b, equal_nan=True) for a, b in pairs
+    )
+
+
+def chosen_parameters(result: FitResult, names: str | Sequence[str] | None) -> AbstractModel:
     """Bijections by which the parameters to integrate over move, and no others."""
     free = [
         name
         for name, _, entry in entries(result.model, result.bijections)
         if getattr(entry, "free", False)
     ]
+    if isinstance(names, str):
+        names = (names,)
     wanted = [n for n in free if "inducing" not in n.split(".")] if names is None else list(names)
     for name in wanted:
         if name not in free:
@@ -163,14 +198,6 @@ def chosen_parameters(result: FitResult, names: Sequence[str] | None) -> Abstrac
     return maps
 
 
-@dataclasses.dataclass(frozen=True)
-class _Point:
-    """The posterior at one value of the parameters, and the log density there."""
-
-    value: float
-    inference: Inference
-
-
 class _Target:
     """The log density of unconstrained parameters: evidence, priors and Jacobian."""
 
@@ -183,7 +210,8 @@ class _Target:
             result.model, data, jitter=result.jitter, sites=result.found, **settings
         )
         self.sites: Sites | None = result.found
-        self.points: dict[bytes, _Point] = {}
+        # posteriors are large: those that count are computed again
+        self.values: dict[bytes, float] = {}
 
     @property
     def size(self) -> int:
@@ -230,25 +258,25 @@ class _Target:
     def _jacobian(self, real: Any) -> Any:
         return log_jacobian(real, self.model, self.maps)
 
-    def at(self, x: np.ndarray) -> _Point:
-        """The posterior at a point, and the log density; NaN where inference fails."""
+    def at(self, x: np.ndarray) -> float:
+        """The log density at a point; NaN where inference fails."""
         key = np.ascontiguousarray(x).tobytes()
-        if key not in self.points:
-            self.points[key] = self._new(x)
-        return self.points[key]
+        if key not in self.values:
+            coordinates = self.objective.coordinates
+            prior = float(log_prior(coordinates.model(x), self.densities))
+            jacobian = float(self._jacobian(coordinates.real(x)))
+            self.values[key] = float(self.inference(x).log_evidence) + prior + jacobian
+        return self.values[key]
 
-    def _new(self, x: np.ndarray) -> _Point:
-        coordinates = self.objective.coordinates
-        model, real = coordinates.model(x), coordinates.real(x)
-        found = infer_from(model, self.data, self.method, self.objective.jitter, self.sites)
-        value = found.log_evidence + float(log_prior(model, self.densities))
-        return _Point(value + float(self._jacobian(real)), found)
+    def inference(self, x: np.ndarray) -> Inference:
+        """The posterior at a point."""
+        model = self.objective.coordinates.model(x)
+        return infer_from(model, self.data, self.method, self.objective.jitter, self.sites)
 
 
 def _integrated(target: _Target, how: str) -> Integration:
     mode = target.mode()
-    centre = target.at(mode)
-    if not np.isfinite(centre.value):
+    if not np.isfinite(target.at(mode)):
         raise NumericalError(
             "the evidence is undefined at the fitted parameters, so that nothing can be "
             "integrated: fit again, from other starting values"
@@ -268,13 +296,15 @@ def _integrated(target: _Target, how: str) -> Integration:
     order = np.argsort(-shares, kind="stable")
     count = 1 + int(np.searchsorted(np.cumsum(shares[order]), 1.0 - NEGLIGIBLE))
     kept = order[: min(count, PARTS)]
-    parts = [target.at(points[i]).inference for i in kept]
+    parts = [target.inference(points[i]) for i in kept]
     posterior = MixturePosterior.of(
         [part.posterior for part in parts], shares[kept] / np.sum(shares[kept])
     )
     settled = all(part.converged for part in parts)
     number = plural(target.size, "parameter")
     message = f"a {how} of {len(points)} values of {number}, of which {len(kept)} count"
+    if count > PARTS:
+        message += f", with {100 * np.sum(shares[kept]):.1f} % of the density"
     if not settled:
         message += "; at some of these sites did not converge"
     found = (posterior, log_evidence, target.names, mean, deviation, real, shares)
@@ -285,7 +315,7 @@ def _on_grid(
     target: _Target, mode: np.ndarray, axes: np.ndarray
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Points, and logs of their masses in deviations."""
-    z, volume, values = grid(target.size, lambda z: target.at(mode + axes @ z).value)
+    z, volume, values = grid(target.size, lambda z: target.at(mode + axes @ z))
     return [mode + axes @ each for each in z], values + np.log(volume)
 
 
@@ -293,17 +323,17 @@ def _on_design(
     target: _Target, mode: np.ndarray, axes: np.ndarray
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Points, and logs of their masses in deviations, which differ for the sides of an axis."""
-    top = target.at(mode).value
+    top = target.at(mode)
 
     def deviation(axis: np.ndarray) -> float:
-        fall = top - target.at(mode + ALONG * axis).value
+        fall = top - target.at(mode + ALONG * axis)
         return float(np.clip(1.0 / np.sqrt(max(fall, 0.1)), 0.2, 3.0)) if fall == fall else 0.2
 
     above, below = (np.array([deviation(sign * axis) for axis in axes.T]) for sign in (1.0, -1.0))
     t, share = composite(target.size)
     stretch = np.where(t > 0.0, above, np.where(t < 0.0, below, 0.5 * (above + below)))
     points = [mode + axes @ each for each in stretch * t]
-    values = np.array([target.at(x).value for x in points])
+    values = np.array([target.at(x) for x in points])
     values = np.where(np.isnan(values), -np.inf, values)
     gaussian = -0.5 * np.sum(t**2, axis=1) - 0.5 * target.size * np.log(2.0 * np.pi)
     return points, np.log(share) + values - gaussian + np.sum(np.log(stretch), axis=1)

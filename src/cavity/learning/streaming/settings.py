@@ -13,6 +13,7 @@ from cavity.learning.result import Inference
 from cavity.learning.streaming.inducing_choice import CHOICES
 from cavity.learning.streaming.live_rows import LiveRows, rows_of
 from cavity.models.compression import is_compressed
+from cavity.models.latent_gp import shared_parameters
 from cavity.models.posterior import Posterior
 from cavity.models.remembered import grows_with_rows
 from cavity.numerics.text import plural
@@ -74,6 +75,11 @@ def check_remembers(posterior: Any) -> None:
         raise TypeError(
             f"update() is for results of a sparse cavity.GP, given {type(posterior).__name__}: "
             "fit again with all rows"
+        )
+    if shared_parameters(posterior.model.likelihood):
+        raise TypeError(
+            "update() holds or learns the parameters of a likelihood, and this one has some that "
+            "are integrated out: fit again with all rows, or a fit without INTEGRATED"
         )
     if is_compressed(posterior):
         raise TypeError(
