@@ -88,7 +88,7 @@ def _moments(view: ParameterView, belief: InducingBelief, outputs: int) -> tuple
 
 
 def parameter_views(
-    prior: AbstractWeightPrior, scales: GaussianScales, groups: Array | None, count: int
+    prior: AbstractWeightPrior, scales: GaussianScales, groups: Any, count: int
 ) -> tuple[tuple[WhitenedInducing, ParameterView], ...]:
     """A variable for each integrated parameter, and what weights see of it.
 

@@ -40,7 +40,7 @@ def checked_groups(groups: ArrayLike | None) -> np.ndarray | None:
 def check_columns(
     columns: int,
     priors: Sequence[AbstractWeightPrior],
-    groups: np.ndarray | None,
+    groups: Any,
     centre: Any,
     scale: Any,
 ) -> None:
@@ -58,7 +58,7 @@ def check_columns(
                 f"{name} has shape {np.shape(values)}, X has {plural(columns, 'column')}: "
                 "give one number for each"
             )
-    count = columns if groups is None else int(groups.max(initial=-1)) + 1
+    count = columns if groups is None else int(np.max(groups, initial=-1)) + 1
     for prior in priors:
         for size in prior.sizes() - {count}:
             wanted = "column" if groups is None else "group"
