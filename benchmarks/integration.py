@@ -48,16 +48,18 @@ def posterior(way: str, result: cavity.FitResult, X: np.ndarray, y: np.ndarray) 
 
 
 def measure(split: int, ways: list[str]) -> None:
-    """The test density of every way on one split."""
+    """The test density of every way on one split; its time counts beside that of the fit."""
     X, y, new, out = standardised(split)
+    began = time.process_time()
     kernel = cavity.kernels.RBF(1.0, np.full(X.shape[1], 3.0))
     result = cavity.fit(cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1)), X, y)
+    fitting = time.process_time() - began
     for way in ways:
         if TABLE.has(set="boston", split=split, way=way):
             continue
         began = time.process_time()
         found, message = posterior(way, result, X, y)
-        seconds = time.process_time() - began
+        seconds = fitting if way == "fit" else time.process_time() - began
         predictive = found.predict(new)
         density = np.mean(np.asarray(predictive.log_density(out)))
         error = np.sqrt(np.mean((np.asarray(predictive.mean) - out) ** 2))
