@@ -28,6 +28,7 @@ def test_predictions_and_relevances(table, fitted):
     assert mean.shape == std.shape == (60,)
     assert np.all(std > 0.0)
     assert np.argmax(fitted.relevance_) == 0
+    assert isinstance(fitted.relevance_, np.ndarray)
     assert fitted.relevance_.shape == (3,)
 
 

@@ -56,7 +56,7 @@ class HasRelevance:
         asked: Any = self
         fitted: Any = model
         self.prior_, self.likelihood_ = fitted.prior, model.likelihood
-        self.relevance_ = asked.posterior_.process.relevance()
+        self.relevance_ = np.asarray(asked.posterior_.process.relevance())
 
 
 @dataclasses.dataclass(eq=False, repr=False)
