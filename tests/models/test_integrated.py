@@ -313,6 +313,10 @@ def test_data_and_settings_that_do_not_go_with_it():
         cavity.fit(model, X, Y, schedule=(options["bijections"],))
     with pytest.raises(ValueError, match="a deviation of 9 on the log scale"):
         Integrated(likelihoods.Gaussian(), {"variance": priors.LogNormal(1.0, 9.0)})
+    with pytest.raises(ValueError, match=r"one output, y has 2.*cavity.integrate"):
+        cavity.fit(model, X, np.column_stack([Y, Y]), **options)
+    with pytest.raises(ValueError, match="for parameters that are held"):
+        cavity.bracket(gp(8), X, Y)
     found = cavity.infer(gp(8), X[:20], Y[:20])
     with pytest.raises(TypeError, match="some that are integrated out"):
         cavity.update(found, X[20:], Y[20:])

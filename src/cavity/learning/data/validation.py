@@ -115,6 +115,11 @@ def check_shapes(model: AbstractModel, data: Data) -> None:
     outputs = data.rows.y.shape[-1]
     check_side_names(data.rows.side, model.side, "this model")
     check_outputs(model.likelihood, data)
+    if shared_parameters(model.likelihood) and outputs > 1:
+        raise ValueError(
+            f"parameters are integrated out of a model of one output, y has {outputs}: fit a "
+            "model to each, or leave out INTEGRATED and use cavity.integrate"
+        )
     if model.likelihood.latents > 1 and outputs > 1:
         raise ValueError(
             f"{type(model.likelihood).__name__} has {model.likelihood.latents} latent functions "

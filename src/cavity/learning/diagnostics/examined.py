@@ -22,6 +22,7 @@ from cavity.learning.result import FitResult, Inference
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
+from cavity.models.latent_gp import shared_parameters
 from cavity.models.posterior import Posterior as GPPosterior
 from cavity.models.process import AbstractProcess
 from cavity.numerics.jit import compiled
@@ -199,6 +200,11 @@ def _checked(model: AbstractModel) -> GP:
         raise ValueError(
             f"a bracket compares with the full GP, which {type(model).__name__} does not have: "
             "the functions of its layers or states see uncertain inputs"
+        )
+    if shared_parameters(model.likelihood):
+        raise ValueError(
+            "a bracket is for parameters that are held, and this likelihood has some that are "
+            "integrated out: fit without INTEGRATED"
         )
     if model.likelihood.latents > 1:
         raise ValueError(
