@@ -120,16 +120,8 @@ class Fixed:
 
 
 @dataclasses.dataclass(frozen=True)
-class IntegratedOut:
+class IntegratedOut(Fixed):
     """Not moved: integrated out, under the prior that `priors` has for it."""
-
-    free: ClassVar[bool] = False
-
-    def to_real(self, value: Array) -> Array:
-        return value
-
-    def from_real(self, real: Array) -> Array:
-        return real
 
     def __str__(self) -> str:
         return "integrated"
@@ -137,7 +129,7 @@ class IntegratedOut:
 
 FIXED = Fixed()
 INTEGRATED = IntegratedOut()
-Bijection = Real | Positive | Interval | Fixed | IntegratedOut
+Bijection = Real | Positive | Interval | Fixed
 
 
 def _logit(p: Array) -> Array:

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.inference.approximations.approximations import AbstractApproximation
+from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.numerics.text import plural
 from cavity.weights.base import AbstractWeightPrior
 
@@ -21,6 +23,15 @@ def check_prior(prior: Any, power: float, model: str) -> None:
         raise ValueError(
             f"a {type(prior).__name__} prior has sites of power 1 alone: leave prior_power=1, "
             f"given {power}"
+        )
+
+
+def check_sites(approximation: AbstractApproximation, model: str) -> None:
+    """Raises ValueError for an approximation other than that of sites of single rows."""
+    if approximation.tied or approximation.evaluation_point is not EvaluationPoint.CAVITY:
+        raise ValueError(
+            f"the rows of a {model}, and those of its priors, have sites of their own that are "
+            "matched at cavities: use method=cavity.PowerEP()"
         )
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.approximations import AbstractApproximation
-from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import AbstractFactor, Edge
 from cavity.inference.factors.exact import ExactFactor
@@ -24,7 +23,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.latent_gp import shared_parameters
-from cavity.models.linear.checks import check_columns, check_prior, checked_groups
+from cavity.models.linear.checks import check_columns, check_prior, check_sites, checked_groups
 from cavity.models.linear.process import LinearProcess
 from cavity.models.posterior import Posterior
 from cavity.models.process import AbstractProcess, IndependentProcess
@@ -173,12 +172,7 @@ class LinearModel(AbstractModel):
                 "the coefficients of each class are apart in a LinearModel: use "
                 "method=cavity.PowerEP(coupled=False)"
             )
-        at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
-        if approximation.tied or not at_cavity:
-            raise ValueError(
-                "the rows of a LinearModel, and those of its priors, have sites of their own that "
-                "are matched at cavities: use method=cavity.PowerEP()"
-            )
+        check_sites(approximation, "LinearModel")
 
     def graph(
         self,

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.approximations import AbstractApproximation
-from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
@@ -22,7 +21,7 @@ from cavity.inference.weights.priors import priors_of, weights_with_priors
 from cavity.inference.weights.views import Design, UnitsView, WholeView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.base import AbstractModel
-from cavity.models.linear.linear_model import check_columns, check_prior, checked_groups
+from cavity.models.linear.checks import check_columns, check_prior, check_sites, checked_groups
 from cavity.models.linear.process import LinearProcess
 from cavity.models.network.process import NetworkProcess
 from cavity.models.posterior import Posterior
@@ -185,12 +184,7 @@ class Network(AbstractModel):
             )
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
-        at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
-        if approximation.tied or not at_cavity:
-            raise ValueError(
-                "the rows of a Network have sites of their own that are matched at cavities: use "
-                "method=cavity.PowerEP()"
-            )
+        check_sites(approximation, "Network")
 
     def graph(
         self,
