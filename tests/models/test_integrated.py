@@ -16,7 +16,7 @@ from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
 from cavity.likelihoods import Integrated
-from cavity.parameters import INTEGRATED, bijections
+from cavity.parameters import FIXED, INTEGRATED, bijections
 from cavity.parameters.gaussian_scale import GaussianScales
 from cavity.persistence.model_file import load, save
 from cavity.weights.integrated import IntegratedPrior
@@ -146,6 +146,22 @@ def test_a_parameter_is_learned_then_released():
     held = cavity.fit(model, X, Y, max_iterations=15)
     assert abs(result.log_evidence - held.log_evidence) < 5.0
     assert str(result.bijections.likelihood.likelihood.variance) == "fixed"
+
+
+def test_released_sites_are_near_the_fixed_point():
+    """Six sweeps, and six more at the end, settle them; from none they do not."""
+    few = cavity.PowerEP(max_sweeps=6, fallback=False)
+    assert not cavity.infer(gp(8, NOISE_TENTH), X, Y, method=few).converged
+    model = gp(8, likelihoods.Gaussian(0.1))
+    options = chosen(model, lambda m: m.likelihood.variance, priors.LogNormal(0.1, 1.0))
+    held = eqx.tree_at(
+        lambda m: (m.kernel.variance, m.kernel.lengthscale, m.inducing.Z),
+        options["bijections"],
+        (FIXED, FIXED, FIXED),
+    )
+    result = cavity.fit(model, X, Y, method=few, bijections=held, priors=options["priors"])
+    assert result.sites.converged
+    assert "did not settle" not in result.message
 
 
 def test_what_cannot_be_integrated():
@@ -329,6 +345,8 @@ def test_where_sites_do_not_settle_it_is_integrated_about_the_mode():
     result = cavity.fit(model, X, Y, max_iterations=5, method=method, **options)
     assert "did not settle: instead, a grid of" in result.message
     fitted: Any = result.model
+    marginal = cavity.integrated_parameters(result.posterior)["likelihood.variance"]
+    assert marginal.lower < float(fitted.likelihood.variance) < marginal.upper
     expected = cavity.infer(cavity.GP(fitted.kernel, NOISE_TENTH, fitted.inducing), X, Y)
     assert result.log_evidence == pytest.approx(expected.log_evidence, abs=0.1)
 

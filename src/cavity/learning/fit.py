@@ -177,7 +177,9 @@ def _released(run: Run, result: FitResult, release: Release, seed: int) -> FitRe
         start, stages, _ = checked_start(
             after.model, run.data.first_block, result.jitter, (after.maps,)
         )
-        again = dataclasses.replace(run, densities=after.densities, first_sites=sites)
+        again = dataclasses.replace(
+            run, densities=after.densities, first_sites=None, settled=sites
+        )
         return learned_from(again, start, stages, result.jitter, 0, seed)
 
     return released_from(result, release, run.data, run.method, others)

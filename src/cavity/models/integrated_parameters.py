@@ -14,7 +14,12 @@ from cavity.models.linear.process import LinearProcess
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.process import IndependentProcess
+from cavity.numerics.tree import named
+from cavity.parameters import Fixed, Interval, Positive, Real, bijections
 from cavity.parameters.gaussian_scale import values_on
+
+# The scale on which a parameter of each domain is unconstrained.
+_SCALES = {Real: "real", Positive: "log", Interval: "logit", Fixed: "real"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +46,8 @@ def integrated_parameters(
 
     Args:
         posterior: `result.posterior` of a fit with `INTEGRATED` parameters, or of a model with an
-            `Integrated` likelihood or `integrated` parameters of its prior; empty for others.
+            `Integrated` likelihood or `integrated` parameters of its prior; or that of
+            `cavity.integrate`. Empty for others.
         level: the probability in the central intervals.
 
     Raises:
@@ -61,7 +67,7 @@ def integrated_parameters(
     else:
         return {}
     reach = float(ndtri(0.5 * (1.0 + level)))
-    found = {}
+    found = _of_points(posterior, reach) if isinstance(posterior, MixturePosterior) else {}
     for same in zip(*several, strict=True):
         name, kind = same[0][:2]
         means, deviations = (np.stack([np.asarray(one[i]) for one in same]) for i in (2, 3))
@@ -72,6 +78,23 @@ def integrated_parameters(
             for z in (-reach, 0.0, reach)
         )
         found[name] = ParameterMarginal(middle, low, high, kind)
+    return found
+
+
+def _of_points(posterior: MixturePosterior, reach: float) -> dict[str, ParameterMarginal]:
+    """The parameters that differ between the parts of a mixture."""
+    shares, domains = np.asarray(posterior.shares), named(bijections(posterior.model))
+    found = {}
+    for name, values in named(posterior.parts.model).items():
+        if name not in domains or np.all(np.ptp(values, axis=0) == 0.0):
+            continue
+        domain = domains[name]
+        real = np.asarray(domain.to_real(np.asarray(values)))
+        mean = np.tensordot(shares, real, axes=1)
+        spread = np.sqrt(np.tensordot(shares, (real - mean) ** 2, axes=1))
+        ends = (np.asarray(mean + z * spread) for z in (0.0, -reach, reach))
+        numbers = (np.asarray(domain.from_real(end)) for end in ends)
+        found[name] = ParameterMarginal(*numbers, scale=_SCALES[type(domain)])
     return found
 
 

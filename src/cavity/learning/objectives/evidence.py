@@ -76,6 +76,7 @@ class Objective:
         method: the inference method; None for `PowerEP()`.
         jitter: the jitter to begin with.
         sites: sites whose tied ones the search starts from; None for precision zero.
+        settled: private sites that the first evaluation starts from; None for precision zero.
         accuracy: changes of the value that do not matter to the search, in nats. Private sites
             are then found to 1e-5 deviations; where the energy is stationary in them, to up to
             1e-3, so that the value is wrong by a small share of its last fall or of this. None
@@ -95,6 +96,7 @@ class Objective:
         method: AbstractMethod | None = None,
         jitter: float = 1e-8,
         sites: Sites | None = None,
+        settled: Sites | None = None,
         accuracy: float | None = None,
     ):
         self.start, self.data, self.jitter = start, data, jitter
@@ -118,6 +120,7 @@ class Objective:
         tied = tied if sites is None else _of_the_form(split_optimised(sites)[0], tied)
         if sites is not None and self.has_optimised and self.carries:
             self.empty = join_optimised(tied, split_optimised(sites)[1])
+        self.settled = self.empty if settled is None else settled
         maps = bijections(start) if maps is None else maps
         self.coordinates = Coordinates(start, data, maps, tied)
         self.best_sites = self.empty
@@ -291,14 +294,14 @@ class Objective:
             return self.sites
         # the slow fallbacks are for where learning starts and ends
         quick = self.warm.last is not None
-        sites, zero = self.warm.at(x) if quick else self.empty, self.empty
+        sites, zero = self.warm.at(x) if quick else self.settled, self.empty
         if self.has_optimised:
             tied = self.coordinates.tied(x)
             sites, zero = (
                 join_optimised(tied, split_optimised(all_sites)[1]) for all_sites in (sites, zero)
             )
         problem = self.data.first_block.problem(self.model(x), self.approximation, jitter)
-        first = sites if quick else zero
+        first = sites if quick or self.settled is not self.empty else zero
         enough = min(self._affordable_change() / CREEP, MOST_CHANGE)
         solver = dataclasses.replace(self.solver, tolerance=self._tolerance(), enough=enough)
         sites, report = find_fixed_point(problem, solver, first, zero=zero, quick=quick)

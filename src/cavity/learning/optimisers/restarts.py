@@ -45,6 +45,7 @@ class Run:
         callback: called after every iteration.
         searches: where searches are saved.
         first_sites: sites that the run from the model's own parameters starts from.
+        settled: private sites that searches start from.
         sites: where the last search ended.
     """
 
@@ -56,6 +57,7 @@ class Run:
     callback: Callable[[Progress], None] | None
     searches: Searches = dataclasses.field(default_factory=Searches)
     first_sites: Sites | None = None
+    settled: Sites | None = None
     sites: Sites | None = None
 
     @property
@@ -161,6 +163,7 @@ class Run:
             method=self.method,
             jitter=jitter,
             sites=self.sites,
+            settled=self.settled,
             accuracy=self.least_fall,
         )
 
