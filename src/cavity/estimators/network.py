@@ -81,8 +81,8 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
         power: in [0, 1], of the rows' sites; 1 is expectation propagation.
         groups: the group of each column, whole numbers from 0, for a prior with a parameter per
             group; None for none.
-        n_starts: modes that are tried as starts; learning goes on from the one with the largest
-            evidence.
+        n_starts: modes that are tried as starts; learning goes on from one whose sites settle, if
+            any do, and of these from the one with the largest evidence.
         standardise: columns about their mean in units of their deviation, and starting values
             from the spread of the outputs; otherwise columns as they are and unit values.
         max_iterations: iterations of learning at the most; 0 keeps the starting values.

@@ -29,6 +29,7 @@ from cavity.learning.data.batches import (
     Batches,
     BatchSource,
     as_batches,
+    refuse_side,
 )
 from cavity.learning.data.fingerprint import to_text
 from cavity.learning.data.scales import Scales, Tally, row_tallies, scales_of
@@ -224,8 +225,7 @@ def as_training_data(
         model.check_power(data.rows, data.power, method.approximation)
         return data
     batches = X if isinstance(X, BatchedData) else as_batches(X)
-    if rows is not None:
-        raise ValueError("side data of rows come with their batch: give (X, y, rows) as batches")
+    refuse_side(rows)
     if blocks is not None or np.ndim(power):
         raise ValueError(
             "batches have neither blocks nor a power per row: leave blocks=None, and give one "

@@ -96,6 +96,12 @@ class Batches:
             yield Batch(*batch)
 
 
+def refuse_side(rows: object) -> None:
+    """Raises ValueError for side data that do not come with the batches."""
+    if rows is not None:
+        raise ValueError("side data of rows come with their batch: give (X, y, rows) as batches")
+
+
 def as_batches(source: ArrayLike | Batches | BatchSource) -> Batches:
     """What a user gave in place of X and y, as batches.
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.learning.data.arrays import prepare
-from cavity.learning.data.batches import Batches, as_batches
 from cavity.learning.result import Inference
 from cavity.learning.streaming.inducing_choice import CHOICES
 from cavity.learning.streaming.live_rows import LiveRows, rows_of
@@ -91,13 +90,6 @@ def check_remembers(posterior: Any) -> None:
             "rows, or give the model inducing variables, as in "
             "cavity.GP(kernel, likelihood, cavity.inducing.Points(Z))"
         )
-
-
-def batches_alone(X: Any, rows: object) -> Batches:
-    """Batches in the place of X and y, without side data beside them."""
-    if rows is not None:
-        raise ValueError("side data of rows come with their batch: give (X, y, rows) as batches")
-    return as_batches(X)
 
 
 def new_rows(

@@ -16,7 +16,7 @@ from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.batched import in_memory
-from cavity.learning.data.batches import Batches, BatchSource
+from cavity.learning.data.batches import Batches, BatchSource, as_batches, refuse_side
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import all_fixed
 from cavity.learning.fit import learned_from
@@ -50,7 +50,6 @@ from cavity.learning.streaming.scores import (
 )
 from cavity.learning.streaming.settings import (
     UpdateSettings,
-    batches_alone,
     check_remembers,
     new_rows,
 )
@@ -133,7 +132,8 @@ def update(
     )
     check_remembers(result.posterior)
     if y is None:
-        return _in_turn(result, batches_alone(X, rows), settings, missing)
+        refuse_side(rows)
+        return _in_turn(result, as_batches(X), settings, missing)
     given = new_rows(result, *in_memory(X, y), rows, missing)
     with one_blas_thread():
         return _updated(result, given, settings)
