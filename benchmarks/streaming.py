@@ -109,21 +109,26 @@ def on_banana(seeds: int) -> None:
             compare("banana", split, model, settings, labels=True, **arranged)
 
 
-def on_kin40k() -> None:
+def kin40k() -> tuple[np.ndarray, ...]:
+    """Training and test inputs and outputs, standardised by the training rows."""
     files = [
         f"kin40k_{part}_{what}.asc.gz" for part in ("train", "test") for what in ("data", "labels")
     ]
     X, y, X_test, y_test = (np.loadtxt(FOLDER / "kin40k" / name) for name in files)
     centre, spread = X.mean(axis=0), X.std(axis=0)
     level, unit = y.mean(), y.std()
-    split = ((X - centre) / spread, (y - level) / unit, (X_test - centre) / spread)
+    train, test = (X - centre) / spread, (X_test - centre) / spread
+    return train, (y - level) / unit, test, (y_test - level) / unit
+
+
+def on_kin40k() -> None:
+    whole = kin40k()
 
     def model(rows: np.ndarray) -> cavity.GP:
-        kernel = cavity.kernels.RBF(1.0, np.full(X.shape[1], 2.0))
+        kernel = cavity.kernels.RBF(1.0, np.full(rows.shape[1], 2.0))
         Z = cavity.select_inducing(kernel, rows, 200)
         return cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), cavity.inducing.Points(Z))
 
-    whole = (*split, (y_test - level) / unit)
     for power in (0.0, 0.5):
         settings = {"power": power, "past_power": 0.0}
         compare("kin40k", whole, model, settings, order="random", batches=20, seed=0)

@@ -78,16 +78,17 @@ def _by_quadrature(
     grid, share = output_shares(
         lambda y: likelihood.log_power_mean(mean, var, y, 1.0, side), likelihood, like
     )
-    ones = jnp.ones_like(like)
+    ones, count = jnp.ones_like(like), likelihood.latents
+    along = [jnp.zeros_like(mean).at[i].set(1.0) for i in range(count)] if several else [ones]
 
     def told(total: RowValues, y: Array, weight: Array) -> RowValues:
-        def scaled(a: Array) -> Array:
+        def scaled(a: Array, mean: Array) -> Array:
             return a * likelihood.log_power_mean(mean, var, y, a, side)
 
         # KL(p(f|y) || p(f)) = E[log p(y|f) | y] - log p(y), and d/da a log M_a is the first at 1
-        log_p, expected = jax.jvp(scaled, (ones,), (ones,))
-        G = likelihood.tilted(mean, var, y, 1.0, side).slope
-        G = G if several else G[None]
+        log_p, slope = jax.linearize(scaled, ones, mean)
+        expected = slope(ones, jnp.zeros_like(mean))
+        G = jnp.stack([slope(jnp.zeros_like(ones), each) for each in along])
         more = RowValues(weight * (expected - log_p), weight * G[:, None] * G[None])
         # outputs without weight may have no finite values
         none = weight <= LEAST
@@ -98,7 +99,6 @@ def _by_quadrature(
         some = jnp.any(entry[1] > LEAST)
         return jax.lax.cond(some, lambda: told(total, *entry), lambda: total), None
 
-    count = likelihood.latents
     zero = RowValues(jnp.zeros_like(like), jnp.zeros((count, count, *like.shape), like.dtype))
     found, _ = jax.lax.scan(add, zero, (grid, share))
     return RowValues(jnp.maximum(found.information, 0.0), found.fisher)

@@ -31,6 +31,8 @@ class TableSettings:
         farthest: how far from zero the search for the mass begins.
         rounds: rounds of that search.
         negligible: log density below its maximum at which counts are left out of the table.
+        block: counts that are looked at together.
+        nothing: mass of a count after which, where nearly all was seen, none are looked at.
         complete: the share of the mass that a table of the smallest counts must have.
         rounding: rounding errors of interpolated counts.
     """
@@ -39,6 +41,8 @@ class TableSettings:
     farthest: float = 1e7
     rounds: int = 9
     negligible: float = 16.0
+    block: int = 32
+    nothing: float = 1e-20
     complete: float = 1.0 - 1e-6
     rounding: float = 1e-6
 
@@ -184,13 +188,15 @@ def output_shares(
         count = number_of_classes(likelihood) if support is Support.LABELS else TABLE.counts
         values = jnp.arange(count, dtype=like.dtype).reshape(-1, *(1,) * like.ndim)
         grid = jnp.broadcast_to(values, (count, *like.shape))
-        mass = jnp.exp(jax.lax.map(log_density, grid))
         if support is Support.COUNTS:
+            mass = _mass_of_counts(log_density, grid)
             smallest = (grid, mass)
             complete = jnp.all(jnp.sum(mass, axis=0) > TABLE.complete)
             grid, mass = jax.lax.cond(
                 complete, lambda: smallest, lambda: _larger_counts(log_density, *smallest)
             )
+        else:
+            mass = jnp.exp(jax.lax.map(log_density, grid))
     else:
         slope = _SLOPES[support]
         to_y = (lambda t: t) if support is Support.REAL else line_to_support(support, like)
@@ -200,6 +206,25 @@ def output_shares(
         mass = jnp.exp(jax.lax.map(log_density, grid)) * slope(nodes) * length
     total = jnp.sum(mass, axis=0)
     return grid, mass / jnp.where(total > 0.0, total, 1.0)
+
+
+def _mass_of_counts(log_density: Map, grid: Array) -> Array:
+    """The mass of counts 0, 1, ..., block by block until what is left is nothing at any entry."""
+    blocks = grid.reshape(-1, TABLE.block, *grid.shape[1:])
+
+    def add(seen: tuple[Array, Array], block: Array) -> tuple[tuple[Array, Array], Array]:
+        total, last = seen
+        # beyond nearly all of the mass it falls from count to count
+        done = jnp.all((total > TABLE.complete) & (last < TABLE.nothing))
+        mass = jax.lax.cond(
+            done,
+            lambda: jnp.zeros_like(block),
+            lambda: jnp.exp(jax.lax.map(log_density, block)),
+        )
+        return (total + jnp.sum(mass, axis=0), mass[-1]), mass
+
+    zero = jnp.zeros_like(grid[0])
+    return jax.lax.scan(add, (zero, zero), blocks)[1].reshape(grid.shape)
 
 
 def _share_above(share: Array, grid: Array, support: Support) -> Array:

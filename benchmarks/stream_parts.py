@@ -1,0 +1,91 @@
+"""Where a stream of kin40k loses what a fit of all rows together has: points, or parameters.
+
+20 batches, 200 points, power 0.5 for new rows and 0 for the past. The fit of all rows gives
+parameters and points; streams hold both, one of them, or none:
+
+batch: all rows together.
+both: the parameters and the points of the fit of all rows (which is identity 12: no loss).
+parameters, points of all rows: those parameters; points chosen among all rows, and kept.
+parameters, points of the first batch: those parameters; points chosen among the first, and kept.
+parameters, moved: those parameters; points chosen anew at every batch.
+points: those points, kept; parameters learned from batch to batch.
+none: points and parameters learned from batch to batch.
+
+python -m benchmarks.stream_parts [--inducing 200] [--batches 20]
+"""
+
+import argparse
+import time
+import warnings
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+import cavity
+from benchmarks.results import Table
+from benchmarks.streaming import kin40k
+
+TABLE = Table("streaming_parts.csv", ("held", "batches", "M"))
+HELD: dict[str, Any] = {"learn": False, "inducing": "keep"}
+
+
+def at_points(model: cavity.GP, Z: np.ndarray) -> cavity.GP:
+    """The model with other inducing points."""
+    return eqx.tree_at(lambda m: m.inducing, model, cavity.inducing.Points(Z))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inducing", type=int, default=200)
+    parser.add_argument("--batches", type=int, default=20)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore", message=".* new outputs")
+    jax.config.update("jax_enable_x64", True)
+    M, (X, y, X_test, y_test) = options.inducing, kin40k()
+    order = np.random.default_rng(0).permutation(len(X))
+    X, y = X[order], y[order]
+    parts = np.array_split(np.arange(len(X)), options.batches)
+    kernel = cavity.kernels.RBF(1.0, np.full(X.shape[1], 2.0))
+    chosen = {"inducing": cavity.inducing.Points(cavity.select_inducing(kernel, X, M))}
+    start = cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), **chosen)
+    whole = cavity.fit(start, X, y, power=0.5, max_iterations=300)
+
+    def points_among(rows: np.ndarray) -> cavity.GP:
+        Z = cavity.select_inducing(whole.model.kernel, rows, M)
+        return at_points(whole.model, Z)
+
+    def report(held: str, result: Any, began: float, lost: float) -> None:
+        predicted = result.posterior.predict(X_test)
+        error = float(np.mean((np.asarray(predicted.mean) - y_test) ** 2))
+        row = {"held": held, "batches": options.batches, "M": M, "smse": error}
+        row |= {"nlpd": float(-np.mean(predicted.log_density(y_test))), "lost": lost}
+        row |= {"log_evidence": float(result.log_evidence)}
+        TABLE.add(row | {"seconds": time.perf_counter() - began})
+        print(row, flush=True)
+
+    def stream(held: str, model: cavity.GP, first: int, **settings: Any) -> None:
+        began, rows, lost = time.perf_counter(), parts[0], 0.0
+        result: Any = cavity.infer(model, X[rows], y[rows], power=0.5)
+        if first:
+            result = cavity.fit(model, X[rows], y[rows], power=0.5, max_iterations=first)
+        for rows in parts[1:]:
+            result = cavity.update(result, X[rows], y[rows], **settings)
+            lost += result.lost
+        report(held, result, began, lost)
+
+    report("batch", whole, time.perf_counter(), 0.0)
+    head = X[parts[0]]
+    stream("both", whole.model, 0, **HELD)
+    stream("parameters, points of all rows", points_among(X), 0, **HELD)
+    stream("parameters, points of the first batch", points_among(head), 0, **HELD)
+    stream("parameters, moved", points_among(head), 0, learn=False)
+    fresh = at_points(start, np.asarray(whole.model.inducing.Z))
+    stream("points", fresh, 0, inducing="keep")
+    Z = cavity.select_inducing(kernel, head, M)
+    stream("none", at_points(start, Z), 200)
+
+
+if __name__ == "__main__":
+    main()
