@@ -131,7 +131,7 @@ def test_what_coefficients_refuses(linear, model, here):
 def test_what_other_commands_say_of_a_linear_model(linear, tables, here):
     path, _ = linear
     table = tables / "train.csv"
-    assert "a linear model is not" in run("examine", path, table).err
+    assert "a model of weights is not" in run("examine", path, table).err
     assert "fit it again" in run("update", path, table, "--out", "n.cavity").err
     assert "cannot be compressed" in run("compress", path, "n.cavity").err
     assert run("suggest", path, table, "--n", 2, "--out", "n.csv").code == 0

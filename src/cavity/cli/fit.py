@@ -13,7 +13,8 @@ from cavity.cli.chosen import check_enough, check_power
 from cavity.cli.deep import check_model, deep_estimator
 from cavity.cli.fitted import fitted_model
 from cavity.cli.linear import check_linear, linear_estimator
-from cavity.cli.model_kinds import DEEP, LINEAR
+from cavity.cli.model_kinds import DEEP, LINEAR, NETWORK
+from cavity.cli.network import check_network, network_estimator
 from cavity.cli.progress import interruptible, progress
 from cavity.cli.request import Request
 from cavity.cli.session import (
@@ -94,6 +95,7 @@ def check(request: Request) -> None:
         one_of("the method", request.method, METHODS)
     check_model(request)
     check_linear(request)
+    check_network(request)
     with blaming("--mean"):
         one_of("the mean", request.mean, MEANS)
     if request.method == "mcmc":
@@ -211,6 +213,8 @@ def fit_model(
     """The fitted model, and whether it was interrupted."""
     if request.model == LINEAR:
         estimator, kernel = linear_estimator(request, tables), LINEAR
+    elif request.model == NETWORK:
+        estimator, kernel = network_estimator(request, tables), NETWORK
     else:
         estimator, kernel = _of_functions(session, request, tables)
     stopped = _learned(estimator, request, tables, kept)

@@ -6,7 +6,8 @@ from typing import Any
 from cavity.cli.chosen import chosen_power, class_form, grown_points
 from cavity.cli.deep import layer_records
 from cavity.cli.linear import linear_record
-from cavity.cli.model_kinds import DEEP, LINEAR
+from cavity.cli.model_kinds import DEEP, LINEAR, NETWORK
+from cavity.cli.network import network_record
 from cavity.cli.request import Request
 from cavity.cli.training_tables import Tables
 from cavity.estimators.base import AbstractEstimator
@@ -67,6 +68,8 @@ def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables)
     if tables.batches is not None:
         record["batches"] = tables.batch_count
     fitted = TableModel(posterior, schema, record, scale, tables.y_mean, tables.y_var)
-    if request.model != LINEAR:
-        return fitted
-    return dataclasses.replace(fitted, record=record | linear_record(request, fitted))
+    if request.model == LINEAR:
+        record |= linear_record(request, fitted)
+    if request.model == NETWORK:
+        record |= network_record(estimator, fitted)
+    return dataclasses.replace(fitted, record=record)

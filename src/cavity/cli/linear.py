@@ -18,13 +18,13 @@ from cavity.tables.coefficients import model_coefficients, selected_columns
 from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
 
-# Options of fit that a linear model has no use for, and what to say.
+# Options of fit that linear models and networks have no use for, and what to say.
 UNUSED = {
-    "kernel": "a linear model has no kernel: leave it out",
-    "method": "a linear model has one method, 'power_ep': leave it out",
-    "inducing": "a linear model has no inducing points: leave it out",
-    "restarts": "a linear model tries several starts anyway: leave it out",
-    "batch_rows": "a linear model needs all rows in memory: leave it out",
+    "kernel": "{} has no kernel: leave it out",
+    "method": "{} has one method, 'power_ep': leave it out",
+    "inducing": "{} has no inducing points: leave it out",
+    "restarts": "{} tries several starts anyway: leave it out",
+    "batch_rows": "{} needs all rows in memory: leave it out",
 }
 
 
@@ -32,18 +32,30 @@ def check_linear(request: Request) -> None:
     """A usage error for options that do not go with a linear model."""
     if request.model != LINEAR:
         return
-    for name, reason in UNUSED.items():
-        if getattr(request, name) != getattr(Request, name):
-            raise usage(f"--{name.replace('_', '-')}", reason)
+    check_weights(request, "a linear model")
     if request.mean == "linear":
         raise usage("--mean", "a linear model has an intercept, or with --mean zero none")
-    with blaming("--prior"):
-        one_of("the prior", prior_of(request), PRIORS)
+
+
+def check_weights(request: Request, called: str) -> None:
+    """A usage error for options that do not go with a model of weights.
+
+    Args:
+        request: what was asked for.
+        called: the model in words, such as "a linear model".
+    """
+    for name, reason in UNUSED.items():
+        if getattr(request, name) != getattr(Request, name):
+            raise usage(f"--{name.replace('_', '-')}", reason.format(called))
+    if request.prior is not None:
+        with blaming("--prior"):
+            one_of("the prior", request.prior, PRIORS)
     named = request.likelihood
     if named is None or LIKELIHOODS[named].task != REGRESSION:
         return
     if named_likelihood(named).latents > 1:
-        raise usage("--likelihood", f"'{named}' has several functions: leave --model linear out")
+        reason = f"'{named}' has several functions: leave --model {request.model} out"
+        raise usage("--likelihood", reason)
 
 
 def prior_of(request: Request) -> Any:
@@ -58,24 +70,31 @@ def linear_estimator(request: Request, tables: Tables) -> LinearRegressor | Line
         request: what was asked for, checked.
         tables: what it is to be learned from.
     """
-    default = AbstractLinearSettings
-    iterations: Any = request.max_iterations
-    if iterations == Request.max_iterations:
-        iterations = default.max_iterations
     return (LinearRegressor if tables.task == REGRESSION else LinearClassifier)(
         prior=prior_of(request),
         likelihood=tables.likelihood,
         power=request.used_power,
-        groups=feature_groups(_widths(tables.schema), prior_of(request)),
+        groups=groups_of(tables, prior_of(request)),
         fit_intercept=request.mean != "zero",
-        max_iterations=iterations,
+        max_iterations=iterations_of(request, AbstractLinearSettings),
         random_state=request.seed,
     )
+
+
+def iterations_of(request: Request, settings: Any) -> Any:
+    """The iterations that were asked for, or those of the settings of an estimator."""
+    asked = request.max_iterations
+    return settings.max_iterations if asked == Request.max_iterations else asked
 
 
 def _widths(schema: Schema) -> list[int]:
     """The number of features of each input column."""
     return [column.width for column in schema.inputs]
+
+
+def groups_of(tables: Tables, prior: Any) -> Any:
+    """The groups of features, in which those of one category are together, for a prior."""
+    return feature_groups(_widths(tables.schema), prior)
 
 
 def linear_record(request: Request, fitted: TableModel) -> dict[str, Any]:

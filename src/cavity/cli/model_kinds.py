@@ -6,35 +6,41 @@ from typing import NamedTuple
 from cavity.cli.request import Request
 from cavity.cli.session import usage
 
-MODELS = ("gp", "deep", "linear", "latent", "state-space")
-GP, DEEP, LINEAR, LATENT, STATE_SPACE = MODELS
+MODELS = ("gp", "deep", "linear", "network", "latent", "state-space")
+GP, DEEP, LINEAR, NETWORK, LATENT, STATE_SPACE = MODELS
 
 
 class Owner(NamedTuple):
-    """The kind of model that some options of `cavity fit` are for.
+    """The kinds of models that some options of `cavity fit` are for.
 
     Attributes:
+        kinds: as words of `--model`.
         called: its models, in words.
         options: fields of a request, and their options.
     """
 
+    kinds: tuple[str, ...]
     called: str
     options: Mapping[str, str]
 
 
-OWNERS = {
-    DEEP: Owner("deep models", {"layers": "--layers", "width": "--width", "steps": "--steps"}),
-    LINEAR: Owner("linear models", {"prior": "--prior"}),
-    LATENT: Owner("embeddings", {"components": "--components", "columns": "--column"}),
-    STATE_SPACE: Owner(
-        "time series", {"states": "--state", "controls": "--control", "series": "--series"}
+OWNERS = (
+    Owner((DEEP,), "deep models", {"layers": "--layers", "width": "--width", "steps": "--steps"}),
+    Owner((LINEAR, NETWORK), "linear models and networks", {"prior": "--prior"}),
+    Owner((NETWORK,), "networks", {"units": "--hidden"}),
+    Owner((LATENT,), "embeddings", {"components": "--components", "columns": "--column"}),
+    Owner(
+        (STATE_SPACE,),
+        "time series",
+        {"states": "--state", "controls": "--control", "series": "--series"},
     ),
-}
+)
 
 
 def refuse_options_of_others(request: Request) -> None:
     """A usage error for options of another kind of model than the one that is asked for."""
-    for kind, owner in OWNERS.items():
+    for owner in OWNERS:
         for name, option in owner.options.items():
-            if kind != request.model and getattr(request, name):
-                raise usage(option, f"it is for {owner.called}: add --model {kind}")
+            if request.model not in owner.kinds and getattr(request, name):
+                kinds = " or ".join(f"--model {kind}" for kind in owner.kinds)
+                raise usage(option, f"it is for {owner.called}: add {kinds}")

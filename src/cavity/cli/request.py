@@ -36,18 +36,23 @@ class Request:
     model: Annotated[
         str,
         option(
-            "gp|deep|linear|latent|state-space",
-            "A Gaussian process, several layers of them, a linear model with a sparse prior, an "
-            "embedding of all columns, or a time series with hidden states.",
+            "gp|deep|linear|network|latent|state-space",
+            "A Gaussian process, several layers of them, a linear model with a sparse prior, a "
+            "network with one hidden layer, an embedding of all columns, or a time series with "
+            "hidden states.",
         ),
     ] = "gp"
     prior: Annotated[
         str | None,
         option(
             "NAME",
-            "Of the coefficients of a linear model: spike_slab, horseshoe, laplace, student_t, "
-            "gaussian or ard; spike_slab.",
+            "Of the coefficients of a linear model, or the weights of a network's units: "
+            "spike_slab, horseshoe, laplace, student_t, gaussian or ard; spike_slab, of networks "
+            "ard.",
         ),
+    ] = None
+    units: Annotated[
+        int | None, option("N", "Hidden units of a network: 10.", "--hidden", min=1)
     ] = None
     components: Annotated[
         int | None, option("N", "Latent dimensions of an embedding: 2.", min=1)
@@ -100,8 +105,8 @@ class Request:
         option(
             "NUMBER|auto",
             "From 0, variational, to 1, EP: 0.5, of embeddings and time series 0, of linear "
-            "models 1; no matter in a full GP with Gaussian noise. auto: that of 0, 0.5 and 1 "
-            "which gives rows that were left out the largest density.",
+            "models and networks 1; no matter in a full GP with Gaussian noise. auto: that of 0, "
+            "0.5 and 1 which gives rows that were left out the largest density.",
         ),
     ] = None
     inducing: Annotated[
@@ -171,4 +176,6 @@ class Request:
         """
         if self.power is not None:
             return self.power if self.power == "auto" else float(self.power)
-        return {"latent": 0.0, "state-space": 0.0, "linear": 1.0}.get(self.model, 0.5)
+        return {"latent": 0.0, "state-space": 0.0, "linear": 1.0, "network": 1.0}.get(
+            self.model, 0.5
+        )

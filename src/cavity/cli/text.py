@@ -13,8 +13,8 @@ from cavity.tables.forecasting import TableForecaster
 from cavity.tables.table_model import TableModel
 
 MOST_LINES = 30  # of one parameter with a value per input
-# Numbers of a linear model that come from its table and are not learned.
-OF_DESIGN = ("intercept", "centre", "scale")
+# Numbers of linear models and networks that come from their table and are not learned.
+OF_DESIGN = ("intercept", "centre", "scale", "bias", "output", "start")
 MOST_NAMES = 10  # of selected columns
 
 
@@ -26,6 +26,8 @@ def describe_fit(fitted: TableModel) -> str:
     kind = (record.get("inducing_kind") or "points").removesuffix("s")
     form = "full GP" if points is None else plural(points, f"inducing {kind}")
     form = f"{record['prior']} prior" if "prior" in record else form
+    if "hidden" in record:
+        form = f"{plural(record['hidden'], 'hidden unit')}, {form}"
     layers = record.get("layers", [])
     if layers:
         form = f"{plural(len(layers), 'layer')}, {form} in the last one"
@@ -53,6 +55,8 @@ def describe_fit(fitted: TableModel) -> str:
     ]
     if "selected" in record:
         rows.append(("selected", describe_selected(record["selected"], _coefficients(fitted))))
+    if "relevance" in record:
+        rows.append(("relevance", describe_relevance(record["relevance"])))
     if record.get("verdict"):
         rows.append(("inducing", record["verdict"]))
     if record["jitter"] > 1e-8:
@@ -87,6 +91,13 @@ def describe_selected(
     return (
         f"{total} of {plural(count, 'coefficient')} at a false discovery rate of {fdr:g}{listed}"
     )
+
+
+def describe_relevance(relevance: Mapping[str, float]) -> str:
+    """The columns that the units follow most strongly, with how strongly."""
+    order = sorted(relevance, key=lambda name: -relevance[name])
+    named = ", ".join(f"{name} {relevance[name]:.3g}" for name in order[:MOST_NAMES])
+    return f"{named}{_more(order)}"
 
 
 def _more(names: Sequence[str]) -> str:
@@ -243,7 +254,7 @@ def _parameters(fitted: TableModel) -> str:
     rows = []
     features = fitted.schema.features
     for name, value in fitted.record["parameters"].items():
-        if name in OF_DESIGN:
+        if name.split(".")[0] in OF_DESIGN:
             continue
         array = np.asarray(value)
         per_input = array.shape == (len(features),) and name.startswith("kernel.")

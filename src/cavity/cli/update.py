@@ -102,8 +102,8 @@ def _check_model(path: str, fitted: TableModel) -> None:
     except TypeError as error:
         if "prior" in fitted.record:
             raise DataError(
-                f"{path} is a linear model, which is not updated: fit it again with the old rows "
-                "and the new"
+                f"{path} is a model of weights, which is not updated: fit it again with the old "
+                "rows and the new"
             ) from None
         if fitted.record["n_inducing"] is None:
             raise DataError(

@@ -44,16 +44,16 @@ class HasLayers(Protocol):
 
 @runtime_checkable
 class HasWeights(Protocol):
-    """A linear model."""
+    """A linear model, or a network."""
 
     @property
     def priors(self) -> tuple[AbstractWeightPrior, ...]:
-        """The prior of the weights of every latent function."""
+        """The prior of the weights of every latent function, or of units."""
         ...
 
 
 def weight_priors(model: AbstractModel) -> tuple[AbstractWeightPrior, ...]:
-    """The priors of the weights of a linear model, one per latent function; none of any other."""
+    """The priors of the weights of a linear model or network; none of any other."""
     linear = capability(model, HasWeights)
     return () if linear is None else linear.priors
 

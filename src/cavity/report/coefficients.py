@@ -53,7 +53,7 @@ class CoefficientSection(NamedTuple):
 def coefficient_section(fitted: TableModel) -> CoefficientSection | None:
     """The coefficients of a linear model; None for any other."""
     model: Any = fitted.posterior.model
-    if not weight_priors(model):
+    if not weight_priors(model) or "relevance" in fitted.record:
         return None
     table, features = model_coefficients(fitted, FDR), fitted.schema.features
     kind = next((name for name in ("class", "target") if name in table), "")

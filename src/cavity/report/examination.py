@@ -70,8 +70,8 @@ def examine_table(
         )
     if weight_priors(fitted.posterior.model):
         raise DataError(
-            "an examination compares with the full Gaussian process, which a linear model is not: "
-            "'cavity evaluate' compares its predictions with the targets"
+            "an examination compares with the full Gaussian process, which a model of weights is "
+            "not: 'cavity evaluate' compares its predictions with the targets"
         )
     count = fitted.posterior.model.likelihood.latents
     if count > 1:

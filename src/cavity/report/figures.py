@@ -12,7 +12,7 @@ from cavity.learning.metrics.regression import coverage
 from cavity.likelihoods.predictive.numerical import NumericalPredictive
 from cavity.numerics.text import plural
 from cavity.report import plots
-from cavity.report.parameters import Relevance
+from cavity.report.parameters import MEASURES, Relevance
 from cavity.report.slices import Slice
 
 if TYPE_CHECKING:
@@ -246,15 +246,8 @@ def relevance(found: Sequence[Relevance], features: Sequence[str]) -> Picture:
 
     first = shown[0]
     top = [features[first.columns[i]] for i in map(int, np.argsort(-first.values)[:3])]
-    measures = {
-        "spread / lengthscale": "The standard deviation of a column on this table, divided by "
-        "its lengthscale: the function changes little within one lengthscale, so a short bar "
-        "means a column that hardly matters or acts nearly linearly.",
-        "slope deviation × spread": "The prior deviation of a column's slope times the column's "
-        "standard deviation on this table: a short bar means a column that hardly matters.",
-    }
     kinds = list(dict.fromkeys(part.measure for part in shown))
-    texts = [measures[kind] for kind in kinds]
+    texts = [MEASURES[kind] for kind in kinds]
     if max(len(r.values) for r in shown) > plots.MOST_NAMES:
         texts.append(f"The {plots.MOST_NAMES} longest bars are shown.")
     if len(shown) > 1:

@@ -118,7 +118,7 @@ def _why_not(fitted: TableModel, method: Method, rows: int) -> str:
         most = MOST_SWEPT_FULL if full else MOST_SWEPT_SPARSE
         each = model.likelihood.latents * len(fitted.targets)
     of = "a full Gaussian process" if full else "a model with inducing points"
-    of = "a linear model" if linear else of
+    of = "a model of weights" if linear else of
     if rows * each <= most:
         return ""
     several = f" with {each} functions" if each > 1 else ""

@@ -31,7 +31,7 @@ from cavity.report.leave_one_out import (
 )
 from cavity.report.metric_descriptions import METRICS
 from cavity.report.outliers import Outliers, outliers
-from cavity.report.parameters import class_of, parameter_rows, relevances
+from cavity.report.parameters import class_of, of_units, parameter_rows, relevances
 from cavity.report.rendering import check_page, templates, write_page
 from cavity.report.rough_predictions import RoughPredictions
 from cavity.report.slices import Slice, slices
@@ -284,7 +284,7 @@ class Page:
             return [], ["The relevance of the inputs needs a table of at least two rows."]
         model = self.fitted.posterior.model
         if weight_priors(model):
-            return [], []
+            return [figures.relevance([r], features) for r in of_units(self.fitted.record)], []
         if layers_of(model):
             text = "The lengthscales of a deep model do not say how relevant each input is; "
             return [], [text + "the slices above show what each one does."]

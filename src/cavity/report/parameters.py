@@ -91,8 +91,26 @@ def _parts(node: Any, place: Part) -> Iterator[Part]:
 # ------------------------------------------------------------------------------ relevance
 
 
+# What relevance is measured by, and how to read it.
+BY_LENGTHSCALE, BY_SLOPE, BY_UNITS = (
+    "spread / lengthscale",
+    "slope deviation × spread",
+    "weights of the units",
+)
+MEASURES = {
+    BY_LENGTHSCALE: "The standard deviation of a column on this table, divided by "
+    "its lengthscale: the function changes little within one lengthscale, so a short bar "
+    "means a column that hardly matters or acts nearly linearly.",
+    BY_SLOPE: "The prior deviation of a column's slope times the column's "
+    "standard deviation on this table: a short bar means a column that hardly matters.",
+    BY_UNITS: "How strongly the hidden units follow a column: the root of the sum over units of "
+    "squared output weights times expected squared weights of the column, by deviation of the "
+    "column.",
+}
+
+
 class Relevance(NamedTuple):
-    """How much the inputs matter to one part of a kernel.
+    """How much the inputs matter to one part of a kernel, or to the units of a network.
 
     Attributes:
         part: the part's name.
@@ -124,14 +142,24 @@ def relevances(
             if value.shape != own.shape or len(own) < 2:
                 continue
             if name == "lengthscale" and unit.input == 1:
-                measure, values = "spread / lengthscale", own / value
+                measure, values = BY_LENGTHSCALE, own / value
             elif unit.input == -2:
-                measure, values = "slope deviation × spread", np.sqrt(value) * own
+                measure, values = BY_SLOPE, np.sqrt(value) * own
             else:
                 continue
             title = type(part.kernel).__name__ + (f" of {part.latent}" if part.latent else "")
             found.append(Relevance(title, measure, part.columns, values))
     return found
+
+
+def of_units(record: Mapping[str, Any]) -> list[Relevance]:
+    """The relevance of the inputs to the units of a network; none of any other model.
+
+    Args:
+        record: what is remembered of the fit.
+    """
+    values = np.array(list(record.get("relevance", {}).values()))
+    return [Relevance("", BY_UNITS, tuple(range(len(values))), values)] if len(values) else []
 
 
 # ----------------------------------------------------------------------- parameters by name

@@ -157,6 +157,11 @@ class Network(AbstractModel):
         return Design(self.centre, self.scale, False)
 
     @property
+    def priors(self) -> tuple[AbstractWeightPrior, ...]:
+        """The prior of the weights of the units."""
+        return (self.prior,)
+
+    @property
     def sparse(self) -> bool:
         return False
 

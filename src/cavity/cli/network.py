@@ -1,0 +1,69 @@
+"""`cavity fit --model network`: options, the estimator, and what is remembered."""
+
+from typing import Any
+
+from cavity.cli.linear import check_weights, groups_of, iterations_of
+from cavity.cli.model_kinds import NETWORK
+from cavity.cli.request import Request
+from cavity.cli.session import usage
+from cavity.cli.training_tables import Tables
+from cavity.estimators.network import (
+    AbstractNetworkSettings,
+    NetworkClassifier,
+    NetworkRegressor,
+)
+from cavity.estimators.registry import REGRESSION
+from cavity.tables.table_model import TableModel
+
+
+def check_network(request: Request) -> None:
+    """A usage error for options that do not go with a network."""
+    if request.model != NETWORK:
+        return
+    check_weights(request, "a network")
+    if request.mean != Request.mean:
+        raise usage("--mean", "a network has a bias: leave it out")
+    if len(request.targets or ()) > 1:
+        raise usage("--target", "a network takes one target; fit each one alone")
+
+
+def network_estimator(request: Request, tables: Tables) -> NetworkRegressor | NetworkClassifier:
+    """The estimator that a request for a network asks for.
+
+    Args:
+        request: what was asked for, checked.
+        tables: what it is to be learned from.
+    """
+    classes = len(tables.schema.targets[0].categories)
+    if classes > 2:
+        raise usage(
+            "--model",
+            f"a network tells two classes apart, and the target has {classes}: leave --model out",
+        )
+    default = AbstractNetworkSettings
+    prior = default.prior if request.prior is None else request.prior
+    return (NetworkRegressor if tables.task == REGRESSION else NetworkClassifier)(
+        hidden=default.hidden if request.units is None else request.units,
+        prior=prior,
+        likelihood=tables.likelihood,
+        power=request.used_power,
+        groups=groups_of(tables, prior),
+        max_iterations=iterations_of(request, default),
+        random_state=request.seed,
+    )
+
+
+def network_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
+    """What is remembered of a network beyond what all models have, as JSON values.
+
+    Args:
+        estimator: the fitted one.
+        fitted: the model.
+    """
+    return {
+        "prior": estimator.prior,
+        "hidden": estimator.hidden,
+        "relevance": dict(
+            zip(fitted.schema.features, map(float, estimator.relevance_), strict=True)
+        ),
+    }
