@@ -22,6 +22,9 @@ PRIORS = ("spike_slab", "horseshoe", "laplace", "student_t", "gaussian", "ard")
 # Shares of the outputs' variance that may be noise to begin with. Sparse priors have several modes
 # where columns are correlated, and from little noise learning finds the better ones.
 _NOISE = (0.05, 0.3)
+# How many times as wide a horseshoe is where sites did not settle under a narrow one, which many
+# rows contradict.
+_WIDE = 30.0
 # The variance of functions that have no unit.
 _PURE = 4.0
 
@@ -53,11 +56,14 @@ def starting_linear(
     columns = standard_columns(X) if standardise else None
     scaled = standardise and not keep_likelihood
     found = []
-    for noise in _NOISE:
+    tried = [(noise, 1.0) for noise in _NOISE]
+    if prior == "horseshoe":
+        tried.append((_NOISE[-1], _WIDE))
+    for noise, width in tried:
         own: Any = prior
         if isinstance(prior, str):
             height = spread.variance if standardise else 1.0
-            own = named_prior(prior, height, noise, (X.shape[0], X.shape[1]), groups)
+            own = named_prior(prior, height, noise, (X.shape[0], X.shape[1]), groups, width)
         model = LinearModel(
             own,
             with_noise(likelihood, X, y, noise * spread.variance) if scaled else likelihood,
@@ -131,8 +137,18 @@ def named_prior(
     noise: float,
     shape: tuple[int, int],
     groups: np.ndarray | None,
+    width: float = 1.0,
 ) -> AbstractWeightPrior:
-    """A prior by which all columns together explain what is not noise of a variance."""
+    """A prior by which all columns together explain what is not noise of a variance.
+
+    Args:
+        name: among `PRIORS`.
+        variance: of the outputs, on the scale of the function.
+        noise: the share of it that is noise.
+        shape: rows and columns.
+        groups: the group of each column; None for none.
+        width: how many times as wide as that a horseshoe is.
+    """
     rows, columns = shape
     explained = (1.0 - noise) * variance
     share = float(np.clip(0.1 * rows / columns, 1.0 / max(columns, 2), 0.2))
@@ -142,9 +158,8 @@ def named_prior(
     if name == "spike_slab":
         return weights.SpikeSlab(share, each / share)
     if name == "horseshoe":
-        return weights.Horseshoe(
-            share / (1.0 - share) * np.sqrt(noise * variance / rows), np.sqrt(10.0 * variance)
-        )
+        narrow = share / (1.0 - share) * np.sqrt(noise * variance / rows)
+        return weights.Horseshoe(width * narrow, np.sqrt(10.0 * variance))
     if name == "laplace":
         return weights.Laplace(np.sqrt(0.5 * each))
     if name == "student_t":
