@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import cavity
 from cavity import weights
@@ -182,3 +183,14 @@ def test_table_of_coefficients_of_classes_and_outputs():
     assert three.coefficient_table()["class"].tolist() == ["0", "0", "1", "1", "2", "2"]
     with pytest.raises(ValueError, match="fdr"):
         three.coefficient_table(fdr=0.0)
+
+
+def test_a_sparse_prior_of_columns_that_all_take_part():
+    # sites do not settle under a prior by which few coefficients are not small
+    X, y = load_diabetes(return_X_y=True)
+    model = cavity.LinearRegressor(prior="spike_slab").fit(X[:, 4:], y)
+    assert model.converged_
+    A, labels = load_breast_cancer(return_X_y=True)
+    classes = cavity.LinearClassifier(prior="horseshoe").fit(A[:150, :10], labels[:150])
+    assert classes.converged_
+    assert classes.score(A[150:, :10], labels[150:]) > 0.85

@@ -384,3 +384,16 @@ def test_the_evidence_is_the_score_of_bayesian_ridge():
     found = cavity.infer(model, X, y)
     assert found.log_evidence == pytest.approx(ridge.scores_[-1] - hyper, rel=1e-9)
     np.testing.assert_allclose(cavity.coefficients(found.posterior).mean, ridge.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("integrated", [False, True])
+def test_a_table_without_columns_has_an_intercept_alone(integrated):
+    y = np.arange(5.0)
+    noise = likelihoods.Gaussian(1.0)
+    sparse = cavity.LinearModel(weights.SpikeSlab(0.1, 1.0), noise, intercept=4.0)
+    if integrated:
+        own = {"variance": cavity.priors.LogNormal(1.0, 1.0)}
+        sparse = cavity.LinearModel(weights.Gaussian(), noise, intercept=4.0, integrated=own)
+    found = cavity.infer(sparse, np.zeros((5, 0)), y, power=1.0)
+    exact = stats.multivariate_normal(np.zeros(5), np.eye(5) + 4.0).logpdf(y)
+    np.testing.assert_allclose(found.log_evidence, exact, rtol=1e-6)

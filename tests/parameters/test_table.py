@@ -54,3 +54,11 @@ def test_a_model_can_be_printed_while_it_is_traced():
 
     f(jax.tree.map(np.asarray, model()))
     assert "traced" in seen[0]
+
+
+def test_bijections_and_priors_can_be_printed():
+    noise = cavity.likelihoods.StudentT(1.0, 4.0)
+    lines = str(parameters.bijections(noise)).splitlines()
+    assert [line.split()[0] for line in lines] == ["scale", "df"]
+    assert "positive" in lines[0]
+    assert "flat" in str(priors.flat(noise))

@@ -14,14 +14,18 @@ def table(model: PyTree, bijection_tree: PyTree = None, prior_tree: PyTree = Non
     """A plain-text table of a model's parameters: name, value, domain and prior.
 
     Args:
-        model: the model.
+        model: the model; of its bijections or its priors, these are shown by name.
         bijection_tree: what `bijections(model)` gives, possibly edited; None for the default.
         prior_tree: what `priors.flat(model)` gives, possibly edited; None for flat priors.
     """
+    found = named(model)
+    if not all(hasattr(value, "dtype") for value in found.values()):
+        # the bijections or priors of a model
+        return aligned([(name, str(value)) for name, value in found.items()])
     maps = named(bijections(model) if bijection_tree is None else bijection_tree)
     densities = named(flat(model) if prior_tree is None else prior_tree)
     rows = [("parameter", "value", "domain", "prior")]
-    for name, value in named(model).items():
+    for name, value in found.items():
         if np.issubdtype(value.dtype, np.floating):
             rows.append((name, _show(value), str(maps[name]), str(densities[name])))
         else:  # counts and numbers of columns are not learned

@@ -88,6 +88,8 @@ def weights_with_priors(
         power: of the priors' sites.
         dtype: of the numbers.
     """
+    # a table without columns has no weights but an intercept
+    parts = [part for part in parts if part.index.shape[0]] or parts
     starts = [1.0 / part.prior.starting_variance()[:, 0] for part in parts]
     exact = all(part.exact for part in parts)
     ridge = (0.0 if exact else _RIDGE) * jnp.concatenate(starts)

@@ -22,9 +22,9 @@ PRIORS = ("spike_slab", "horseshoe", "laplace", "student_t", "gaussian", "ard")
 # Shares of the outputs' variance that may be noise to begin with. Sparse priors have several modes
 # where columns are correlated, and from little noise learning finds the better ones.
 _NOISE = (0.05, 0.3)
-# How many times as wide a horseshoe is where sites did not settle under a narrow one, which many
-# rows contradict.
-_WIDE = 30.0
+# Priors that are also tried as if half of the coefficients were not small: where most columns take
+# part, sites need not settle under one that says the contrary.
+_SPARSE = ("spike_slab", "horseshoe")
 # The variance of functions that have no unit.
 _PURE = 4.0
 
@@ -56,14 +56,16 @@ def starting_linear(
     columns = standard_columns(X) if standardise else None
     scaled = standardise and not keep_likelihood
     found = []
-    tried = [(noise, 1.0) for noise in _NOISE]
-    if prior == "horseshoe":
-        tried.append((_NOISE[-1], _WIDE))
-    for noise, width in tried:
+    tried = [(noise, True) for noise in _NOISE]
+    if isinstance(prior, str) and prior in _SPARSE:
+        tried.append((_NOISE[-1], False))
+    for noise, sparse in tried:
         own: Any = prior
         if isinstance(prior, str):
             height = spread.variance if standardise else 1.0
-            own = named_prior(prior, height, noise, (X.shape[0], X.shape[1]), groups, width)
+            own = named_prior(
+                prior, height, noise, (X.shape[0], X.shape[1]), groups, sparse=sparse
+            )
         model = LinearModel(
             own,
             with_noise(likelihood, X, y, noise * spread.variance) if scaled else likelihood,
@@ -137,7 +139,8 @@ def named_prior(
     noise: float,
     shape: tuple[int, int],
     groups: np.ndarray | None,
-    width: float = 1.0,
+    *,
+    sparse: bool = True,
 ) -> AbstractWeightPrior:
     """A prior by which all columns together explain what is not noise of a variance.
 
@@ -147,11 +150,11 @@ def named_prior(
         noise: the share of it that is noise.
         shape: rows and columns.
         groups: the group of each column; None for none.
-        width: how many times as wide as that a horseshoe is.
+        sparse: whether few coefficients are not small, where the prior can say so; else half.
     """
     rows, columns = shape
     explained = (1.0 - noise) * variance
-    share = float(np.clip(0.1 * rows / columns, 1.0 / max(columns, 2), 0.2))
+    share = float(np.clip(0.1 * rows / columns, 1.0 / max(columns, 2), 0.2)) if sparse else 0.5
     # a parameter for each group, where there are groups
     each = explained / columns * np.ones(() if groups is None else int(groups.max()) + 1)
     share = share * np.ones_like(each)
@@ -159,7 +162,7 @@ def named_prior(
         return weights.SpikeSlab(share, each / share)
     if name == "horseshoe":
         narrow = share / (1.0 - share) * np.sqrt(noise * variance / rows)
-        return weights.Horseshoe(width * narrow, np.sqrt(10.0 * variance))
+        return weights.Horseshoe(narrow if sparse else np.sqrt(each), np.sqrt(10.0 * variance))
     if name == "laplace":
         return weights.Laplace(np.sqrt(0.5 * each))
     if name == "student_t":
