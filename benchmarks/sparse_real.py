@@ -57,7 +57,7 @@ def with_products(X: np.ndarray) -> np.ndarray:
 def split_of(name: str, split: int) -> tuple[np.ndarray, ...]:
     X, y = table(name)
     classes = len(np.unique(y)) == 2
-    parts = train_test_split(
+    parts: Any = train_test_split(
         X, y, test_size=0.2, random_state=split, stratify=y if classes else None
     )
     X_train, X_test, y_train, y_test = parts
@@ -121,7 +121,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     names = options.sets.split(",")
-    for split, name in itertools.product(range(options.splits), names):
+    for name, split in ((name, split) for split in range(options.splits) for name in names):
         numbers = name == "diabetes"
         for method in REGRESSION if numbers else CLASSES:
             key = {"set": name, "split": split, "method": method}

@@ -48,9 +48,9 @@ def main() -> None:
     X, y = X[order], y[order]
     parts = np.array_split(np.arange(len(X)), options.batches)
     kernel = cavity.kernels.RBF(1.0, np.full(X.shape[1], 2.0))
-    chosen = {"inducing": cavity.inducing.Points(cavity.select_inducing(kernel, X, M))}
-    start = cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), **chosen)
-    whole = cavity.fit(start, X, y, power=0.5, max_iterations=300)
+    chosen = cavity.inducing.Points(cavity.select_inducing(kernel, X, M))
+    start = cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), chosen)
+    whole: Any = cavity.fit(start, X, y, power=0.5, max_iterations=300)
 
     def points_among(rows: np.ndarray) -> cavity.GP:
         Z = cavity.select_inducing(whole.model.kernel, rows, M)

@@ -6,8 +6,8 @@ from jax.core import Tracer
 from cavity.numerics.text import aligned
 from cavity.numerics.tree import named
 from cavity.numerics.types import Array, PyTree
-from cavity.parameters import bijections
-from cavity.parameters.priors import flat
+from cavity.parameters import Bijection, bijections
+from cavity.parameters.priors import Prior, flat
 
 
 def table(model: PyTree, bijection_tree: PyTree = None, prior_tree: PyTree = None) -> str:
@@ -19,7 +19,7 @@ def table(model: PyTree, bijection_tree: PyTree = None, prior_tree: PyTree = Non
         prior_tree: what `priors.flat(model)` gives, possibly edited; None for flat priors.
     """
     found = named(model)
-    if not all(hasattr(value, "dtype") for value in found.values()):
+    if any(isinstance(value, Bijection | Prior) for value in found.values()):
         # the bijections or priors of a model
         return aligned([(name, str(value)) for name, value in found.items()])
     maps = named(bijections(model) if bijection_tree is None else bijection_tree)
