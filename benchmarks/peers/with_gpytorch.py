@@ -114,7 +114,7 @@ def _predict(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f: for SGPR by FITC's equations, which the library predicts with."""
     with torch.no_grad(), gpytorch.settings.fast_pred_var():
         f = model(X)
-        return f.mean.numpy(), f.variance.numpy()
+        return f.mean.cpu().numpy(), f.variance.cpu().numpy()
 
 
 def prediction(p: Problem, method: str) -> Callable[[], tuple[np.ndarray, np.ndarray]]:

@@ -14,6 +14,9 @@ from cavity.kernels.parts import AbstractParts
 from cavity.numerics.types import Array, Float
 from cavity.parameters import real
 
+# Inputs whose parts a GPU sees at a time; on a CPU those of one stay in the cache.
+TOGETHER = 32
+
 
 class SumOver(AbstractKernel):
     r"""The covariance of a sum over the parts of an input.
@@ -107,7 +110,8 @@ class SumOver(AbstractKernel):
         def one(x: Float[Array, " D"]) -> Array:
             return of_parts(kernel.base, *kernel.apart(x))
 
-        return jax.lax.map(one, X)
+        together = None if jax.default_backend() == "cpu" else TOGETHER
+        return jax.lax.map(one, X, batch_size=together)
 
 
 def plain_columns(model: Any) -> int | None:

@@ -88,17 +88,24 @@ def fit_images(
     maps = eqx.tree_at(
         lambda m: (m.kernel.factor, m.mean.value), maps, (free.kernel.factor, free.mean.value)
     )
+    some = np.random.default_rng(search.seed).permutation(len(X))[: search.images]
+    part = len(some) < len(X)
+    options: dict[str, Any] = {
+        "power": search.class_power,
+        "method": search.method,
+        "jitter": search.jitter,
+        "bijections": maps,
+    }
     result = fit(
         model,
-        X,
-        labels,
-        power=search.class_power,
-        method=search.method,
-        jitter=search.jitter,
-        bijections=maps,
+        X[some] if part else X,
+        labels[some] if part else labels,
         max_iterations=search.scale_iterations,
         callback=callback,
+        **options,
     )
+    if part:
+        result = fit(result.model, X, labels, max_iterations=0, callback=callback, **options)
     return result, said
 
 
