@@ -73,7 +73,7 @@ def built(module: Any, kind: str, method: str, N: int, M: int) -> Callable[[], A
     return getattr(module, kind)(problem, *([method] if method else []))
 
 
-def measure(library: str, device: str, seconds: float) -> None:
+def measure(library: str, device: str, tasks: list[str], seconds: float) -> None:
     """Prints a line of json for each task."""
     if library == "gpytorch" and device == "gpu":
         import torch
@@ -81,7 +81,7 @@ def measure(library: str, device: str, seconds: float) -> None:
         torch.set_default_device("cuda")
     module = importlib.import_module(f"benchmarks.peers.with_{library}")
     for task, kind, method, N, M in TASKS:
-        if library != "cavity" and task in ONLY_CAVITY:
+        if task not in tasks or (library != "cavity" and task in ONLY_CAVITY):
             continue
         row: dict[str, Any] = {"library": library, "device": device, "task": task, "N": N, "M": M}
         try:
@@ -117,16 +117,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--libraries", nargs="*", default=["cavity", "gpytorch"])
     parser.add_argument("--devices", nargs="*", default=["gpu", "cpu"])
+    tasks = list(dict.fromkeys(task[0] for task in TASKS))
+    parser.add_argument("--tasks", nargs="*", default=tasks)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--here", action="store_true", help="in this process, rows as json")
     options = parser.parse_args()
     if options.here:
-        measure(options.libraries[0], options.devices[0], options.seconds)
+        measure(options.libraries[0], options.devices[0], options.tasks, options.seconds)
         return
     for device in options.devices:
         for library in options.libraries:
             call = [sys.executable, "-m", "benchmarks.gpu", "--here", "--libraries", library]
             call += ["--devices", device, "--seconds", str(options.seconds)]
+            call += ["--tasks", *options.tasks]
             threads = str(os.cpu_count())
             own = os.environ | {"OMP_NUM_THREADS": threads}
             own |= {"JAX_PLATFORMS": "cpu"} if device == "cpu" else {}

@@ -120,9 +120,9 @@ def row_of(options: argparse.Namespace) -> dict[str, Any]:
     return row | {"device": jax.devices()[0].device_kind, "learned": said.replace(",", ";")}
 
 
-def in_process(options: argparse.Namespace, chosen: tuple[str, str, float]) -> None:
+def in_process(options: argparse.Namespace, chosen: tuple[float, str, str]) -> None:
     """Measures one row in a process of its own, and adds it."""
-    name, kernel, power = chosen
+    power, name, kernel = chosen
     key = {"set": name, "kernel": kernel, "power": power, "points": options.points}
     if SETS.has(**key, learning=options.learning):
         return
@@ -155,7 +155,7 @@ def main() -> None:
         with jax.enable_x64(True):
             print(json.dumps(row_of(options)))
         return
-    chosen = list(itertools.product(options.sets, options.kernels, options.powers))
+    chosen = itertools.product(options.powers, options.sets, options.kernels)
     with ThreadPoolExecutor(options.workers) as pool:
         list(pool.map(lambda each: in_process(options, each), chosen))
 

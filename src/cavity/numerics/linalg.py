@@ -85,6 +85,14 @@ def semidefinite_root(K: Float[Array, "... D D"]) -> Float[Array, "... D D"]:
 
 # Triangles up to this size are inverted by one solve.
 WHOLE_INVERSE = 128
+# On a GPU matrices are cut into blocks of this size or more: each block is kernels to be compiled
+# and started, and those of small ones leave it idle.
+WHOLE_ON_GPU = 2048
+
+
+def _whole(size: int, most: int) -> bool:
+    """Whether a matrix is worked on in one piece, which on a CPU may have so many rows."""
+    return size <= (most if jax.default_backend() == "cpu" else max(most, WHOLE_ON_GPU))
 
 
 def inverse_lower(L: Float[Array, "M M"]) -> Float[Array, "M M"]:
@@ -96,7 +104,7 @@ def inverse_lower(L: Float[Array, "M M"]) -> Float[Array, "M M"]:
     1e-9 relative.
     """
     size = L.shape[0]
-    if size <= WHOLE_INVERSE:
+    if _whole(size, WHOLE_INVERSE):
         return solve_triangular(L, jnp.eye(size, dtype=L.dtype), lower=True)
     # [A 0; C D]⁻¹ = [A⁻¹ 0; -D⁻¹CA⁻¹ D⁻¹]: most of the work is then in products
     half = size // 2
@@ -164,7 +172,7 @@ def _with_slopes_jvp(primals: tuple, tangents: tuple) -> tuple[Scalar, Scalar]:
 def gram_weighted(A: Float[Array, "M n"], weights: Float[Array, " n"]) -> Float[Array, "M M"]:
     """A diag(weights) Aᵀ, of which one triangle is computed."""
     size = A.shape[0]
-    if size <= WHOLE_INVERSE:
+    if _whole(size, WHOLE_INVERSE):
         return (A * weights) @ A.T
     half = size // 2
     across = (A[half:] * weights) @ A[:half].T
@@ -179,7 +187,7 @@ WHOLE_PRODUCT, STRIPS = 512, 4
 def product_lower(R: Float[Array, "M M"], B: Float[Array, "M n"]) -> Float[Array, "M n"]:
     """R B of a lower triangular matrix, without most of what its zeros would cost."""
     size = R.shape[0]
-    if size <= WHOLE_PRODUCT:
+    if _whole(size, WHOLE_PRODUCT):
         return R @ B
     ends = [size * i // STRIPS for i in range(STRIPS + 1)]
     strips = [R[start:end, :end] @ B[:end] for start, end in pairwise(ends)]
@@ -189,7 +197,7 @@ def product_lower(R: Float[Array, "M M"], B: Float[Array, "M n"]) -> Float[Array
 def gram_lower(R: Float[Array, "M M"]) -> Float[Array, "M M"]:
     """Rᵀ R of a lower triangular matrix, at a third of the cost of the product."""
     size = R.shape[0]
-    if size <= WHOLE_INVERSE:
+    if _whole(size, WHOLE_INVERSE):
         return R.T @ R
     # [A 0; C D]: AᵀA + CᵀC, CᵀD and DᵀD
     half = size // 2
