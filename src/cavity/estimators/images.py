@@ -55,7 +55,7 @@ class ConvGPClassifier(AbstractClassifier):
         power: in [0, 1]; 0 is variational inference, 1 is EP.
         n_inducing: number of inducing patches, and with `plus` of inducing images; where there
             are fewer distinct patches, all of them are used, which `message_` says.
-        n_learning: images that the kernel is learned on.
+        n_learning: images that the kernel and the scale of the functions are learned on.
         max_iterations: iterations that the kernel is learned for; 0 keeps starting values.
         scale_iterations: iterations that the scale of the functions is learned for.
         jitter: share of the mean prior variance added to the inducing covariance.

@@ -42,7 +42,7 @@ class ImageSearch:
         method: of the classes.
         power: of regression, by which the kernel is learned.
         class_power: of the classes.
-        images: images that the kernel is learned on.
+        images: images that the kernel and the factor are learned on.
         iterations: of L-BFGS-B for the kernel.
         scale_iterations: of L-BFGS-B for the factor of the functions.
         jitter: share of the mean prior variance added to the inducing covariance.
