@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from cavity.cli.chosen import check_enough, check_power
 from cavity.cli.deep import check_model, deep_estimator
 from cavity.cli.fitted import fitted_model
+from cavity.cli.images import check_images, images_estimator
 from cavity.cli.linear import check_linear, linear_estimator
 from cavity.cli.model_kinds import DEEP, LINEAR, NETWORK
 from cavity.cli.network import check_network, network_estimator
@@ -96,6 +97,7 @@ def check(request: Request) -> None:
     check_model(request)
     check_linear(request)
     check_network(request)
+    check_images(request)
     with blaming("--mean"):
         one_of("the mean", request.mean, MEANS)
     if request.method == "mcmc":
@@ -108,7 +110,8 @@ def check(request: Request) -> None:
     inducing_points(request.inducing)
     check_inducing_kind(request)
     check_enough(request)
-    check_kernel(request.kernel)
+    if request.image_shape is None:
+        check_kernel(request.kernel)
     sides = (request.noise_column, request.exposure_column)
     check_likelihood(request.task, request.likelihood, request.targets or (), *sides)
     asked = request.likelihood or (default_likelihood(request.task) if request.task else None)
@@ -174,6 +177,8 @@ def with_features(kernel: str, schema: Schema) -> str:
 def fit_table(session: Session, request: Request) -> Outcome:
     """Fits a model to a table and writes it."""
     check(request)
+    if request.image_shape is not None:
+        request = dataclasses.replace(request, task=CLASSIFICATION)
     storage.check_output(request.out)
     kept = None
     if request.checkpoint is not None:
@@ -215,6 +220,8 @@ def fit_model(
         estimator, kernel = linear_estimator(request, tables), LINEAR
     elif request.model == NETWORK:
         estimator, kernel = network_estimator(request, tables), NETWORK
+    elif request.image_shape is not None:
+        estimator, kernel = images_estimator(request, tables)
     else:
         estimator, kernel = _of_functions(session, request, tables)
     stopped = _learned(estimator, request, tables, kept)
@@ -260,7 +267,9 @@ def _learned(estimator: Any, request: Request, tables: Tables, kept: Checkpoint 
             spool.watch = interruptible(
                 spool.watch, lambda: bool(begun) and not ended and interrupted(), ended
             )
-        estimator.fit(train.X, y, callback=callback, checkpoint=kept, **side)
+        if kept is not None:
+            side = side | {"checkpoint": kept}
+        estimator.fit(train.X, y, callback=callback, **side)
         return interrupted() or estimator.interrupted_
 
 

@@ -54,6 +54,17 @@ class Request:
     units: Annotated[
         int | None, option("N", "Hidden units of a network: 10.", "--hidden", min=1)
     ] = None
+    image_shape: Annotated[
+        str | None,
+        option("HxW", "Inputs are the pixels of images, row by row: 28x28, in colour 32x32x3."),
+    ] = None
+    parts: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "How patches of images count: by position, weighted, or invariant; position.",
+        ),
+    ] = None
     components: Annotated[
         int | None, option("N", "Latent dimensions of an embedding: 2.", min=1)
     ] = None
@@ -90,7 +101,12 @@ class Request:
         ),
     ] = None
     kernel: Annotated[
-        str, option("TEXT", 'Such as "rbf + linear" or "matern52[age,bmi] * periodic[0]".')
+        str,
+        option(
+            "TEXT",
+            'Such as "rbf + linear" or "matern52[age,bmi] * periodic[0]"; of images "conv5", '
+            'patches of 5 x 5 pixels, or "conv5 + rbf".',
+        ),
     ] = "rbf"
     method: Annotated[
         str,

@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.kernels.base import AbstractKernel, check_columns, not_negative
+from cavity.kernels.base import AbstractKernel, Scaled, check_columns, not_negative
 from cavity.kernels.stationary import AbstractStationary
 from cavity.numerics.distances import scaled_distance
 from cavity.numerics.types import Array, Float, PyTree
@@ -47,6 +47,16 @@ def _(
 ) -> Float[Array, " M"]:
     check_columns(Z, parts, lengthscale=kernel.lengthscale)
     return _sums((kernel, Z, parts, weights))
+
+
+@weighted_sums.register
+def _(
+    kernel: Scaled,
+    Z: Float[Array, "M E"],
+    parts: Float[Array, "P E"],
+    weights: Float[Array, " P"],
+) -> Float[Array, " M"]:
+    return kernel.factor * weighted_sums(kernel.kernel, Z, parts, weights)
 
 
 def weighted_variance(

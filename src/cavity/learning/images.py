@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inducing.base import AbstractInducing
+from cavity.inducing.tabulated import Tabulated, TabulatedVariables, tabulated
 from cavity.kernels.base import AbstractKernel, Scaled
 from cavity.learning.data.validation import all_fixed
 from cavity.learning.fit import fit
@@ -26,12 +27,15 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import Constant
 from cavity.models.gp import GP
+from cavity.numerics.jit import compiled
 from cavity.parameters import bijections
 
 # Images held out to see whether learning helped, at the most, and as a share of those there are.
 HELD_OUT, SHARE = 1000, 0.2
 # The noise variance of labels of -1 and 1 to begin with, and the first guess of the factor.
-NOISE, FACTOR = 0.3, 4.0
+NOISE, FACTOR = 0.1, 4.0
+
+_tabulated = compiled(tabulated)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,31 +86,50 @@ def fit_images(
         NumericalError: where the energy is not finite.
     """
     (kernel, inducing), said = _by_regression(start, X, labels, search, callback)
-    model = GP(Scaled(kernel, FACTOR), likelihood, inducing, Constant(0.0))
+    some = np.random.default_rng(search.seed).permutation(len(X))[: search.images]
+    options: dict[str, Any] = {
+        "power": search.class_power,
+        "method": search.method,
+        "jitter": search.jitter,
+        "callback": callback,
+    }
+    scaled = _scaled(kernel, inducing, likelihood, (X[some], labels[some]), search, options)
+    found: Any = scaled.model
+    model = GP(Scaled(kernel, found.kernel.factor), found.likelihood, inducing, found.mean)
+    result = fit(model, X, labels, max_iterations=0, **options)
+    message = scaled.message if result.converged else result.message
+    result = dataclasses.replace(
+        result,
+        message=message,
+        converged=scaled.converged and result.converged,
+        n_iterations=scaled.n_iterations,
+        n_evaluations=scaled.n_evaluations + result.n_evaluations,
+        interrupted=scaled.interrupted or result.interrupted,
+    )
+    return result, said
+
+
+def _scaled(
+    kernel: AbstractKernel,
+    inducing: AbstractInducing,
+    likelihood: AbstractLikelihood,
+    images: tuple[np.ndarray, np.ndarray],
+    search: ImageSearch,
+    options: dict[str, Any],
+) -> FitResult:
+    """A model whose factor and mean are learned, from covariances that are computed once."""
+    X, labels = images
+    cov, rows = _tabulated(kernel, inducing, X)
+    model = GP(Scaled(Tabulated(), FACTOR), likelihood, TabulatedVariables(cov), Constant(0.0))
     free: Any = bijections(model)
     maps: Any = all_fixed(free)
     maps = eqx.tree_at(
         lambda m: (m.kernel.factor, m.mean.value), maps, (free.kernel.factor, free.mean.value)
     )
-    some = np.random.default_rng(search.seed).permutation(len(X))[: search.images]
-    part = len(some) < len(X)
-    options: dict[str, Any] = {
-        "power": search.class_power,
-        "method": search.method,
-        "jitter": search.jitter,
-        "bijections": maps,
-    }
-    result = fit(
-        model,
-        X[some] if part else X,
-        labels[some] if part else labels,
-        max_iterations=search.scale_iterations,
-        callback=callback,
-        **options,
+    iterations = search.scale_iterations
+    return fit(
+        model, np.asarray(rows), labels, bijections=maps, max_iterations=iterations, **options
     )
-    if part:
-        result = fit(result.model, X, labels, max_iterations=0, callback=callback, **options)
-    return result, said
 
 
 def _by_regression(

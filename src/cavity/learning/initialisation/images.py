@@ -2,21 +2,26 @@
 
 import dataclasses
 
-import jax.numpy as jnp
 import numpy as np
 
 from cavity.inducing import InBase, OfParts, Points
 from cavity.inducing.base import AbstractInducing
+from cavity.inducing.tabulated import tabulated
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.parts import Patches
 from cavity.kernels.stationary import RBF, Matern32
 from cavity.kernels.sum_over import SumOver
 from cavity.learning.initialisation.inducing_points import select_inducing
+from cavity.numerics.jit import compiled
 
 # Images that starting values come from, and patches of them.
 IMAGES, PATCHES = 500, 20_000
-# Pairs whose distances give a lengthscale, and images whose variances give that of the kernel.
-PAIRS, MEASURED = 2000, 50
+# Pairs whose distances give a lengthscale, and images that inducing patches are to explain.
+PAIRS, MEASURED = 2000, 100
+# Patches to choose from: so many, or as many times the inducing patches.
+LEAST, CHOICE = 1000, 3
+
+_tabulated = compiled(tabulated)
 
 SUMS = ("position", "weighted", "invariant")
 BESIDE = ("rbf",)
@@ -42,7 +47,7 @@ class Convolution:
 def convolution_start(
     asked: Convolution, X: np.ndarray, seed: int
 ) -> tuple[AbstractKernel, AbstractInducing]:
-    """A kernel whose functions have variance 1 or so at the images, and inducing variables.
+    """A kernel whose functions differ between images by 1 or so, and inducing variables.
 
     Args:
         asked: the model.
@@ -55,22 +60,76 @@ def convolution_start(
     found = found.reshape(-1, found.shape[-1])
     found = found[random.permutation(len(found))[:PATCHES]]
     pixels = found.shape[1] - 2 * asked.patches.positions
-    base: AbstractKernel = RBF(1.0, typical_distance(found[:, :pixels], random))
+    base: AbstractKernel = RBF(1.0, 0.5 * typical_distance(found[:, :pixels], random))
     if asked.patches.positions:
-        reach = max(asked.patches.grid) * asked.patches.stride / 2.0
+        reach = max(asked.patches.grid) * asked.patches.stride / 4.0
         base = base.on(*range(pixels)) * Matern32(1.0, reach).on(pixels, pixels + 1)
-    patches = np.asarray(select_inducing(base, found, asked.count, seed=seed))
     weights = np.ones(asked.patches.size) if asked.weighted else None
     unit = SumOver(asked.patches, base, weights)
+    patches, variance = choose_patches(
+        unit, _candidates(found, asked.count, random), some[:MEASURED], asked.count
+    )
     share = 1.0 if asked.plus is None else 0.5
-    variance = share / float(jnp.mean(unit.diag(jnp.asarray(some[:MEASURED]))))
-    kernel: AbstractKernel = variance * unit
+    kernel: AbstractKernel = (share / variance) * unit
     inside: AbstractInducing = InBase(Points(patches))
     if asked.plus is None:
         return kernel, inside
     whole = RBF(share, typical_distance(some, random))
     images = np.asarray(select_inducing(whole, some, asked.count, seed=seed))
     return kernel + whole, OfParts((inside, Points(images)))
+
+
+def _candidates(found: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
+    """Distinct patches to choose from, (C, E): common ones, and as many of all kinds."""
+    most = max(LEAST, CHOICE * count)
+    kinds = np.unique(found, axis=0)
+    if len(kinds) <= most:
+        return kinds
+    rare = kinds[random.permutation(len(kinds))[: most // 2]]
+    return np.unique(np.concatenate([found[: most // 2], rare]), axis=0)
+
+
+def choose_patches(
+    kernel: SumOver, candidates: np.ndarray, X: np.ndarray, count: int
+) -> tuple[np.ndarray, float]:
+    r"""Inducing patches one after another, each the one that explains most of the images.
+
+    Given those before, patch c explains $\sum_n \mathrm{cov}(g(\mathbf c), f(\mathbf x_n))^2 /
+    \mathrm{var}\, g(\mathbf c)$ of the variances of the function of images. Patches that are
+    most unlike each other, which `select_inducing` finds, explain half as much: what images share,
+    such as blank patches, is most of these variances.
+
+    Args:
+        kernel: of the images.
+        candidates: patches to choose from, (C, E).
+        X: images, (N, D).
+        count: how many to choose, at the most.
+
+    Returns:
+        The patches, (M, E), and the mean over images of the variance of their functions about the
+        images' mean, as far as these patches explain it: what tells images apart.
+    """
+    K, rows = map(np.asarray, _tabulated(kernel, InBase(Points(candidates)), X))
+    left, cross = np.diagonal(K).copy(), rows[:, :-1].copy()
+    usable = 1e-6 * left
+    loadings, explained = np.zeros((count, len(K))), np.zeros((count, len(X)))
+    chosen: list[int] = []
+    while len(chosen) < min(count, len(K)):
+        gains = np.where(left > usable, np.sum(cross**2, axis=0), 0.0)
+        gains = gains / np.maximum(left, usable)
+        gains[chosen] = -1.0
+        m, best = len(chosen), int(np.argmax(gains))
+        if gains[best] <= 0.0:
+            break  # all others are combinations of those that are there
+        chosen.append(best)
+        root = np.sqrt(left[best])
+        loadings[m] = (K[best] - loadings[:m, best] @ loadings[:m]) / root
+        explained[m] = cross[:, best] / root
+        left = left - loadings[m] ** 2
+        cross = cross - np.outer(explained[m], loadings[m])
+    apart = explained - np.mean(explained, axis=1, keepdims=True)
+    variance = float(np.mean(np.sum(apart**2, axis=0)))
+    return candidates[chosen], variance if variance > 0.0 else float(np.mean(rows[:, -1]))
 
 
 def typical_distance(X: np.ndarray, random: np.random.Generator) -> float:

@@ -1,0 +1,120 @@
+"""`cavity fit --image-shape`: options, the estimator of images, and its kernel in words."""
+
+import math
+import re
+from typing import Any
+
+from cavity.cli.model_kinds import GP
+from cavity.cli.request import Request
+from cavity.cli.session import blaming, usage
+from cavity.cli.training_tables import Tables
+from cavity.estimators.images import ConvGPClassifier
+from cavity.estimators.registry import CLASSIFICATION, LIKELIHOODS, one_of
+from cavity.learning.initialisation.images import SUMS
+
+# Patches of 5 x 5 pixels.
+KERNEL = "conv5"
+# Options of fit that models of images have no use for, and what to say.
+UNUSED = {
+    "method": "images have one method, 'power_ep': leave it out",
+    "restarts": "a model of images is learned once: leave it out",
+    "mean": "a model of images has a constant mean: leave it out",
+    "inducing_kind": "a model of images has inducing patches: leave it out",
+    "noise_column": "images have classes: leave it out",
+    "exposure_column": "images have classes: leave it out",
+    "batch_rows": "a model of images needs all rows in memory: leave it out",
+    "checkpoint": "a model of images keeps nothing on the way: leave it out",
+}
+
+
+def check_images(request: Request) -> None:
+    """A usage error for options that do not go with images."""
+    if request.image_shape is None:
+        if request.parts is not None:
+            raise usage("--parts", "it is for images: add --image-shape HxW")
+        return
+    shape_of(request.image_shape)
+    if request.model != GP:
+        raise usage("--model", f"images have the model {GP}: leave it out")
+    for name, reason in UNUSED.items():
+        if getattr(request, name) != getattr(Request, name):
+            raise usage(f"--{name.replace('_', '-')}", reason)
+    if request.task not in (None, CLASSIFICATION):
+        raise usage("--task", "images are for classification: leave it out")
+    if len(request.targets or ()) > 1:
+        raise usage("--target", "images take one target; fit each one alone")
+    if request.likelihood is not None and LIKELIHOODS[request.likelihood].task != CLASSIFICATION:
+        raise usage("--likelihood", f"'{request.likelihood}' is not of classes: leave it out")
+    if not request.inducing.isdecimal() and request.inducing != Request.inducing:
+        raise usage("--inducing", "give the number of inducing patches, or leave it out")
+    if request.power == "auto":
+        raise usage("--power", "give a number from 0 to 1, or leave it out")
+    if request.parts is not None:
+        with blaming("--parts"):
+            one_of("parts", request.parts, SUMS)
+    kernel_of(request)
+
+
+def shape_of(given: str) -> tuple[int, ...]:
+    """The shape of an image, from text such as 28x28 or 32x32x3."""
+    if not re.fullmatch(r"[1-9]\d{0,4}x[1-9]\d{0,4}(x[1-9]\d{0,2})?", given):
+        raise usage(
+            "--image-shape", f"'{given}' is not like 28x28, or 32x32x3 with three channels"
+        )
+    return tuple(map(int, given.split("x")))
+
+
+def kernel_of(request: Request) -> tuple[tuple[int, int], str | None]:
+    """The shape of a patch, and the kernel of whole images beside the sum over patches."""
+    text = KERNEL if request.kernel == Request.kernel else request.kernel
+    found = re.fullmatch(r"conv([1-9]\d*)(?:x([1-9]\d*))?(?:\s*\+\s*(rbf))?", text.strip())
+    if found is None:
+        raise usage(
+            "--kernel",
+            f"'{request.kernel}' is not a kernel of images, such as conv5, conv3x7 or conv5 + rbf",
+        )
+    patch = int(found[1]), int(found[2] or found[1])
+    image = shape_of(str(request.image_shape))
+    if any(p > i for p, i in zip(patch, image, strict=False)):
+        raise usage(
+            "--kernel",
+            f"patches of {patch[0]} x {patch[1]} pixels are larger than the image, "
+            f"{image[0]} x {image[1]}",
+        )
+    return patch, found[3]
+
+
+def images_estimator(request: Request, tables: Tables) -> tuple[ConvGPClassifier, str]:
+    """The estimator that a request for a model of images asks for, and its kernel in words.
+
+    Args:
+        request: what was asked for, checked.
+        tables: what it is to be learned from.
+    """
+    shape, (patch, plus) = shape_of(str(request.image_shape)), kernel_of(request)
+    pixels = len(tables.schema.features)
+    if math.prod(shape) != pixels:
+        raise usage(
+            "--image-shape",
+            f"{request.image_shape} is {math.prod(shape)} pixels, and the table has {pixels} "
+            "columns of inputs: leave others out with --ignore",
+        )
+    default: Any = ConvGPClassifier
+    parts = default.parts if request.parts is None else request.parts
+    chosen: dict[str, Any] = {}
+    if request.inducing != Request.inducing:
+        chosen["n_inducing"] = int(request.inducing)
+    if request.max_iterations != Request.max_iterations:
+        chosen["max_iterations"] = request.max_iterations
+    estimator = ConvGPClassifier(
+        image_shape=shape,
+        patch_shape=patch,
+        parts=parts,
+        plus=plus,
+        likelihood=tables.likelihood,
+        power=request.used_power,
+        random_state=request.seed,
+        **chosen,
+    )
+    words = f"conv{patch[0]}x{patch[1]} ({parts})" + (" + rbf" if plus else "")
+    return estimator, f"{words} of images {request.image_shape}"
