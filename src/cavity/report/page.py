@@ -11,6 +11,7 @@ import numpy as np
 from cavity.estimators.layers import first_functions, last_functions, layers_of, weight_priors
 from cavity.estimators.predictions import Predictions, binary_probabilities
 from cavity.inducing.base import Points
+from cavity.kernels.sum_over import plain_columns
 from cavity.learning.metrics.regression import average_metrics
 from cavity.learning.result import Inference
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
@@ -34,11 +35,12 @@ from cavity.report.outliers import Outliers, outliers
 from cavity.report.parameters import class_of, of_units, parameter_rows, relevances
 from cavity.report.rendering import check_page, templates, write_page
 from cavity.report.rough_predictions import RoughPredictions
-from cavity.report.slices import Slice, slices
+from cavity.report.slices import in_one_go, slices
 from cavity.tables.schema import Encoded
 from cavity.tables.table_model import TableModel
 
 MOST_SLICES = 8
+PIXELS = "The inputs are the pixels of images, which say little one by one: no slices are drawn."
 FEW_ROWS = 10  # below, histograms and coverage say nothing
 
 
@@ -283,6 +285,8 @@ class Page:
         if len(self.encoded.X) < 2:
             return [], ["The relevance of the inputs needs a table of at least two rows."]
         model = self.fitted.posterior.model
+        if plain_columns(model) is not None:
+            return [], []  # of images, as the curves say
         if weight_priors(model):
             return [figures.relevance([r], features) for r in of_units(self.fitted.record)], []
         if layers_of(model):
@@ -299,6 +303,8 @@ class Page:
     def curves(self) -> tuple[list[list[Picture]], list[str]]:
         """For each target the fit, or slices along inputs; and why there are none."""
         schema, targets = self.fitted.schema, self.fitted.targets
+        if plain_columns(self.fitted.posterior.model) is not None:
+            return [[] for _ in targets], [PIXELS]
         if len(self.fitted.classes) > 2:
             return self.class_curves()
         single = len(schema.inputs) == 1 and schema.inputs[0].kind == "numeric"
@@ -308,14 +314,14 @@ class Page:
         if not coarse:
             note = "Slices along the inputs need a column with at least two different values."
             return [[] for _ in targets], [note]
-        means = _in_one_go(coarse, self.predict)
+        means = in_one_go(coarse, self.predict, BANDS)
         swings = np.array([np.ptp(mean, axis=0) for mean, _ in means])
         orders = np.argsort(-swings, axis=0, kind="stable")[:MOST_SLICES]
         fine = {s.column.name: s for s in slices(schema, self.encoded.X, points=60)}
         pictures = []
         for i, target in enumerate(targets):
             chosen = [fine[coarse[k].column.name] for k in orders[:, i]]
-            results = _in_one_go(chosen, self.predict)
+            results = in_one_go(chosen, self.predict, BANDS)
             shown = [
                 (s, mean[:, i], quantiles[:, i])
                 for s, (mean, quantiles) in zip(chosen, results, strict=True)
@@ -389,11 +395,3 @@ def _class_quality(outcome: ClassOutcome) -> tuple[list[Picture], list[str]]:
     if curve is None and len(outcome.classes) == 2:
         notes.append("There is no ROC curve, because the rows of this table are all of one class.")
     return pictures + ([] if curve is None else [curve]), notes
-
-
-def _in_one_go(cuts: Sequence[Slice], predict: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Means (n, P) and quantiles (n, P, 4) of each slice, from one prediction."""
-    out = predict(np.concatenate([cut.X for cut in cuts]))
-    ends = np.cumsum([len(cut.X) for cut in cuts])[:-1]
-    means, quantiles = np.split(out.mean, ends), np.split(out.quantiles(BANDS), ends)
-    return list(zip(means, quantiles, strict=True))

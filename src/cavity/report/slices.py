@@ -1,6 +1,8 @@
 """A predictive function seen along one column of a table, the others held at typical values."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -95,3 +97,19 @@ def _moved(typical: np.ndarray, block: slice, inside: np.ndarray) -> np.ndarray:
     X = np.tile(typical, (len(inside), 1))
     X[:, block] = inside
     return X
+
+
+def in_one_go(
+    cuts: Sequence[Slice], predict: Any, bands: Any
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Means (n, P) and quantiles (n, P, Q) of each slice, from one prediction.
+
+    Args:
+        cuts: the slices.
+        predict: takes inputs, and gives their predictions.
+        bands: the levels of the quantiles.
+    """
+    out = predict(np.concatenate([cut.X for cut in cuts]))
+    ends = np.cumsum([len(cut.X) for cut in cuts])[:-1]
+    means, quantiles = np.split(out.mean, ends), np.split(out.quantiles(bands), ends)
+    return list(zip(means, quantiles, strict=True))
