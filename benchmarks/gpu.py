@@ -106,6 +106,15 @@ def timed(call: Callable[[], Any], seconds: float) -> dict[str, Any]:
     return found | {"first_ms": 1e3 * first, "calls": len(times), "value": value}
 
 
+def _keep(call: list[str], environment: dict[str, str], machine: str) -> None:
+    """Runs a process, and adds the rows that it prints."""
+    with subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        for line in process.stdout or ():
+            row = json.loads(line)
+            print(row, flush=True)
+            GPU.add(row | {"machine": machine})
+
+
 def names() -> dict[str, str]:
     """What GPU and processor are called."""
     ask = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
@@ -133,11 +142,7 @@ def main() -> None:
             threads = str(os.cpu_count())
             own = os.environ | {"OMP_NUM_THREADS": threads}
             own |= {"JAX_PLATFORMS": "cpu"} if device == "cpu" else {}
-            with subprocess.Popen(call, stdout=subprocess.PIPE, text=True, env=own) as process:
-                for line in process.stdout or ():
-                    row = json.loads(line)
-                    print(row, flush=True)
-                    GPU.add(row | {"machine": names()[device]})
+            _keep(call, own, names()[device])
 
 
 if __name__ == "__main__":

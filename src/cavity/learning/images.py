@@ -119,7 +119,7 @@ def _scaled(
 ) -> FitResult:
     """A model whose factor and mean are learned, from covariances that are computed once."""
     X, labels = images
-    cov, rows = _tabulated(kernel, inducing, X)
+    cov, rows = _tabulated(kernel, inducing, jnp.asarray(X))
     model = GP(Scaled(Tabulated(), FACTOR), likelihood, TabulatedVariables(cov), Constant(0.0))
     free: Any = bijections(model)
     maps: Any = all_fixed(free)

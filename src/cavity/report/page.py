@@ -35,7 +35,7 @@ from cavity.report.outliers import Outliers, outliers
 from cavity.report.parameters import class_of, of_units, parameter_rows, relevances
 from cavity.report.rendering import check_page, templates, write_page
 from cavity.report.rough_predictions import RoughPredictions
-from cavity.report.slices import in_one_go, slices
+from cavity.report.slices import Slice, in_one_go, slices
 from cavity.tables.schema import Encoded
 from cavity.tables.table_model import TableModel
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 
 from cavity.inducing import InBase, OfParts, Points
@@ -109,7 +110,7 @@ def choose_patches(
         The patches, (M, E), and the mean over images of the variance of their functions about the
         images' mean, as far as these patches explain it: what tells images apart.
     """
-    K, rows = map(np.asarray, _tabulated(kernel, InBase(Points(candidates)), X))
+    K, rows = map(np.asarray, _tabulated(kernel, InBase(Points(candidates)), jnp.asarray(X)))
     left, cross = np.diagonal(K).copy(), rows[:, :-1].copy()
     usable = 1e-6 * left
     loadings, explained = np.zeros((count, len(K))), np.zeros((count, len(X)))
