@@ -123,7 +123,12 @@ class Problem(eqx.Module):
     @property
     def layered(self) -> bool:
         """Whether rows see weights of several layers, whose sites depend on each other."""
-        return self.flat and not shapes_of(_all_scalar, self)
+        return self.flat and shapes_of(_any_layered, self)
+
+    @property
+    def scalar(self) -> bool:
+        """Whether all sites are scalar Gaussians, as Newton's method needs."""
+        return shapes_of(_all_scalar, self)
 
     @property
     def has_noise_scale(self) -> bool:
@@ -186,6 +191,11 @@ def _any_chained(problem: Problem) -> bool:
 
 def _any_flat(problem: Problem) -> bool:
     return any(variable.flat for variable in problem.graph().variables)
+
+
+def _any_layered(problem: Problem) -> bool:
+    factors = problem.graph().factors
+    return any(edge.view.layered for factor in factors for edge in factor.edges)
 
 
 def _all_scalar(problem: Problem) -> bool:

@@ -97,7 +97,7 @@ def map_over_entries(fn: Callable[[Tree], Result], rows: Tree) -> Result:
 
     Args:
         fn: works on values one by one, whatever their number along the leading axis.
-        rows: pytree of arrays of one shape.
+        rows: pytree of arrays with a common leading axis, of which the first is the largest.
     """
     first = jax.tree.leaves(rows)[0]
     if first.size <= 2 * ENTRIES or jax.default_backend() != "cpu":

@@ -119,6 +119,11 @@ class Components(NamedTuple):
     mean: Float[Array, "S ..."]
     var: Float[Array, "S ..."]
 
+    def cdf(self, weight: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The distribution functions."""
+        below = ndtr((weight - self.mean) / jnp.sqrt(self.var))
+        return jnp.sum(jnp.exp(self.log_share) * below, axis=0)
+
 
 class AbstractScaleMixture(AbstractWeightPrior):
     """A prior that is a sum of Gaussians about zero, or an integral over their variances.
@@ -141,9 +146,26 @@ class AbstractScaleMixture(AbstractWeightPrior):
     def cdf(
         self, weight: Float[Array, "..."], mean: Float[Array, "..."], var: Float[Array, "..."]
     ) -> Float[Array, "..."]:
-        parts = self.components(mean, var)
-        below = ndtr((weight - parts.mean) / jnp.sqrt(parts.var))
-        return jnp.sum(jnp.exp(parts.log_share) * below, axis=0)
+        return self.components(mean, var).cdf(weight)
+
+    def signs(
+        self, mean: Float[Array, "..."], var: Float[Array, "..."]
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        return self.signs_of(self.components(mean, var))
+
+    def inclusion(
+        self, mean: Float[Array, "..."], var: Float[Array, "..."]
+    ) -> Float[Array, "..."] | None:
+        return self.inclusion_of(self.components(mean, var))
+
+    def signs_of(self, parts: Components) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """`signs` from the mixture that the prior makes of a Gaussian, alone or in a block."""
+        below = jnp.clip(parts.cdf(jnp.zeros(())), 0.0, 1.0)
+        return below, 1.0 - below
+
+    def inclusion_of(self, parts: Components) -> Float[Array, "..."] | None:
+        """`inclusion` from that mixture."""
+        return None
 
     def _aligned(self, mean: Float[Array, "..."]) -> tuple[Array, Array]:
         """The scales with their own axis before those of the means."""

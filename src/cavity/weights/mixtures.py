@@ -9,7 +9,7 @@ from jax.scipy.special import ndtr
 
 from cavity.numerics.types import Array, Float
 from cavity.parameters import fixed, interval, positive
-from cavity.weights.base import AbstractScaleMixture
+from cavity.weights.base import AbstractScaleMixture, Components
 
 # Nodes in the log of a local variance, and the logs of their shares under a half-Cauchy deviation.
 _STEP = 0.45
@@ -106,11 +106,11 @@ class SpikeSlab(AbstractScaleMixture):
         both = jnp.broadcast_arrays(self._narrow(), self.slab, shares[0])[:2]
         return jnp.stack(shares), jnp.stack(both)
 
-    def inclusion(self, mean: Array, var: Array) -> Array:
-        return jnp.exp(self.components(mean, var).log_share[1])
+    def inclusion_of(self, parts: Components) -> Array:
+        return jnp.exp(parts.log_share[1])
 
-    def signs(self, mean: Array, var: Array) -> tuple[Array, Array]:
-        slab = jax.tree.map(lambda x: x[1], self.components(mean, var))
+    def signs_of(self, parts: Components) -> tuple[Array, Array]:
+        slab = jax.tree.map(lambda x: x[1], parts)
         z, share = slab.mean / jnp.sqrt(slab.var), jnp.exp(slab.log_share)
         return share * ndtr(-z), share * ndtr(z)
 

@@ -220,10 +220,12 @@ class AbstractView(eqx.Module, Generic[Source]):
 
     Attributes:
         scalar: whether each site is a scalar Gaussian on a function value.
+        layered: whether a row sees weights of several layers, whose sites depend on each other.
         whitened: whether it is an `AbstractWhitenedView`, whose projections rows may carry.
     """
 
     scalar: ClassVar[bool] = True
+    layered: ClassVar[bool] = False
     whitened: ClassVar[bool] = False
 
     @abc.abstractmethod

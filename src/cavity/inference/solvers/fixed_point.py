@@ -228,13 +228,14 @@ def _of_weights(
     *,
     quick: bool,
 ) -> tuple[Sites, ConvergenceReport]:
-    """Newton's method where sites are few, then damped sweeps, for weights with a flat prior.
+    """Newton's method where sites are few and scalar, then damped sweeps, for weights.
 
     Powers of a prior's sites do not move with those of the data, nor does its scale with the
     noise, so that nothing is gained by a continuation in either.
     """
     numbers = sum(x.size for x in jax.tree.leaves(swept))
-    if "Newton's method" in solver.rungs and numbers <= solver.newton.most_weights:
+    few = problem.scalar and numbers <= solver.newton.most_weights
+    if "Newton's method" in solver.rungs and few:
         swept, report = _by_newton(problem, solver, swept, report)
     if report.converged or quick:
         return swept, report

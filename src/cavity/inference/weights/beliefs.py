@@ -12,8 +12,9 @@ from cavity.inference.graph.base import (
     AbstractResponse,
     Projection,
 )
-from cavity.inference.graph.sites import ScalarSites
+from cavity.inference.graph.sites import BlockSites, ScalarSites
 from cavity.inference.variables.function_values import FunctionValuesBelief
+from cavity.inference.weights.blocks import Blocks
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 Pair = tuple[Array, Array]
@@ -24,12 +25,14 @@ class DenseWeights(AbstractProjectedBelief):
 
     Attributes:
         sites: shifts and precisions of the sites of single weights, by which their priors count.
+        block_sites: the same of blocks of weights; None where there are none.
     """
 
     mean: Float[Array, "P p"]
     root: Float[Array, "G p p"]
     log_normaliser: Scalar
     sites: ScalarSites
+    block_sites: BlockSites | None = None
 
     def marginal(self, projection: Projection) -> Pair:
         A = projection.loadings
@@ -46,6 +49,10 @@ class DenseWeights(AbstractProjectedBelief):
     def of_rows(self) -> Pair | None:
         """Moments of the function at the rows of the data, where the belief knows them."""
         return None
+
+    def of_blocks(self, blocks: Blocks) -> tuple[Float[Array, "B P W"], Float[Array, "B P W W"]]:
+        """Means and covariances of the weights of each block."""
+        return blocks.moments(self.mean, self.root)
 
     def joint(self, A: Float[Array, "p n"]) -> Float[Array, "P n n"]:
         """Covariances of the functions between rows with these loadings."""

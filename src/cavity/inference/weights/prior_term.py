@@ -10,8 +10,9 @@ from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Tilted
-from cavity.numerics.types import Array
-from cavity.weights.base import AbstractWeightPrior, weight_by_weight
+from cavity.numerics.types import Array, Float
+from cavity.weights.base import AbstractScaleMixture, AbstractWeightPrior, weight_by_weight
+from cavity.weights.blocks import Cavities, block_log_mean, block_tilted
 from cavity.weights.integrated import IntegratedPrior
 
 
@@ -54,6 +55,36 @@ class PriorTerm(AbstractLocalTerm):
     def seen_by(self, latents: tuple[Latent, ...]) -> AbstractWeightPrior:
         """The prior at the cavities of its parameters, where these are latent values."""
         return self.prior
+
+
+class BlockPriorTerm(AbstractLocalTerm):
+    r"""$\log M_1$ of a prior whose scale the weights of a block share, under their cavity.
+
+    Attributes:
+        prior: the prior, with parameters for every block.
+        present: 1 where a block has a weight, 0 in its empty places.
+    """
+
+    prior: AbstractScaleMixture
+    present: Float[Array, "B W"]
+
+    def stationary(self, power: Power) -> bool:
+        return True
+
+    def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
+        return block_log_mean(self.prior, self._cavities(latents))
+
+    def derivatives(
+        self, latents: tuple[Latent, ...], rows: Rows, power: Power
+    ) -> tuple[Tilted, ...]:
+        return (block_tilted(self.prior, self._cavities(latents)),)
+
+    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
+        return self.log_mean(latents, rows, 1.0)
+
+    def _cavities(self, latents: tuple[Latent, ...]) -> Cavities:
+        mean, cov, residual = latents[0]
+        return Cavities(cov + residual, mean, self.present)
 
 
 class IntegratedPriorTerm(PriorTerm):

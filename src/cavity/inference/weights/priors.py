@@ -1,19 +1,22 @@
 """Weights as a graph has them: a variable with a flat prior, and a factor for each prior."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from cavity.inference.factors.base import AbstractFactor, Edge
 from cavity.inference.factors.exact import ExactFactor
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.rows import Rows
-from cavity.inference.weights.prior_term import IntegratedPriorTerm, PriorTerm
+from cavity.inference.weights.blocks import Blocks, units_of
+from cavity.inference.weights.prior_term import BlockPriorTerm, IntegratedPriorTerm, PriorTerm
 from cavity.inference.weights.variable import Weights
-from cavity.inference.weights.views import WeightView
+from cavity.inference.weights.views import BlockView, WeightView
 from cavity.numerics.types import Array, Float, Int
-from cavity.weights.base import AbstractWeightPrior
+from cavity.weights.base import AbstractScaleMixture, AbstractWeightPrior
 
 # The precision of the Gaussian that counts as a flat prior, over that of the weight's own prior.
 _RIDGE = 1e-8
@@ -37,14 +40,26 @@ class PriorOfSome(NamedTuple):
     """The prior of some of the weights of a variable.
 
     Attributes:
-        prior: the prior, with parameters for every one of them.
-        index: their positions.
+        prior: the prior, with parameters for every one of them, or for every block.
+        index: their positions; of blocks those of each block.
         scales: parameters of it that are variables; None for none.
+        blocks: the blocks whose weights share a scale; None for single weights.
     """
 
     prior: AbstractWeightPrior
-    index: Int[Array, " n"]
+    index: Int[Array, " n *width"]
     scales: SeenScales | None = None
+    blocks: Blocks | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of weights."""
+        return self.index.shape[0] if self.blocks is None else self.blocks.count
+
+    @property
+    def starting_precision(self) -> Float[Array, " n"]:
+        """Precisions of the sites that a search starts from, of every weight or block."""
+        return 1.0 / self.prior.starting_variance()[:, 0]
 
     @property
     def exact(self) -> bool:
@@ -58,13 +73,44 @@ def priors_of(
     count: int,
     intercept: AbstractWeightPrior | None,
     scales: SeenScales | None = None,
+    blocks: Sequence[Sequence[int]] = (),
 ) -> list[PriorOfSome]:
-    """The priors of the weights of columns, and of an intercept after them."""
+    """The priors of the weights of columns, and of an intercept after them.
+
+    Args:
+        columns: the prior of columns.
+        groups: the group of each column; None for none.
+        count: the number of columns.
+        intercept: the prior of the intercept; None for none.
+        scales: parameters of the prior of columns that are variables.
+        blocks: columns whose weights share a scale.
+    """
     parts = [PriorOfSome(columns.for_weights(groups, count), jnp.arange(count), scales)]
+    if blocks:
+        parts = _with_blocks(columns, blocks, count)
     if intercept is not None:
         own = intercept.for_weights(None, 1)
         parts.append(PriorOfSome(own, jnp.arange(count, count + 1)))
     return parts
+
+
+def _with_blocks(
+    columns: AbstractWeightPrior, blocks: Sequence[Sequence[int]], count: int
+) -> list[PriorOfSome]:
+    """The priors of blocks, and of the other columns after them."""
+    units = units_of(blocks, count)
+    each = columns.for_weights(units, count)
+    if columns.gaussian:
+        # weights with the same variance are independent, in a block or not
+        return [PriorOfSome(each, jnp.arange(count))]
+
+    def of(chosen: np.ndarray) -> AbstractWeightPrior:
+        return jax.tree.map(lambda x: x[chosen], each)
+
+    seen = Blocks.of_columns(blocks, jnp.result_type(*jax.tree.leaves(each)))
+    first, others = np.array([block[0] for block in blocks]), np.flatnonzero(units >= len(blocks))
+    parts = [PriorOfSome(of(first), seen.index, blocks=seen)]
+    return [*parts, PriorOfSome(of(others), jnp.asarray(others))]
 
 
 def weights_with_priors(
@@ -81,7 +127,7 @@ def weights_with_priors(
 
     Args:
         number: the index of the variable.
-        parts: the priors of all its weights, in their order.
+        parts: the priors of all its weights.
         outputs: the number of functions.
         loadings: the inputs of all rows of the data, where there are more weights than rows.
         mixed: whether sites of the data may have negative precisions.
@@ -90,29 +136,32 @@ def weights_with_priors(
     """
     # a table without columns has no weights but an intercept
     parts = [part for part in parts if part.index.shape[0]] or parts
-    starts = [1.0 / part.prior.starting_variance()[:, 0] for part in parts]
     exact = all(part.exact for part in parts)
-    ridge = (0.0 if exact else _RIDGE) * jnp.concatenate(starts)
-    variable = Weights(ridge.astype(dtype), outputs, loadings, (mixed, not exact))
-    factors = [
-        _of_prior(number, part, start, outputs, power, dtype)
-        for part, start in zip(parts, starts, strict=True)
-    ]
-    return variable, factors
+    ridge = jnp.zeros(sum(part.count for part in parts), dtype)
+    for part in parts:
+        own = (0.0 if exact else _RIDGE) * part.starting_precision
+        own = own.reshape(-1, *[1] * (part.index.ndim - 1))
+        ridge = ridge.at[part.index].set(jnp.broadcast_to(own, part.index.shape))
+    blocks = next((part.blocks for part in parts if part.blocks is not None), None)
+    variable = Weights(ridge, outputs, loadings, (mixed, not exact), blocks)
+    return variable, [_of_prior(number, part, outputs, power, dtype) for part in parts]
 
 
 def _of_prior(
     number: int,
     part: PriorOfSome,
-    start: Float[Array, " n"],
     outputs: int,
     power: float,
     dtype: jnp.dtype,
 ) -> AbstractFactor:
-    """The factor of a prior: a row for each weight, which observes nothing."""
-    size = part.index.shape[0]
+    """The factor of a prior: a row for each weight or block, which observes nothing."""
+    size, start = part.index.shape[0], part.starting_precision
     zero = jnp.zeros((size, outputs), dtype)
     rows = Rows(zero[:, :1], zero, jnp.ones_like(zero[:, :1]))
+    if part.blocks is not None:
+        edges = (Edge(number, BlockView(part.blocks, start)),)
+        term = BlockPriorTerm(cast(AbstractScaleMixture, part.prior), part.blocks.present)
+        return SiteFactor(edges=edges, rows=rows, chunk=size, term=term, power=power)
     edges = (Edge(number, WeightView(part.index, start)),)
     if part.exact:
         # a weight with a Gaussian prior is one that was observed to be zero, with noise

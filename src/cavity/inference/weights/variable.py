@@ -1,12 +1,14 @@
 r"""Weights of linear functions, with a flat prior: what is known of them comes from factors.
 
 Two kinds of rows send messages. Rows of the data see $\mathbf x_n^\top \mathbf w$; rows of a prior
-see single weights $w_j$. With the diagonal precisions $\mathbf T$ of the prior's sites the belief
-has precision $\mathbf Q = \sum_n \tau_n \mathbf x_n \mathbf x_n^\top + \mathbf T$. It is computed
-from the p x p matrix where weights are fewer than rows, and from an N x N matrix elsewhere. A
-flat prior has log-partition 0, so that the evidence has the $\tfrac p2 \log 2\pi$ of the belief.
+see single weights $w_j$, or blocks of them. With the precisions $\mathbf T$ of the prior's sites,
+which are diagonal without blocks, the belief has precision $\mathbf Q = \sum_n \tau_n \mathbf x_n
+\mathbf x_n^\top + \mathbf T$. It is computed from the p x p matrix where weights are fewer than
+rows, or come in blocks, and from an N x N matrix elsewhere. A flat prior has log-partition 0, so
+that the evidence has the $\tfrac p2 \log 2\pi$ of the belief.
 """
 
+import dataclasses
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -18,10 +20,11 @@ from cavity.inference.graph.base import (
     Messages,
     Projection,
 )
-from cavity.inference.graph.sites import ScalarSites
+from cavity.inference.graph.sites import BlockSites, ScalarSites
 from cavity.inference.variables.function_values import FunctionValues
 from cavity.inference.variables.inducing import condition_standard_normal
 from cavity.inference.weights.beliefs import DenseWeights, FactoredGroup, FactoredWeights
+from cavity.inference.weights.blocks import Blocks
 from cavity.numerics.linalg import cholesky_and_inverse, gram_weighted, log_determinant, safe_sqrt
 from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Int
@@ -39,6 +42,8 @@ class WeightMessages(Messages):
         log_scale: of all of them.
         row_shift: of rows of the data: one for each, or their sum over rows.
         row_precision: the same, one for each row or the sum of $\tau_n x_n x_n^\top$.
+        block_shift: of blocks of weights; None where there are none.
+        block_precision: of blocks of weights; None where there are none.
     """
 
     shift: Float[Array, "p P"]
@@ -46,6 +51,8 @@ class WeightMessages(Messages):
     log_scale: Float[Array, ""]
     row_shift: Float[Array, "..."]
     row_precision: Float[Array, "..."]
+    block_shift: Float[Array, "B P W"] | None = None
+    block_precision: Float[Array, "B P W W"] | None = None
 
 
 class Weights(AbstractProjectedVariable):
@@ -58,12 +65,15 @@ class Weights(AbstractProjectedVariable):
         loadings: the inputs of all rows of the data, where the belief is computed from them;
             None where it is computed from a p x p matrix.
         mixed: whether sites may have negative precisions: those of the data, those of priors.
+        blocks: sets of weights that rows of a prior see together; None for none. The belief is
+            computed from a p x p matrix then.
     """
 
     ridge: Float[Array, " p"]
     outputs: int = eqx.field(static=True)
     loadings: Float[Array, "N p"] | None
     mixed: tuple[bool, bool] = eqx.field(static=True, default=(True, True))
+    blocks: Blocks | None = None
     flat: ClassVar[bool] = True
 
     @property
@@ -86,7 +96,7 @@ class Weights(AbstractProjectedVariable):
         A = projection.loadings
         assert A is not None
         P = jnp.stack([gram_weighted(A, t) for t in precision.T])
-        return WeightMessages(none, flat, total, (A @ shift).T, P)
+        return WeightMessages(none, flat, total, (A @ shift).T, P, *self._no_blocks(shift.dtype))
 
     def messages_of_weights(
         self,
@@ -105,7 +115,8 @@ class Weights(AbstractProjectedVariable):
         else:
             rows = jnp.zeros((self.loadings.shape[0], outputs), dtype)
             known = jnp.zeros((self.loadings.shape[0], 1), dtype)
-        return WeightMessages(own, tau, jnp.sum(log_scale), rows, known)
+        blocks = self._no_blocks(dtype)
+        return WeightMessages(own, tau, jnp.sum(log_scale), rows, known, *blocks)
 
     def messages_of_whole(
         self, shift: Float[Array, "N P p"], precision: Float[Array, "N G p p"]
@@ -114,9 +125,23 @@ class Weights(AbstractProjectedVariable):
         none = jnp.zeros((self.size, self.outputs), shift.dtype)
         flat = jnp.zeros((self.size, 1), shift.dtype)
         scale = jnp.zeros((), shift.dtype)
-        return WeightMessages(
-            none, flat, scale, jnp.sum(shift, axis=0), jnp.sum(precision, axis=0)
-        )
+        total = jnp.sum(shift, axis=0), jnp.sum(precision, axis=0)
+        return WeightMessages(none, flat, scale, *total, *self._no_blocks(shift.dtype))
+
+    def messages_of_blocks(self, sites: BlockSites) -> WeightMessages:
+        """The messages of sites over blocks of weights."""
+        dtype = sites.shift.dtype
+        zero = jnp.zeros((1, self.outputs), dtype)
+        none = self.messages_of_weights(zero, zero[:, :1], zero[0, :1], jnp.zeros(1, int))
+        return dataclasses.replace(none, block_shift=sites.shift, block_precision=sites.precision)
+
+    def _no_blocks(self, dtype: jnp.dtype) -> tuple[Array | None, Array | None]:
+        """Shift and precision of blocks that say nothing; None where there are no blocks."""
+        if self.blocks is None:
+            return None, None
+        count, width = self.blocks.index.shape
+        shift = jnp.zeros((count, self.outputs, width), dtype)
+        return shift, jnp.zeros((*shift.shape, width), dtype)
 
     def replace_rows(
         self, messages: Messages, index: Int[Array, " rows"], change: Messages
@@ -133,11 +158,18 @@ class Weights(AbstractProjectedVariable):
         return conditioned(messages, sites)
 
     def _dense(self, messages: WeightMessages, sites: ScalarSites) -> DenseWeights:
-        own = messages.precision.T
-        groups = max(own.shape[0], messages.row_precision.shape[0])
+        own, blocks = messages.precision.T, None
         Q = messages.row_precision + jax.vmap(jnp.diag)(own)
-        Q = jnp.broadcast_to(Q, (groups, *Q.shape[1:]))
-        shift = (messages.row_shift + messages.shift.T).reshape(groups, -1, self.size)
+        shift = messages.row_shift + messages.shift.T
+        if self.blocks is not None:
+            h, P = messages.block_shift, messages.block_precision
+            assert h is not None
+            assert P is not None
+            blocks = BlockSites(h, P)
+            of_blocks = self.blocks.spread(blocks, self.size)
+            shift, Q = shift + of_blocks[0], Q + of_blocks[1]
+        groups = Q.shape[0]
+        shift = shift.reshape(groups, -1, self.size)
         # in units in which all weights have precision one, whatever their own
         s = 1.0 / jnp.sqrt(jnp.diagonal(Q, axis1=1, axis2=2))
         excess = s[:, :, None] * Q * s[:, None, :] - jnp.eye(self.size, dtype=Q.dtype)
@@ -146,7 +178,7 @@ class Weights(AbstractProjectedVariable):
         replicas = self.outputs // groups
         volume = replicas * jnp.sum(jnp.log(s)) + 0.5 * self.outputs * self.size * LOG_2PI
         means = (mean * s[:, None, :]).reshape(self.outputs, self.size)
-        return DenseWeights(means, root * s[:, None, :], value + volume, sites)
+        return DenseWeights(means, root * s[:, None, :], value + volume, sites, blocks)
 
     def _factored(self, messages: WeightMessages, sites: ScalarSites) -> FactoredWeights:
         m = messages

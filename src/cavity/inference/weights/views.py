@@ -1,8 +1,9 @@
 """Views of weights: rows see linear functions of them, single ones, or all of them."""
 
+import abc
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -24,6 +25,7 @@ from cavity.inference.graph.base import (
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, BlockSites, ScalarSites
 from cavity.inference.weights.beliefs import DenseWeights, FactoredWeights
+from cavity.inference.weights.blocks import Blocks
 from cavity.inference.weights.variable import WeightMessages, Weights
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Int
@@ -108,6 +110,7 @@ class UnitsView(AbstractLinearView):
     """
 
     scalar: ClassVar[bool] = False
+    layered: ClassVar[bool] = True
     design: Design
     count: int = eqx.field(static=True)
     start: ScalarSites
@@ -119,23 +122,21 @@ class UnitsView(AbstractLinearView):
         return jnp.broadcast_to(rows.site_presence, (rows.y.shape[0], self.count))
 
 
-class WholeView(AbstractSiteView[DenseWeights | FactoredWeights, Weights]):
-    """Rows of the data see all weights of one function, with a site over all of them.
+class AbstractSeveralWeights(AbstractSiteView[DenseWeights | FactoredWeights, Weights]):
+    """Rows see several weights, with a site over all that they see.
 
-    Attributes:
-        size: the number of weights.
-        start: the sites that a search starts from.
+    To implement:
+        `empty_sites(rows)`, `seen(belief, rows)` and `messages(variable, rows, sites)`.
     """
 
     scalar: ClassVar[bool] = False
-    size: int = eqx.field(static=True)
-    start: BlockSites
+
+    @abc.abstractmethod
+    def seen(self, belief: DenseWeights | FactoredWeights, rows: Rows) -> Moments:
+        """Means and covariances of the weights that each row sees."""
 
     def presence(self, rows: Rows) -> Array:
         return rows.site_presence
-
-    def empty_sites(self, rows: Rows) -> AbstractSites:
-        return self.start
 
     def marginal(
         self,
@@ -143,18 +144,11 @@ class WholeView(AbstractSiteView[DenseWeights | FactoredWeights, Weights]):
         rows: Rows,
         sites: AbstractSites | None = None,
     ) -> Marginal:
-        mean, cov = belief.dense()
-        count = rows.y.shape[0]
-        shape = (count, *mean.shape)
-        moments = jnp.broadcast_to(mean, shape), jnp.broadcast_to(cov, (*shape, self.size))
-        return self.at(moments, rows)
+        return self.at(self.seen(belief, rows), rows)
 
     def at(self, moments: Moments, rows: Rows) -> Marginal:
         mean, cov = moments
         return Marginal(mean, cov, jnp.zeros_like(mean), jnp.zeros_like(cov))
-
-    def messages(self, variable: Weights, rows: Rows, sites: AbstractSites) -> WeightMessages:
-        return variable.messages_of_whole(sites.shift, sites.precision)
 
     def without_site(
         self, belief: DenseWeights | FactoredWeights, rows: Rows, sites: AbstractSites
@@ -162,6 +156,51 @@ class WholeView(AbstractSiteView[DenseWeights | FactoredWeights, Weights]):
         marginal = self.marginal(belief, rows)
         mean, cov, proper = sites.cavity(*marginal.moments, 1.0)
         return marginal.latent(mean, cov), proper
+
+
+class WholeView(AbstractSeveralWeights):
+    """Rows of the data see all weights of one function, with a site over all of them.
+
+    Attributes:
+        size: the number of weights.
+        start: the sites that a search starts from.
+    """
+
+    layered: ClassVar[bool] = True
+    size: int = eqx.field(static=True)
+    start: BlockSites
+
+    def empty_sites(self, rows: Rows) -> AbstractSites:
+        return self.start
+
+    def seen(self, belief: DenseWeights | FactoredWeights, rows: Rows) -> Moments:
+        mean, cov = belief.dense()
+        shape = (rows.y.shape[0], *mean.shape)
+        return jnp.broadcast_to(mean, shape), jnp.broadcast_to(cov, (*shape, self.size))
+
+    def messages(self, variable: Weights, rows: Rows, sites: AbstractSites) -> WeightMessages:
+        return variable.messages_of_whole(sites.shift, sites.precision)
+
+
+class BlockView(AbstractSeveralWeights):
+    """Rows of a prior see blocks of weights.
+
+    Attributes:
+        blocks: which weights each row sees.
+        start: precisions of the sites that a search starts from.
+    """
+
+    blocks: Blocks
+    start: Float[Array, " B"]
+
+    def empty_sites(self, rows: Rows) -> AbstractSites:
+        return self.blocks.sites(self.start, rows.y.shape[1])
+
+    def seen(self, belief: DenseWeights | FactoredWeights, rows: Rows) -> Moments:
+        return cast(DenseWeights, belief).of_blocks(self.blocks)
+
+    def messages(self, variable: Weights, rows: Rows, sites: AbstractSites) -> WeightMessages:
+        return variable.messages_of_blocks(cast(BlockSites, sites))
 
 
 class WeightView(AbstractProjectedView):

@@ -5,10 +5,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
-import equinox as eqx
 import jax
 import numpy as np
 
+from cavity.inference.weights.blocks import units_of
 from cavity.learning.infer import infer_from
 from cavity.learning.methods import PowerEP
 from cavity.learning.result import Inference
@@ -26,15 +26,15 @@ def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> 
 
     Args:
         result: of `infer` or `fit`, for a `LinearModel` with a spike at zero, in memory.
-        columns: numbers of columns, counted from 0.
+        columns: numbers of columns, counted from 0; of a block all or none.
 
     Returns:
         A probability; above one only as far as the approximation is wrong, and cut there.
 
     Raises:
         TypeError: for the result of another model.
-        ValueError: for a prior without a spike at zero, several latent functions, and columns
-            that there are not.
+        ValueError: for a prior without a spike at zero, several latent functions, columns that
+            there are not, and some columns of a block.
     """
     left_out = result.left_out
     model: Any = None if left_out is None else cast(Any, left_out.problem.build).model
@@ -65,10 +65,19 @@ def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> 
     if len(chosen) == count:
         raise ValueError("without all columns no model is left: leave one of them out")
     kept = np.setdiff1d(np.arange(count), chosen)
+    for block in model.blocks or ():
+        if 0 < len(np.intersect1d(block, chosen)) < len(block):
+            raise ValueError(
+                f"columns {', '.join(map(str, block))} are a block, which is zero as a whole: "
+                "give all of them, or none"
+            )
     rows = dataclasses.replace(left_out.data.rows, x=left_out.data.rows.x[:, kept])
     data = dataclasses.replace(left_out.data, rows=rows)
     without = infer_from(_with_columns(model, kept, count), data, PowerEP(), 0.0)
-    each: Any = prior.for_weights(model.groups, count)
+    units = np.arange(count) if model.blocks is None else model.units(count)
+    # a block is zero once
+    _, first = np.unique(units[chosen], return_index=True)
+    each: Any = prior.for_weights(model.units(count), count)
     if not (without.converged and result.converged):
         warnings.warn(
             "sites did not converge, so that the probability is not to be trusted",
@@ -76,7 +85,7 @@ def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> 
             stacklevel=2,
         )
     outputs = left_out.data.rows.y.shape[1]
-    log_prior = outputs * float(np.sum(np.log1p(-np.asarray(each.share)[chosen])))
+    log_prior = outputs * float(np.sum(np.log1p(-np.asarray(each.share)[chosen[first]])))
     difference = log_prior + float(without.log_evidence) - float(result.log_evidence)
     return float(np.exp(min(difference, 0.0)))
 
@@ -92,20 +101,30 @@ def _numbers(columns: Any) -> np.ndarray:
 
 
 def _with_columns(model: LinearModel, kept: np.ndarray, count: int) -> LinearModel:
-    """The model of some of the columns."""
+    """The model of some of the columns, of each block all or none."""
     prior: Any = model.prior
-    of_some = prior if model.groups is not None else _sliced(prior, kept, count)
-    parts = [None if x is None else x[kept] for x in (model.groups, model.centre, model.scale)]
-    return eqx.tree_at(
-        lambda m: (m.prior, m.groups, m.centre, m.scale),
-        model,
-        (of_some, *parts),
-        is_leaf=lambda x: x is None,
+    groups, centre, scale = (
+        None if x is None else x[kept] for x in (model.groups, model.centre, model.scale)
+    )
+    if groups is None:
+        units = np.arange(count) if model.blocks is None else units_of(model.blocks, count)
+        prior = _sliced(prior, np.unique(units[kept]), int(np.max(units)) + 1)
+    place = np.cumsum(np.isin(np.arange(count), kept)) - 1
+    left = [place[list(block)] for block in model.blocks or () if block[0] in kept]
+    return LinearModel(
+        prior,
+        model.likelihood,
+        False if model.intercept is None else float(model.intercept),
+        groups,
+        model.prior_power,
+        centre,
+        scale,
+        blocks=[block.tolist() for block in left],
     )
 
 
 def _sliced(prior: Any, kept: np.ndarray, count: int) -> Any:
-    """The prior with the parameters of some columns, where there is one for each."""
+    """The prior with the parameters of some columns or blocks, where there is one for each."""
 
     def of(x: Any) -> Any:
         return x[kept] if np.shape(x) == (count,) else x

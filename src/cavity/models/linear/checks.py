@@ -8,8 +8,12 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.approximations.local_terms import EvaluationPoint
+from cavity.inference.weights.blocks import units_of
 from cavity.numerics.text import plural
-from cavity.weights.base import AbstractWeightPrior
+from cavity.weights.base import AbstractScaleMixture, AbstractWeightPrior
+
+# The columns of each block.
+BlockColumns = tuple[tuple[int, ...], ...]
 
 
 def check_prior(prior: Any, power: float, model: str) -> None:
@@ -48,14 +52,92 @@ def checked_groups(groups: ArrayLike | None) -> np.ndarray | None:
     return numbers.astype(np.int64)
 
 
+def checked_blocks(
+    blocks: Sequence[Sequence[int]] | None,
+    priors: Sequence[AbstractWeightPrior],
+    power: float,
+    *,
+    groups: bool,
+    integrated: bool,
+) -> BlockColumns | None:
+    """The columns of each block as numbers.
+
+    Args:
+        blocks: columns whose weights share a scale.
+        priors: the priors of the weights.
+        power: of the priors' sites.
+        groups: whether there are groups.
+        integrated: whether parameters of the prior are integrated out.
+
+    Raises:
+        ValueError: for what are no blocks, and for priors and settings that do not go with them.
+    """
+    if blocks is None or not len(blocks):
+        return None
+    if groups:
+        raise ValueError(
+            "given both blocks and groups: leave groups=None, and give parameters of the prior "
+            "one value for each block, then one for each column without a block"
+        )
+    if integrated:
+        raise ValueError(
+            "parameters of a prior with blocks cannot be integrated out: leave them out of "
+            "integrated=, or leave blocks=None"
+        )
+    for prior in priors:
+        if not isinstance(prior, AbstractScaleMixture):
+            raise ValueError(
+                f"the weights of a block share the scale of a scale mixture, which "
+                f"{type(prior).__name__} is not here: give cavity.weights.SpikeSlab, Horseshoe, "
+                "StudentT or Gaussian"
+            )
+        if power != 1.0 and not prior.gaussian:
+            raise ValueError(
+                f"blocks of weights with a {type(prior).__name__} prior have sites of power 1 "
+                f"alone: leave prior_power=1, given {power}"
+            )
+    return _numbered(blocks)
+
+
+def _numbered(blocks: Sequence[Sequence[int]]) -> BlockColumns:
+    """BlockColumns as tuples of whole numbers."""
+    found, seen = [], set()
+    for number, block in enumerate(blocks):
+        columns = np.asarray(block)
+        if columns.ndim != 1 or not columns.size or columns.dtype.kind not in "iu":
+            raise ValueError(
+                f"block {number}, counted from 0, is {block!r}: give the numbers of its columns, "
+                "at least one, as in blocks=[[0, 1, 2], [3, 4]]"
+            )
+        own = tuple(map(int, columns))
+        if min(own) < 0:
+            raise ValueError(f"columns are counted from 0, given {min(own)} in block {number}")
+        twice = [column for i, column in enumerate(own) if column in seen or column in own[:i]]
+        if twice:
+            raise ValueError(
+                f"column {twice[0]} is in two blocks, or in one twice: give it once, in block "
+                f"{number} or in the other"
+            )
+        seen.update(own)
+        found.append(own)
+    return tuple(found)
+
+
 def check_columns(
     columns: int,
     priors: Sequence[AbstractWeightPrior],
     groups: Any,
     centre: Any,
     scale: Any,
+    blocks: BlockColumns | None = None,
 ) -> None:
     """Raises ValueError where parts of a model are for other numbers of columns."""
+    last = max((max(block) for block in blocks or ()), default=-1)
+    if last >= columns:
+        raise ValueError(
+            f"blocks have column {last}, X has {plural(columns, 'column')}, counted from 0: give "
+            "the numbers of its columns"
+        )
     if groups is not None and len(groups) != columns:
         raise ValueError(
             f"groups has {plural(len(groups), 'entry', 'entries')}, X has "
@@ -70,9 +152,12 @@ def check_columns(
                 "give one number for each"
             )
     count = columns if groups is None else int(np.max(groups, initial=-1)) + 1
+    wanted = "column" if groups is None else "group"
+    if blocks:
+        count = int(np.max(units_of(blocks, columns))) + 1
+        wanted = "block or column without one"
     for prior in priors:
         for size in prior.sizes() - {count}:
-            wanted = "column" if groups is None else "group"
             raise ValueError(
                 f"the prior has a parameter with {plural(size, 'value')} for "
                 f"{plural(count, wanted)}: give one value, or one per {wanted}"

@@ -1,19 +1,27 @@
 """What the posterior of a linear model says of its coefficients, one by one."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.inference.weights.blocks import Blocks
 from cavity.models.linear.linear_model import LinearModel
+from cavity.models.linear.process import LinearProcess
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
-from cavity.weights.base import AbstractWeightPrior, weight_by_weight
+from cavity.weights.base import (
+    AbstractScaleMixture,
+    AbstractWeightPrior,
+    Components,
+    weight_by_weight,
+)
+from cavity.weights.blocks import Cavities, block_components
 
 # Halvings of the interval in which a quantile lies.
 _HALVINGS = 50
@@ -145,6 +153,7 @@ class _Marginal(NamedTuple):
         width: their variances.
         mean: means of the posterior.
         var: its variances.
+        parts: the products of priors and cavities, where some weights are in blocks; else None.
     """
 
     prior: AbstractWeightPrior
@@ -152,6 +161,29 @@ class _Marginal(NamedTuple):
     width: Float[Array, "p P"]
     mean: Float[Array, "p P"]
     var: Float[Array, "p P"]
+    parts: Components | None = None
+
+    def below(self, weight: Float[Array, "p P"]) -> Float[Array, "p P"]:
+        """The probability of less."""
+        if self.parts is None:
+            return self.prior.cdf(weight, self.about, self.width)
+        return self.parts.cdf(weight)
+
+    def signs(self) -> tuple[Float[Array, "p P"], Float[Array, "p P"]]:
+        """Probabilities of a negative and of a positive weight."""
+        if self.parts is None:
+            return weight_by_weight(
+                lambda prior, m, v: prior.signs(m, v), self.prior, self.about, self.width
+            )
+        return cast(AbstractScaleMixture, self.prior).signs_of(self.parts)
+
+    def inclusion(self) -> Float[Array, "p P"] | None:
+        """The probability of one that is not (nearly) zero."""
+        if self.parts is None:
+            return weight_by_weight(
+                lambda prior, m, v: prior.inclusion(m, v), self.prior, self.about, self.width
+            )
+        return cast(AbstractScaleMixture, self.prior).inclusion_of(self.parts)
 
 
 @compiled
@@ -173,11 +205,8 @@ def _of_function(
     """
     marginals = jax.lax.map(lambda part: _marginal(part, function), parts)
 
-    def averaged(value: Callable[[AbstractWeightPrior, Array, Array], Any]) -> Any:
-        def of_part(part: _Marginal) -> Any:
-            return weight_by_weight(value, part.prior, part.about, part.width)
-
-        each = jax.lax.map(of_part, marginals)
+    def averaged(value: Callable[[_Marginal], Any]) -> Any:
+        each = jax.lax.map(value, marginals)
         return jax.tree.map(lambda x: jnp.tensordot(shares, x, axes=1), each)
 
     mean = jnp.tensordot(shares, marginals.mean, axes=1)
@@ -188,13 +217,12 @@ def _of_function(
     high = jnp.max(jnp.maximum(marginals.about + reach, reach), axis=0)
 
     def below(weight: Array) -> Array:
-        each = jax.lax.map(lambda part: part.prior.cdf(weight, part.about, part.width), marginals)
-        return jnp.tensordot(shares, each, axes=1)
+        return averaged(lambda part: part.below(weight))
 
     tail = 0.5 * (1.0 - level)
     ends = [_quantile(below, q, low, high) for q in (tail, 1.0 - tail)]
-    negative, positive = averaged(lambda prior, m, v: prior.signs(m, v))
-    inclusion = averaged(lambda prior, m, v: prior.inclusion(m, v))
+    negative, positive = averaged(_Marginal.signs)
+    inclusion = averaged(_Marginal.inclusion)
     unit = 1.0 if scale is None else 1.0 / scale[:, None]
     return (*(unit * x for x in (mean, deviation, *ends)), negative, positive, inclusion)
 
@@ -212,7 +240,34 @@ def _marginal(part: Posterior, function: int) -> _Marginal:
     # nothing but the prior knows of a weight that no row sees
     about = jnp.where(proper, about, 0.0)
     width = jnp.where(proper, width, _FLAT * prior.starting_variance())
-    return _Marginal(prior, about, width, mean, var)
+    found = _Marginal(prior, about, width, mean, var)
+    return (
+        found if model.blocks is None or prior.gaussian else _in_blocks(found, own, model.blocks)
+    )
+
+
+def _in_blocks(
+    alone: _Marginal, process: LinearProcess, columns: Sequence[Sequence[int]]
+) -> _Marginal:
+    """The marginals where some weights are in blocks, from those as if all were alone."""
+    prior = cast(AbstractScaleMixture, alone.prior)
+    blocks = Blocks.of_columns(columns, alone.mean.dtype)
+    of_blocks = jax.tree.map(lambda x: x[blocks.index[:, 0]], prior)
+    about, cov, proper = process.block_cavities(blocks)
+    flat = _FLAT * of_blocks.starting_variance()[:, :, None, None] * jnp.eye(cov.shape[-1])
+    about = jnp.where(proper[..., None], about, 0.0)
+    cov = jnp.where(proper[..., None, None], cov, flat)
+    own = block_components(of_blocks, Cavities(cov, about, blocks.present))
+    single = prior.components(alone.about, alone.width)
+    shape = own.mean.shape[0], *alone.mean.shape
+    parts = Components(
+        *(blocks.put(jnp.broadcast_to(x, shape), y) for x, y in zip(single, own, strict=True))
+    )
+    width = jnp.diagonal(cov, axis1=-2, axis2=-1)
+    about, width = (
+        blocks.put(x[None], y[None])[0] for x, y in ((alone.about, about), (alone.width, width))
+    )
+    return alone._replace(about=about, width=width, parts=parts)
 
 
 def prior_size(prior: AbstractWeightPrior) -> int:

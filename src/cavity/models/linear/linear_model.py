@@ -15,6 +15,7 @@ from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.inducing import WhitenedInducing
+from cavity.inference.weights.blocks import units_of
 from cavity.inference.weights.parameters import ScaleBeliefs, checked_scales, parameter_views
 from cavity.inference.weights.priors import SeenScales, priors_of, weights_with_priors
 from cavity.inference.weights.variable import Weights
@@ -23,7 +24,14 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.latent_gp import shared_parameters
-from cavity.models.linear.checks import check_columns, check_prior, check_sites, checked_groups
+from cavity.models.linear.checks import (
+    BlockColumns,
+    check_columns,
+    check_prior,
+    check_sites,
+    checked_blocks,
+    checked_groups,
+)
 from cavity.models.linear.process import LinearProcess
 from cavity.models.posterior import Posterior
 from cavity.models.process import AbstractProcess, IndependentProcess
@@ -68,11 +76,17 @@ class LinearModel(AbstractModel):
         integrated: parameters of the prior that are integrated out, by name, with their own
             priors, as in `{"variance": cavity.priors.LogNormal(1.0, 1.0)}`. Latent functions
             share them.
+        blocks: columns whose weights share one scale of the prior, as lists of column numbers from
+            0: with spike and slab they are zero together or not at all, as the 0/1 columns of one
+            category should. The prior must be a scale mixture, at power 1. Where a parameter of it
+            has several values, there is one for each block, then one for each other column.
+            Inference costs p^3 with blocks. None for none.
 
     Raises:
         TypeError: for parts that are not what they should be.
         ValueError: for a tuple that does not have one prior per latent function, groups that are
-            no whole numbers, and a power that the prior does not take.
+            no whole numbers, a power that the prior does not take, columns in two blocks, and
+            blocks beside groups, integrated parameters or a prior that is no scale mixture.
 
     References:
         Jylanki (2013), S4, S6 and S7; Seeger (2008); Hernandez-Lobato et al. (2015).
@@ -88,6 +102,7 @@ class LinearModel(AbstractModel):
     intercept: Float[Array, ""] | None = fixed(optional=True, output=2)
     centre: Float[Array, " D"] | None = fixed(optional=True, input=1, location=True)
     scale: Float[Array, " D"] | None = fixed(optional=True, input=1)
+    blocks: BlockColumns | None = eqx.field(static=True, default=None)
 
     def __init__(
         self,
@@ -99,6 +114,7 @@ class LinearModel(AbstractModel):
         centre: Any = None,
         scale: Any = None,
         integrated: Mapping[str, Prior] | None = None,
+        blocks: Sequence[Sequence[int]] | None = None,
     ):
         if not isinstance(likelihood, AbstractLikelihood):
             raise TypeError(
@@ -128,6 +144,16 @@ class LinearModel(AbstractModel):
         self.groups, self.prior_power = checked_groups(groups), prior_power
         self.centre, self.scale = centre, scale
         self.integrated = checked_scales(prior, integrated)
+        self.blocks = self._checked_blocks(blocks)
+
+    def _checked_blocks(self, blocks: Sequence[Sequence[int]] | None) -> BlockColumns | None:
+        return checked_blocks(
+            blocks,
+            self.prior if isinstance(self.prior, tuple) else (self.prior,),
+            self.prior_power,
+            groups=self.groups is not None,
+            integrated=self.integrated is not None,
+        )
 
     @property
     def priors(self) -> tuple[AbstractWeightPrior, ...]:
@@ -138,7 +164,14 @@ class LinearModel(AbstractModel):
 
     def prior_of_weights(self, function: int, count: int) -> AbstractWeightPrior:
         """The prior of one latent function, with parameters for each of so many weights."""
-        return self.priors[function].for_weights(self.groups, count)
+        return self.priors[function].for_weights(self.units(count), count)
+
+    def units(self, count: int) -> np.ndarray | None:
+        """Which of the values of the prior's parameters each of so many columns has.
+
+        It is that of its group, or that of its block; None where columns have their own.
+        """
+        return self.groups if self.blocks is None else units_of(self.blocks, count)
 
     @property
     def design(self) -> Design:
@@ -150,7 +183,11 @@ class LinearModel(AbstractModel):
         others = {name: prior for name, prior in priors.items() if not name.startswith("prior.")}
         model: Any = super().integrating(others) if others else self
         scales = checked_scales(self.prior, own)
-        return eqx.tree_at(lambda m: m.integrated, model, scales, is_leaf=lambda x: x is None)
+        found: Any = eqx.tree_at(
+            lambda m: m.integrated, model, scales, is_leaf=lambda x: x is None
+        )
+        found._checked_blocks(found.blocks)
+        return found
 
     def holding(self) -> "LinearModel":
         model: Any = super().holding()
@@ -164,7 +201,8 @@ class LinearModel(AbstractModel):
         return False
 
     def check(self, rows: Rows) -> None:
-        check_columns(rows.x.shape[-1], self.priors, self.groups, self.centre, self.scale)
+        columns = (self.groups, self.centre, self.scale, self.blocks)
+        check_columns(rows.x.shape[-1], self.priors, *columns)
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
         if approximation.couples(self.likelihood):
@@ -246,11 +284,12 @@ class LinearModel(AbstractModel):
         approximation: AbstractApproximation,
     ) -> tuple[Weights, list[AbstractFactor]]:
         """The weights of one latent function, and the factors of their priors."""
-        own = None if self.intercept is None else Gaussian(self.intercept)
+        own, blocks = None if self.intercept is None else Gaussian(self.intercept), self.blocks
+        count, scales = rows.x.shape[-1], self._scales(rows)
         concave = self.likelihood.log_concave and not self.likelihood.sampled(power)
         return weights_with_priors(
             number,
-            priors_of(prior, self.groups, rows.x.shape[-1], own, self._scales(rows)),
+            priors_of(prior, self.groups, count, own, scales, blocks or ()),
             rows.y.shape[-1],
             loadings=self.design(rows.x) if self._factored(rows) else None,
             mixed=not (concave or approximation.convex),
@@ -259,7 +298,9 @@ class LinearModel(AbstractModel):
         )
 
     def _factored(self, rows: Rows) -> bool:
-        """Whether there are more weights than rows."""
+        """Whether the belief is computed at the rows, of which there are fewer than weights."""
+        if self.blocks is not None:
+            return False
         return rows.x.shape[-1] + (self.intercept is not None) > rows.x.shape[0]
 
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> Posterior:

@@ -1,9 +1,12 @@
 """The posterior process of linear functions."""
 
+from typing import cast
+
 import jax.numpy as jnp
 
 from cavity.inference.graph.base import Projection
 from cavity.inference.weights.beliefs import DenseWeights, FactoredWeights
+from cavity.inference.weights.blocks import Blocks
 from cavity.inference.weights.parameters import ScaleBeliefs
 from cavity.inference.weights.views import Design
 from cavity.models.process import AbstractProcess
@@ -35,6 +38,14 @@ class LinearProcess(AbstractProcess):
         """Means and variances of the weights without their priors, and whether they are proper."""
         mean, var = self.weights()
         return self.belief.sites.cavity(mean, var, 1.0)
+
+    def block_cavities(
+        self, blocks: Blocks
+    ) -> tuple[Float[Array, "B P W"], Float[Array, "B P W W"], Array]:
+        """The same of blocks of weights: means, covariances, and whether they are proper."""
+        belief = cast(DenseWeights, self.belief)
+        assert belief.block_sites is not None
+        return belief.block_sites.cavity(*belief.of_blocks(blocks), 1.0)
 
     def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Array]:
         return self.belief.marginal(self._projection(X))
