@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import cavity
@@ -194,3 +195,48 @@ def test_a_sparse_prior_of_columns_that_all_take_part():
     classes = cavity.LinearClassifier(prior="horseshoe").fit(A[:150, :10], labels[:150])
     assert classes.converged_
     assert classes.score(A[150:, :10], labels[150:]) > 0.85
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_one_category_are_a_block(library):
+    """By the word, by name and by number: they are zero together or not at all."""
+    X, y = categorical(library)
+    found: Any = cavity.LinearRegressor(blocks="columns", max_iterations=3).fit(X, y)
+    assert found.posterior_.model.blocks == ((1, 2, 3),)
+    assert found.prior_.share.shape == ()
+    inclusion = found.inclusion_probability_
+    np.testing.assert_allclose(inclusion[1:4], inclusion[1])
+    assert inclusion[1] > 0.9 > inclusion[4]
+    named: Any = cavity.LinearRegressor(blocks=[["kind"], ["x", 2]], max_iterations=0).fit(X, y)
+    assert named.posterior_.model.blocks == ((1, 2, 3), (0, 4))
+
+
+@pytest.mark.parametrize("prior", ["horseshoe", "student_t", "gaussian", "ard"])
+def test_priors_of_blocks_by_name(table, prior):
+    X, y, _ = table
+    settings: Any = {"prior": prior, "max_iterations": 3}
+    found: Any = cavity.LinearRegressor(blocks=np.arange(6).reshape(2, 3), **settings)
+    found = found.fit(X[:, :8], y)
+    assert found.posterior_.model.blocks == ((0, 1, 2), (3, 4, 5))
+    if prior == "ard":
+        assert found.prior_.variance.shape == (4,)
+    again: Any = clone(found).fit(X[:, :8], y)
+    np.testing.assert_array_equal(again.coef_, found.coef_)
+
+
+def test_misuse_of_blocks_says_what_to_do(table):
+    X, y, _ = table
+    frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
+    wrong: list[tuple[Any, str]] = [
+        ({"blocks": "rows"}, "given 'rows'"),
+        ({"blocks": "columns"}, "there are none"),
+        ({"blocks": [["a", "d"]]}, "known are a, b, c"),
+        ({"blocks": [[0, 3]]}, "columns 0 to 2"),
+        ({"blocks": ["ab"]}, "must be a list of columns"),
+        ({"blocks": [["a", 0]]}, "in one twice"),
+        ({"blocks": [["a", "b"]], "groups": [0, 0, 1]}, "leave groups=None"),
+        ({"blocks": [["a", "b"]], "prior": "laplace"}, "scale mixture"),
+    ]
+    for settings, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            cavity.LinearRegressor(**settings).fit(frame, y)

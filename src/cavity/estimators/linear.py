@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cavity.estimators.base import given
+from cavity.estimators.blocks import feature_blocks
 from cavity.estimators.categories import feature_groups, learn_categories
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.coefficients import coefficient_table
@@ -30,6 +31,7 @@ class AbstractLinearSettings:
     likelihood: object = "gaussian"
     power: object = 1.0
     groups: object = None
+    blocks: object = None
     fit_intercept: object = True
     level: object = 0.9
     standardise: object = True
@@ -144,6 +146,10 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         groups: the group of each column, whole numbers from 0, for a prior with a parameter per
             group. None: of a prior by name each categorical column of a data frame is a group,
             and the others are one; without such columns there are none.
+        blocks: columns whose coefficients share one scale of the prior, so that spike and slab has
+            them all zero or none: lists of columns by number or name; or "columns", which makes a
+            block of each categorical column of a data frame. For priors that are scale mixtures,
+            which "laplace" is not; in the place of groups. None for none.
         fit_intercept: whether there is an intercept.
         level: the probability in `coef_interval_`.
         standardise: columns about their mean in units of their deviation, and starting values
@@ -219,6 +225,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         likelihood: as in `GPClassifier`: "bernoulli" (probit), "softmax" and so on, or an object.
         power: in [0, 1], of the rows' sites.
         groups: as in `LinearRegressor`.
+        blocks: as in `LinearRegressor`.
         fit_intercept: whether there is an intercept.
         level: the probability in `coef_interval_`.
         standardise: columns about their mean in units of their deviation.
@@ -287,8 +294,9 @@ def _check(asked: AbstractLinearSettings) -> None:
 
 def _groups(asked: AbstractLinearSettings, count: int) -> np.ndarray | None:
     """The group of each column: as it was asked for, or the categories of a data frame."""
-    categories: Any = getattr(asked, "categories_", None)
-    widths = [1] * count if categories is None else categories.widths
+    widths = _widths(asked, count)
+    if asked.groups is None and asked.blocks is not None:
+        return None
     if asked.groups is None:
         return feature_groups(widths, asked.prior)
     groups = np.asarray(asked.groups)
@@ -298,6 +306,20 @@ def _groups(asked: AbstractLinearSettings, count: int) -> np.ndarray | None:
             f"{groups.shape}"
         )
     return np.repeat(groups, widths)
+
+
+def _widths(asked: AbstractLinearSettings, count: int) -> list[int]:
+    """The number of features that each column became."""
+    categories: Any = getattr(asked, "categories_", None)
+    return [1] * count if categories is None else categories.widths
+
+
+def _blocks(asked: AbstractLinearSettings, count: int) -> list[list[int]] | None:
+    """The features of each block that was asked for."""
+    categories: Any = getattr(asked, "categories_", None)
+    alone = getattr(asked, "feature_names_in_", None)
+    names = alone if categories is None else categories.columns
+    return feature_blocks(asked.blocks, _widths(asked, count), names)
 
 
 def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> Learned:
@@ -317,6 +339,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         X,
         problem.outputs,
         groups=groups,
+        blocks=_blocks(asked, X.shape[1]),
         intercept=bool(asked.fit_intercept),
         standardise=bool(asked.standardise),
         keep_likelihood=not isinstance(settings.likelihood, str),

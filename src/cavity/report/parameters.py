@@ -243,7 +243,7 @@ def _of_kernel(model: AbstractGP, features: Sequence[str]) -> dict[str, tuple[An
 
 def _of_priors(model: Any, features: Sequence[str]) -> dict[str, tuple[Any, Units]]:
     """The same of the priors of a linear model, which have a value for each column or group."""
-    groups, known = model.groups, {}
+    groups, known = model.units(len(features)), {}
     names = list(features) if groups is None else _group_names(groups, features)
     several = len(model.priors) > 1 and isinstance(model.prior, tuple)
     for i, prior in enumerate(model.priors):

@@ -85,9 +85,10 @@ def priors_of(
         scales: parameters of the prior of columns that are variables.
         blocks: columns whose weights share a scale.
     """
-    parts = [PriorOfSome(columns.for_weights(groups, count), jnp.arange(count), scales)]
     if blocks:
         parts = _with_blocks(columns, blocks, count)
+    else:
+        parts = [PriorOfSome(columns.for_weights(groups, count), jnp.arange(count), scales)]
     if intercept is not None:
         own = intercept.for_weights(None, 1)
         parts.append(PriorOfSome(own, jnp.arange(count, count + 1)))

@@ -74,9 +74,8 @@ def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> 
     rows = dataclasses.replace(left_out.data.rows, x=left_out.data.rows.x[:, kept])
     data = dataclasses.replace(left_out.data, rows=rows)
     without = infer_from(_with_columns(model, kept, count), data, PowerEP(), 0.0)
-    units = np.arange(count) if model.blocks is None else model.units(count)
     # a block is zero once
-    _, first = np.unique(units[chosen], return_index=True)
+    _, first = np.unique(units_of(model.blocks or (), count)[chosen], return_index=True)
     each: Any = prior.for_weights(model.units(count), count)
     if not (without.converged and result.converged):
         warnings.warn(
@@ -107,7 +106,7 @@ def _with_columns(model: LinearModel, kept: np.ndarray, count: int) -> LinearMod
         None if x is None else x[kept] for x in (model.groups, model.centre, model.scale)
     )
     if groups is None:
-        units = np.arange(count) if model.blocks is None else units_of(model.blocks, count)
+        units = units_of(model.blocks or (), count)
         prior = _sliced(prior, np.unique(units[kept]), int(np.max(units)) + 1)
     place = np.cumsum(np.isin(np.arange(count), kept)) - 1
     left = [place[list(block)] for block in model.blocks or () if block[0] in kept]

@@ -1,11 +1,13 @@
 """Starting values of linear models, from the spread of outputs and the size of the table."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
 
 from cavity import weights
+from cavity.inference.weights.blocks import units_of
 from cavity.learning.data.scales import in_data_units, measure
 from cavity.learning.initialisation.screening import latent_guesses
 from cavity.likelihoods.base import AbstractLikelihood
@@ -39,6 +41,7 @@ def starting_linear(
     intercept: bool,
     standardise: bool,
     keep_likelihood: bool,
+    blocks: Sequence[Sequence[int]] | None = None,
 ) -> list[LinearModel]:
     """Linear models whose function and noise share the spread of the outputs, to be tried in turn.
 
@@ -51,6 +54,7 @@ def starting_linear(
         intercept: whether there is an intercept.
         standardise: whether columns count about their mean, in units of their deviation.
         keep_likelihood: whether the likelihood stays as it is.
+        blocks: columns whose weights share a scale; None for none.
     """
     spread = output_spread(likelihood, X, y)
     columns = standard_columns(X) if standardise else None
@@ -64,7 +68,7 @@ def starting_linear(
         if isinstance(prior, str):
             height = spread.variance if standardise else 1.0
             own = named_prior(
-                prior, height, noise, (X.shape[0], X.shape[1]), groups, sparse=sparse
+                prior, height, noise, (X.shape[0], X.shape[1]), groups, blocks, sparse=sparse
             )
         model = LinearModel(
             own,
@@ -73,6 +77,7 @@ def starting_linear(
             groups,
             centre=columns.centre if columns is not None and intercept else None,
             scale=None if columns is None else columns.scale,
+            blocks=blocks,
         )
         found.append(model)
     return found
@@ -139,6 +144,7 @@ def named_prior(
     noise: float,
     shape: tuple[int, int],
     groups: np.ndarray | None,
+    blocks: Sequence[Sequence[int]] | None = None,
     *,
     sparse: bool = True,
 ) -> AbstractWeightPrior:
@@ -150,6 +156,7 @@ def named_prior(
         noise: the share of it that is noise.
         shape: rows and columns.
         groups: the group of each column; None for none.
+        blocks: columns whose weights share a scale; None for none.
         sparse: whether few coefficients are not small, where the prior can say so; else half.
     """
     rows, columns = shape
@@ -169,4 +176,6 @@ def named_prior(
         return weights.StudentT(np.sqrt(0.5 * each), 3.0)
     if name == "gaussian":
         return weights.Gaussian(each)
-    return weights.Gaussian(each if groups is not None else np.full(columns, each))
+    if groups is not None:
+        return weights.Gaussian(each)
+    return weights.Gaussian(np.full(len(np.unique(units_of(blocks or (), columns))), each))

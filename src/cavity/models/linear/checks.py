@@ -53,7 +53,7 @@ def checked_groups(groups: ArrayLike | None) -> np.ndarray | None:
 
 
 def checked_blocks(
-    blocks: Sequence[Sequence[int]] | None,
+    blocks: Sequence[Any] | np.ndarray | None,
     priors: Sequence[AbstractWeightPrior],
     power: float,
     *,
@@ -99,7 +99,7 @@ def checked_blocks(
     return _numbered(blocks)
 
 
-def _numbered(blocks: Sequence[Sequence[int]]) -> BlockColumns:
+def _numbered(blocks: Sequence[Any] | np.ndarray) -> BlockColumns:
     """BlockColumns as tuples of whole numbers."""
     found, seen = [], set()
     for number, block in enumerate(blocks):
@@ -152,13 +152,13 @@ def check_columns(
                 "give one number for each"
             )
     count = columns if groups is None else int(np.max(groups, initial=-1)) + 1
-    wanted = "column" if groups is None else "group"
+    wanted, all_wanted = ("column", "columns") if groups is None else ("group", "groups")
     if blocks:
-        count = int(np.max(units_of(blocks, columns))) + 1
-        wanted = "block or column without one"
+        count = len(np.unique(units_of(blocks, columns)))
+        wanted, all_wanted = "block or other column", "blocks and other columns"
     for prior in priors:
         for size in prior.sizes() - {count}:
             raise ValueError(
                 f"the prior has a parameter with {plural(size, 'value')} for "
-                f"{plural(count, wanted)}: give one value, or one per {wanted}"
+                f"{plural(count, wanted, all_wanted)}: give one value, or one per {wanted}"
             )

@@ -114,7 +114,7 @@ class LinearModel(AbstractModel):
         centre: Any = None,
         scale: Any = None,
         integrated: Mapping[str, Prior] | None = None,
-        blocks: Sequence[Sequence[int]] | None = None,
+        blocks: Sequence[Any] | np.ndarray | None = None,
     ):
         if not isinstance(likelihood, AbstractLikelihood):
             raise TypeError(
@@ -146,7 +146,7 @@ class LinearModel(AbstractModel):
         self.integrated = checked_scales(prior, integrated)
         self.blocks = self._checked_blocks(blocks)
 
-    def _checked_blocks(self, blocks: Sequence[Sequence[int]] | None) -> BlockColumns | None:
+    def _checked_blocks(self, blocks: Sequence[Any] | np.ndarray | None) -> BlockColumns | None:
         return checked_blocks(
             blocks,
             self.prior if isinstance(self.prior, tuple) else (self.prior,),

@@ -1,0 +1,77 @@
+"""Blocks of columns as users name them: by number, by name, or those of each category."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+# The word for blocks of the 0/1 columns of each category.
+COLUMNS = "columns"
+
+
+def feature_blocks(
+    blocks: Any, widths: Sequence[int], names: Sequence[Any] | None
+) -> list[list[int]] | None:
+    """The features of each block.
+
+    Args:
+        blocks: lists of columns, each by its number from 0 or by its name; `COLUMNS` for a block
+            of every column that becomes several features; None.
+        widths: of each column, the number of features that it becomes.
+        names: the names of the columns; None where they have none.
+
+    Returns:
+        Numbers of features; None where there are no blocks.
+
+    Raises:
+        ValueError: for other words, names that no column has, and `COLUMNS` without categories.
+    """
+    if blocks is None:
+        return None
+    ends = np.cumsum(widths)
+    features = [list(range(end - width, end)) for end, width in zip(ends, widths, strict=True)]
+    if isinstance(blocks, str):
+        if blocks != COLUMNS:
+            raise ValueError(
+                f"blocks must be lists of columns, or '{COLUMNS}' for a block of every "
+                f"categorical column, given '{blocks}'"
+            )
+        found = [own for own in features if len(own) > 1]
+        if not found:
+            raise ValueError(
+                f"blocks='{COLUMNS}' is for data frames with categorical columns, of which there "
+                "are none: give lists of columns, as in blocks=[[0, 1, 2], [3, 4]]"
+            )
+        return found
+    found = []
+    for block in blocks:
+        numbers = [_number(column, names, len(features)) for column in _listed(block)]
+        found.append([feature for number in numbers for feature in features[number]])
+    return found
+
+
+def _listed(block: Any) -> list[Any]:
+    if isinstance(block, str) or np.ndim(block) != 1:
+        raise ValueError(
+            f"a block must be a list of columns, given {block!r}: give such as "
+            "blocks=[[0, 1, 2], [3, 4]], or names of columns in the place of numbers"
+        )
+    return list(block)
+
+
+def _number(column: Any, names: Sequence[Any] | None, count: int) -> int:
+    """The number of a column from its number or name."""
+    if isinstance(column, int | np.integer) and not isinstance(column, bool):
+        if 0 <= column < count:
+            return int(column)
+        raise ValueError(
+            f"blocks have column {column}, X has columns 0 to {count - 1}: give the number of one "
+            "of them, or a name"
+        )
+    known = [] if names is None else list(names)
+    if column not in known:
+        raise ValueError(
+            f"blocks have column {column!r}, which X does not have: "
+            + (f"known are {', '.join(map(str, known))}" if known else "give numbers of columns")
+        )
+    return known.index(column)
