@@ -77,6 +77,23 @@ def test_blocks_against_all_models(blocks, columns):
         cavity.probability_zero(result, [blocks[0][0]])
 
 
+def test_categories_of_which_data_see_differences_alone():
+    """0/1 columns about their means add up to nothing; the block is judged as if one were out."""
+    rng = np.random.default_rng(1)
+    kind = rng.integers(0, 3, 30)
+    X = (kind[:, None] == np.arange(3)).astype(float)
+    X = np.column_stack([X - X.mean(axis=0), rng.standard_normal((30, 2))])
+    y = 0.4 * X[:, 0] + np.sqrt(NOISE) * rng.standard_normal(30)
+    model = linear([[0, 1, 2]])
+    log_z, odds, sets, mean = enumerated(X, y, model.units(5))
+    result = cavity.infer(model, X, y, power=1.0)
+    found: Any = cavity.coefficients(result.posterior)
+    assert result.converged
+    assert abs(result.log_evidence - log_z) < 1e-3
+    np.testing.assert_allclose(found.inclusion, odds @ sets, atol=1e-3)
+    np.testing.assert_allclose(found.mean, mean, atol=1e-3)
+
+
 PRIORS = {
     "spike and slab": weights.SpikeSlab(SHARE, SLAB),
     "horseshoe": weights.Horseshoe(0.2),

@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 from cavity import weights
-from cavity.weights.blocks import Cavities, block_components, block_log_mean, block_tilted
+from cavity.weights.blocks import Cavities, block_components, block_log_integral, block_tilted
 from tests.tolerances import assert_close
 
 PRIORS: dict[str, Any] = {
@@ -23,11 +23,25 @@ PRIORS: dict[str, Any] = {
 PRESENT = np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
 
 
-def cavities(seed=0):
+def moments(seed=0):
+    """Covariances and means of cavities, nothing but variance in the empty place."""
     rng = np.random.default_rng(seed)
     root = rng.standard_normal((2, 1, 3, 3))
     cov = root @ np.swapaxes(root, 2, 3) + 0.1 * np.eye(3)
-    return Cavities(*map(jnp.asarray, (cov, rng.standard_normal((2, 1, 3)), PRESENT)))
+    cov[1, 0, 2, :2] = cov[1, 0, :2, 2] = 0.0
+    return cov, rng.standard_normal((2, 1, 3)) * PRESENT[:, None]
+
+
+def cavities(cov, mean):
+    precision = np.linalg.inv(cov)
+    shift = np.einsum("bpwu,bpu->bpw", precision, mean)
+    return Cavities(*map(jnp.asarray, (precision, shift, PRESENT[: len(cov)])))
+
+
+def log_partition(cov, mean):
+    """Of the Gaussians, empty places included."""
+    quadratic = np.einsum("bpw,bpwu,bpu->bp", mean, np.linalg.inv(cov), mean)
+    return 0.5 * (quadratic + np.linalg.slogdet(2.0 * np.pi * cov)[1])
 
 
 def block_prior(name):
@@ -57,11 +71,11 @@ def scale_density(name):
 
 @pytest.mark.parametrize("name", PRIORS)
 def test_power_means_are_integrals_over_the_shared_scale(name):
-    given = cavities()
-    found = block_log_mean(block_prior(name), given)
+    cov, mean = moments()
+    found = block_log_integral(block_prior(name), cavities(cov, mean)) - log_partition(cov, mean)
     for b, size in enumerate((3, 2)):
-        mean, cov = np.asarray(given.mean)[b, 0, :size], np.asarray(given.cov)[b, 0, :size, :size]
-        np.testing.assert_allclose(found[b, 0], log_integral(name, mean, cov), atol=1e-6)
+        expected = log_integral(name, mean[b, 0, :size], cov[b, 0, :size, :size])
+        np.testing.assert_allclose(found[b, 0], expected, atol=1e-6)
 
 
 def log_integral(name, mean, cov):
@@ -84,57 +98,80 @@ def log_integral(name, mean, cov):
 
 
 @pytest.mark.parametrize("name", PRIORS)
-def test_slopes_and_curvatures_are_those_of_the_power_mean(name):
-    prior, given = block_prior(name), cavities(1)
+def test_moments_are_derivatives_of_the_integral(name):
+    """In the shift: the mean, then the covariance; by differences and by differentiation."""
+    prior, given = block_prior(name), cavities(*moments(1))
     found = block_tilted(prior, given)
 
-    def value(mean):
-        return jnp.sum(block_log_mean(prior, given._replace(mean=mean)))
+    def value(shift):
+        return jnp.sum(block_log_integral(prior, given._replace(shift=shift)))
 
-    slope = jax.grad(value)(given.mean)
-    assert_close(found.slope, slope, "factorised")
+    assert_close(found.log_integral, block_log_integral(prior, given))
+    assert_close(found.mean, jax.grad(value)(given.shift), "factorised")
     step = 1e-4
-    moved = [
-        (value(given.mean.at[b, 0, w].add(step)), value(given.mean.at[b, 0, w].add(-step)))
-        for b in range(2)
-        for w in range(3)
+    differences = [
+        (value(given.shift.at[place].add(step)) - value(given.shift.at[place].add(-step)))
+        / (2 * step)
+        for place in np.ndindex(2, 1, 3)
     ]
-    differences = np.array([(up - down) / (2 * step) for up, down in moved]).reshape(2, 1, 3)
-    np.testing.assert_allclose(found.slope, differences, atol=1e-7)
-    hessian = jax.hessian(value)(given.mean)
-    own = np.stack([np.asarray(hessian)[b, 0, :, b, 0] for b in range(2)])[:, None]
-    assert_close(found.curvature, own, "factorised")
-    # the second weight and the third's empty place
-    assert not np.any(np.asarray(found.slope)[1, 0, 2:])
-    assert not np.any(np.asarray(found.curvature)[1, 0, 2])
+    np.testing.assert_allclose(found.mean, np.reshape(differences, (2, 1, 3)), atol=1e-6)
+    hessian = np.asarray(jax.hessian(value)(given.shift))
+    own = np.stack([hessian[b, 0, :, b, 0] for b in range(2)])[:, None]
+    assert_close(found.cov, own, "factorised")
+    # empty places stay as they are
+    assert found.mean[1, 0, 2] == 0.0
+    assert_close(found.cov[1, 0, 2], np.linalg.inv(given.precision[1, 0])[2], "factorised")
 
 
-def test_derivatives_in_the_covariance_and_the_prior():
-    """The engine takes 2 dM/dV = H + G G', and differences in parameters of the prior."""
-    given = cavities(2)
-    prior = block_prior("spike and slab")
+def test_derivatives_in_the_precision_and_the_prior():
+    """Minus half of the second moments; differences in parameters of the prior."""
+    prior, given = block_prior("spike and slab"), cavities(*moments(2))
     found = block_tilted(prior, given)
-    by_cov = jax.grad(lambda cov: jnp.sum(block_log_mean(prior, given._replace(cov=cov))))(
-        given.cov
-    )
-    slope = np.asarray(found.slope)
-    expected = 0.5 * (np.asarray(found.curvature) + slope[..., :, None] * slope[..., None, :])
-    assert_close(0.5 * (by_cov + jnp.swapaxes(by_cov, 2, 3)), expected, "factorised")
+    slope = jax.grad(
+        lambda precision: jnp.sum(block_log_integral(prior, given._replace(precision=precision)))
+    )(given.precision)
+    second = found.cov + found.mean[..., :, None] * found.mean[..., None, :]
+    assert_close(0.5 * (slope + jnp.swapaxes(slope, 2, 3)), -0.5 * second, "factorised")
 
     def value(share):
-        return jnp.sum(block_log_mean(weights.SpikeSlab(share, 1.5).for_weights(None, 2), given))
+        own = weights.SpikeSlab(share, 1.5).for_weights(None, 2)
+        return jnp.sum(block_log_integral(own, given))
 
     step = 1e-5
     difference = (value(0.3 + step) - value(0.3 - step)) / (2 * step)
     assert_close(jax.grad(value)(0.3), difference, "gradient")
 
 
+def test_a_direction_that_nothing_is_known_of():
+    """The sum of three weights: it counts as if it were integrated out."""
+    along = np.ones((3, 1)) / np.sqrt(3.0)
+    others = np.linalg.svd(along)[0][:, 1:]
+    known, shift = np.array([[3e3, 1e3], [1e3, 2e3]]), np.array([400.0, -100.0])
+    precision = others @ known @ others.T
+    given = Cavities(
+        jnp.asarray(precision)[None, None],
+        jnp.asarray(others @ shift)[None, None],
+        jnp.ones((1, 3)),
+    )
+    prior = weights.SpikeSlab(0.3, 1.5)
+    found = block_tilted(prior.for_weights(None, 1), given)
+    logs = [
+        np.log(share)
+        + 0.5 * shift @ np.linalg.solve(known + np.eye(2) / s, shift)
+        - 0.5 * np.linalg.slogdet(np.eye(2) + s * known)[1]
+        for share, s in ((0.7, 1.5e-10), (0.3, 1.5))
+    ]
+    np.testing.assert_allclose(found.log_integral[0, 0], np.logaddexp(*logs), rtol=1e-9)
+    odds = np.exp(logs[1] - np.logaddexp(*logs))
+    assert_close(along.T @ np.asarray(found.cov)[0, 0] @ along, [[1.5 * odds]], "factorised")
+
+
 @pytest.mark.parametrize("name", ["spike and slab", "student-t"])
 def test_marginals_are_those_of_weighted_draws(name):
     """Draws of weights from the prior, weighted by the cavity."""
-    rng, given = np.random.default_rng(3), cavities(4)
+    rng, (cov, about) = np.random.default_rng(3), moments(4)
     prior, count = PRIORS[name], 400_000
-    parts = block_components(block_prior(name), given)
+    parts = block_components(block_prior(name), cavities(cov, about))
     if name == "spike and slab":
         inside = rng.random(count) < 0.3
         s = np.where(inside, 1.5, 0.01)
@@ -142,7 +179,7 @@ def test_marginals_are_those_of_weighted_draws(name):
         s = stats.invgamma(1.5, scale=1.5 * prior.scale**2).rvs(count, random_state=rng)
         inside = None
     w = np.sqrt(s)[:, None] * rng.standard_normal((count, 3))
-    share = stats.multivariate_normal(given.mean[0, 0], given.cov[0, 0]).pdf(w)
+    share = stats.multivariate_normal(about[0, 0], cov[0, 0]).pdf(w)
     share /= share.sum()
     mean = np.sum(jnp.exp(parts.log_share) * parts.mean, axis=0)[0, 0]
     np.testing.assert_allclose(mean, share @ w, atol=0.02)
@@ -160,22 +197,19 @@ def test_marginals_are_those_of_weighted_draws(name):
 
 
 def test_a_block_of_one_weight_is_that_weight():
-    """Power means, derivatives and mixtures are those of single weights."""
+    """Integrals, moments and mixtures are those of single weights."""
     rng = np.random.default_rng(5)
-    mean, var = rng.standard_normal((4, 1)), rng.uniform(0.1, 2.0, (4, 1))
-    given = Cavities(
-        jnp.asarray(var[:, :, None, None]), jnp.asarray(mean[:, :, None]), jnp.ones((4, 1))
-    )
+    mean, var = jnp.asarray(rng.standard_normal((4, 1))), jnp.asarray(rng.uniform(0.1, 2, (4, 1)))
+    given = Cavities((1.0 / var)[..., None, None], (mean / var)[..., None], jnp.ones((4, 1)))
     for prior in PRIORS.values():
         own = prior.for_weights(None, 4)
         found, parts = block_tilted(own, given), block_components(own, given)
-        expected = weights.AbstractScaleMixture.tilted(
-            own, jnp.asarray(mean), jnp.asarray(var), 1.0
-        )
-        assert_close(found.log_mean, expected.log_mean)
-        assert_close(found.slope[..., 0], expected.slope, "factorised")
-        assert_close(found.curvature[..., 0, 0], expected.curvature, "factorised")
-        single = own.components(jnp.asarray(mean), jnp.asarray(var))
+        expected = weights.AbstractScaleMixture.tilted(own, mean, var, 1.0)
+        partition = 0.5 * (mean**2 / var + jnp.log(2.0 * np.pi * var))
+        assert_close(found.log_integral - partition, expected.log_mean, "factorised")
+        assert_close(found.mean[..., 0], mean + var * expected.slope, "factorised")
+        assert_close(found.cov[..., 0, 0], var + var**2 * expected.curvature, "factorised")
+        single = own.components(mean, var)
         assert_close(parts.mean[..., 0], single.mean, "factorised")
         assert_close(parts.var[..., 0], single.var, "factorised")
         assert_close(parts.cdf(jnp.zeros(()))[..., 0], single.cdf(jnp.zeros(())), "factorised")

@@ -318,7 +318,8 @@ def _blocks(asked: AbstractLinearSettings, count: int) -> list[list[int]] | None
     """The features of each block that was asked for."""
     categories: Any = getattr(asked, "categories_", None)
     alone = getattr(asked, "feature_names_in_", None)
-    names = alone if categories is None else categories.columns
+    names = categories.columns if categories is not None else alone
+    names = None if names is None else list(names)
     return feature_blocks(asked.blocks, _widths(asked, count), names)
 
 

@@ -64,7 +64,7 @@ _PARTS = {
     "inference.FactoredGroup": "cavity.inference.weights.beliefs",
     "inference.FactoredWeights": "cavity.inference.weights.beliefs",
     "inference.ScalarSites": "cavity.inference.graph.sites",
-    "inference.BlockSites": "cavity.inference.graph.sites",
+    "inference.WeightBlockSites": "cavity.inference.weights.block_sites",
     "inference.ChainBelief": "cavity.inference.variables.chain",
     "inference.Moments": "cavity.inference.propagation",
     "inference.Nodes": "cavity.inference.propagation",

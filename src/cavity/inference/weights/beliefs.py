@@ -12,8 +12,9 @@ from cavity.inference.graph.base import (
     AbstractResponse,
     Projection,
 )
-from cavity.inference.graph.sites import BlockSites, ScalarSites
+from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.variables.function_values import FunctionValuesBelief
+from cavity.inference.weights.block_sites import WeightBlockSites
 from cavity.inference.weights.blocks import Blocks
 from cavity.numerics.types import Array, Float, Int, Scalar
 
@@ -32,7 +33,7 @@ class DenseWeights(AbstractProjectedBelief):
     root: Float[Array, "G p p"]
     log_normaliser: Scalar
     sites: ScalarSites
-    block_sites: BlockSites | None = None
+    block_sites: WeightBlockSites | None = None
 
     def marginal(self, projection: Projection) -> Pair:
         A = projection.loadings

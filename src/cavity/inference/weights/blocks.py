@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.graph.sites import BlockSites
+from cavity.inference.weights.block_sites import WeightBlockSites
 from cavity.numerics.types import Array, Float, Int
 
 
@@ -57,7 +57,7 @@ class Blocks(eqx.Module):
         return jnp.swapaxes(values[:, self.index], 0, 1) * self.present[:, None]
 
     def spread(
-        self, sites: BlockSites, size: int
+        self, sites: WeightBlockSites, size: int
     ) -> tuple[Float[Array, "P p"], Float[Array, "P p p"]]:
         """Shifts and precisions of all weights of which these are the blocks.
 
@@ -80,12 +80,12 @@ class Blocks(eqx.Module):
         place = jnp.where(self.present > 0.0, self.index, values.shape[1])
         return values.at[:, place].set(jnp.swapaxes(own, 2, 3), mode="drop")
 
-    def sites(self, precision: Float[Array, " B"], outputs: int) -> BlockSites:
+    def sites(self, precision: Float[Array, " B"], outputs: int) -> WeightBlockSites:
         """Sites about zero with these precisions of every weight."""
         shape = (*self.index.shape[:1], outputs, self.index.shape[1])
         own = (precision[:, None] * self.present)[:, None, :, None]
         each = own * jnp.eye(self.index.shape[1], dtype=precision.dtype)
-        return BlockSites(
+        return WeightBlockSites(
             jnp.zeros(shape, precision.dtype), jnp.broadcast_to(each, (*shape, shape[-1]))
         )
 

@@ -12,7 +12,7 @@ from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array, Float
 from cavity.weights.base import AbstractScaleMixture, AbstractWeightPrior, weight_by_weight
-from cavity.weights.blocks import Cavities, block_log_mean, block_tilted
+from cavity.weights.blocks import Cavities, block_log_integral, block_tilted
 from cavity.weights.integrated import IntegratedPrior
 
 
@@ -58,7 +58,10 @@ class PriorTerm(AbstractLocalTerm):
 
 
 class BlockPriorTerm(AbstractLocalTerm):
-    r"""$\log M_1$ of a prior whose scale the weights of a block share, under their cavity.
+    """The integral of a prior whose scale the weights of a block share, times their cavity.
+
+    It goes with `WeightBlockSites`: what rows see are shifts and precisions of cavities, and what
+    sites are matched to are means and covariances.
 
     Attributes:
         prior: the prior, with parameters for every block.
@@ -72,19 +75,19 @@ class BlockPriorTerm(AbstractLocalTerm):
         return True
 
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
-        return block_log_mean(self.prior, self._cavities(latents))
+        return block_log_integral(self.prior, self._cavities(latents))
 
     def derivatives(
         self, latents: tuple[Latent, ...], rows: Rows, power: Power
     ) -> tuple[Tilted, ...]:
-        return (block_tilted(self.prior, self._cavities(latents)),)
+        return (Tilted(*block_tilted(self.prior, self._cavities(latents))),)
 
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
         return self.log_mean(latents, rows, 1.0)
 
     def _cavities(self, latents: tuple[Latent, ...]) -> Cavities:
-        mean, cov, residual = latents[0]
-        return Cavities(cov + residual, mean, self.present)
+        shift, precision, _ = latents[0]
+        return Cavities(precision, shift, self.present)
 
 
 class IntegratedPriorTerm(PriorTerm):

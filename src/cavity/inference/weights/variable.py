@@ -20,10 +20,11 @@ from cavity.inference.graph.base import (
     Messages,
     Projection,
 )
-from cavity.inference.graph.sites import BlockSites, ScalarSites
+from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.variables.function_values import FunctionValues
 from cavity.inference.variables.inducing import condition_standard_normal
 from cavity.inference.weights.beliefs import DenseWeights, FactoredGroup, FactoredWeights
+from cavity.inference.weights.block_sites import WeightBlockSites
 from cavity.inference.weights.blocks import Blocks
 from cavity.numerics.linalg import cholesky_and_inverse, gram_weighted, log_determinant, safe_sqrt
 from cavity.numerics.special import LOG_2PI
@@ -128,7 +129,7 @@ class Weights(AbstractProjectedVariable):
         total = jnp.sum(shift, axis=0), jnp.sum(precision, axis=0)
         return WeightMessages(none, flat, scale, *total, *self._no_blocks(shift.dtype))
 
-    def messages_of_blocks(self, sites: BlockSites) -> WeightMessages:
+    def messages_of_blocks(self, sites: WeightBlockSites) -> WeightMessages:
         """The messages of sites over blocks of weights."""
         dtype = sites.shift.dtype
         zero = jnp.zeros((1, self.outputs), dtype)
@@ -165,7 +166,7 @@ class Weights(AbstractProjectedVariable):
             h, P = messages.block_shift, messages.block_precision
             assert h is not None
             assert P is not None
-            blocks = BlockSites(h, P)
+            blocks = WeightBlockSites(h, P)
             of_blocks = self.blocks.spread(blocks, self.size)
             shift, Q = shift + of_blocks[0], Q + of_blocks[1]
         groups = Q.shape[0]

@@ -25,6 +25,7 @@ from cavity.inference.graph.base import (
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, BlockSites, ScalarSites
 from cavity.inference.weights.beliefs import DenseWeights, FactoredWeights
+from cavity.inference.weights.block_sites import WeightBlockSites
 from cavity.inference.weights.blocks import Blocks
 from cavity.inference.weights.variable import WeightMessages, Weights
 from cavity.numerics.power_limits import Power
@@ -200,7 +201,7 @@ class BlockView(AbstractSeveralWeights):
         return cast(DenseWeights, belief).of_blocks(self.blocks)
 
     def messages(self, variable: Weights, rows: Rows, sites: AbstractSites) -> WeightMessages:
-        return variable.messages_of_blocks(cast(BlockSites, sites))
+        return variable.messages_of_blocks(cast(WeightBlockSites, sites))
 
 
 class WeightView(AbstractProjectedView):

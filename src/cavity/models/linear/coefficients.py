@@ -169,6 +169,16 @@ class _Marginal(NamedTuple):
             return self.prior.cdf(weight, self.about, self.width)
         return self.parts.cdf(weight)
 
+    def ends(self) -> tuple[Float[Array, "p P"], Float[Array, "p P"]]:
+        """Values below and above all quantiles."""
+        if self.parts is None:
+            reach = _REACH * jnp.sqrt(self.width)
+            low = jnp.minimum(self.about - reach, -reach)
+            return low, jnp.maximum(self.about + reach, reach)
+        reach = _REACH * jnp.sqrt(self.parts.var)
+        low = jnp.min(self.parts.mean - reach, axis=0)
+        return low, jnp.max(self.parts.mean + reach, axis=0)
+
     def signs(self) -> tuple[Float[Array, "p P"], Float[Array, "p P"]]:
         """Probabilities of a negative and of a positive weight."""
         if self.parts is None:
@@ -212,9 +222,8 @@ def _of_function(
     mean = jnp.tensordot(shares, marginals.mean, axes=1)
     spread = marginals.var + (marginals.mean - mean) ** 2
     deviation = jnp.sqrt(jnp.tensordot(shares, spread, axes=1))
-    reach = _REACH * jnp.sqrt(marginals.width)
-    low = jnp.min(jnp.minimum(marginals.about - reach, -reach), axis=0)
-    high = jnp.max(jnp.maximum(marginals.about + reach, reach), axis=0)
+    ends = jax.lax.map(_Marginal.ends, marginals)
+    low, high = jnp.min(ends[0], axis=0), jnp.max(ends[1], axis=0)
 
     def below(weight: Array) -> Array:
         return averaged(lambda part: part.below(weight))
@@ -253,21 +262,19 @@ def _in_blocks(
     prior = cast(AbstractScaleMixture, alone.prior)
     blocks = Blocks.of_columns(columns, alone.mean.dtype)
     of_blocks = jax.tree.map(lambda x: x[blocks.index[:, 0]], prior)
-    about, cov, proper = process.block_cavities(blocks)
-    flat = _FLAT * of_blocks.starting_variance()[:, :, None, None] * jnp.eye(cov.shape[-1])
-    about = jnp.where(proper[..., None], about, 0.0)
-    cov = jnp.where(proper[..., None, None], cov, flat)
-    own = block_components(of_blocks, Cavities(cov, about, blocks.present))
+    shift, precision, proper = process.block_cavities(blocks)
+    # nothing but the prior knows of weights that no row sees
+    shift, precision = (
+        jnp.where(proper.reshape(*proper.shape, *[1] * (x.ndim - 2)), x, 0.0)
+        for x in (shift, precision)
+    )
+    own = block_components(of_blocks, Cavities(precision, shift, blocks.present))
     single = prior.components(alone.about, alone.width)
     shape = own.mean.shape[0], *alone.mean.shape
     parts = Components(
         *(blocks.put(jnp.broadcast_to(x, shape), y) for x, y in zip(single, own, strict=True))
     )
-    width = jnp.diagonal(cov, axis1=-2, axis2=-1)
-    about, width = (
-        blocks.put(x[None], y[None])[0] for x, y in ((alone.about, about), (alone.width, width))
-    )
-    return alone._replace(about=about, width=width, parts=parts)
+    return alone._replace(parts=parts)
 
 
 def prior_size(prior: AbstractWeightPrior) -> int:

@@ -166,7 +166,7 @@ class LinearModel(AbstractModel):
         """The prior of one latent function, with parameters for each of so many weights."""
         return self.priors[function].for_weights(self.units(count), count)
 
-    def units(self, count: int) -> np.ndarray | None:
+    def units(self, count: int) -> Array | np.ndarray | None:
         """Which of the values of the prior's parameters each of so many columns has.
 
         It is that of its group, or that of its block; None where columns have their own.

@@ -42,7 +42,7 @@ class LinearProcess(AbstractProcess):
     def block_cavities(
         self, blocks: Blocks
     ) -> tuple[Float[Array, "B P W"], Float[Array, "B P W W"], Array]:
-        """The same of blocks of weights: means, covariances, and whether they are proper."""
+        """Shifts and precisions of blocks of weights without priors, and whether proper."""
         belief = cast(DenseWeights, self.belief)
         assert belief.block_sites is not None
         return belief.block_sites.cavity(*belief.of_blocks(blocks), 1.0)

@@ -161,7 +161,7 @@ class Network(AbstractModel):
         """The prior of the weights of the units."""
         return (self.prior,)
 
-    def units(self, count: int) -> np.ndarray | None:
+    def units(self, count: int) -> Array | np.ndarray | None:
         """Which of the values of the prior's parameters each column has: that of its group."""
         return self.groups
 

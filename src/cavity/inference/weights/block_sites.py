@@ -1,0 +1,85 @@
+r"""Sites over blocks of weights, by natural parameters throughout.
+
+Of a direction that data do not see the cavity has no variance, so that the moments of tilted
+distributions are computed from cavities' shifts and precisions. The integral of cavity times prior
+is taken as it stands, without the log-partition of the cavity, which the scale of a site would
+subtract and add: $\log s = \log \int p(\mathbf w)\, c(\mathbf w)\, d\mathbf w - \Phi(q)$.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from cavity.inference.graph.sites import AbstractSites, BlockSites
+from cavity.numerics.linalg import cholesky_and_inverse, log_determinant
+from cavity.numerics.power_limits import Power, is_exactly
+from cavity.numerics.special import LOG_2PI
+from cavity.numerics.types import Array, Float
+
+# Eigenvalues of a cavity's precision below zero, in units of the belief's, that count as zero.
+_ROUNDING = 1e-10
+
+
+class WeightBlockSites(AbstractSites):
+    """One Gaussian site over the weights of each block, per output, at power 1."""
+
+    shift: Float[Array, "B P W"]
+    precision: Float[Array, "B P W W"]
+
+    def cavity(self, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
+        """Shift and precision of the cavity, and whether it is proper."""
+        assert is_exactly(power, 1.0)
+        known = _inverses(var)[1]
+        precision = known - self.precision
+        shift = jnp.einsum("bpwu,bpu->bpw", known, mean) - self.shift
+        unit = jnp.sqrt(jnp.diagonal(var, axis1=-2, axis2=-1))
+        scaled = precision * unit[..., :, None] * unit[..., None, :]
+        proper = jnp.linalg.eigvalsh(scaled)[..., 0] >= -_ROUNDING
+        return shift, precision, proper
+
+    def log_normaliser_ratio(self, mean: Array, var: Array, power: Power) -> Array:
+        r"""$-\Phi(q)$: the log-partition of the cavity is left out here and in the term."""
+        assert is_exactly(power, 1.0)
+        L, known = _inverses(var)
+        quadratic = jnp.einsum("bpw,bpwu,bpu->bp", mean, known, mean)
+        return -0.5 * (mean.shape[-1] * LOG_2PI + log_determinant(L) + quadratic)
+
+    def moment_match(
+        self, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
+    ) -> "WeightBlockSites":
+        """The site that makes moments of the cavity those of the tilted distribution.
+
+        Args:
+            mean: shift of the cavity.
+            var: its precision.
+            slope: mean of the tilted distribution.
+            curvature: its covariance.
+            power: 1.
+        """
+        known = _inverses(curvature)[1]
+        shift = jnp.einsum("bpwu,bpu->bpw", known, slope)
+        return WeightBlockSites(shift - mean, known - var)
+
+    def where(self, new: "WeightBlockSites", ok: Array) -> "WeightBlockSites":
+        return _sites(_matrices(self).where(_matrices(new), ok))
+
+    def moment_change(self, new: "WeightBlockSites", var: Array) -> Array:
+        return _matrices(self).moment_change(_matrices(new), var)
+
+    def fisher_scale(self, var: Array) -> "WeightBlockSites":
+        return _sites(_matrices(self).fisher_scale(var))
+
+
+def _matrices(sites: WeightBlockSites) -> BlockSites:
+    return BlockSites(sites.shift, sites.precision)
+
+
+def _sites(matrices: BlockSites) -> WeightBlockSites:
+    return WeightBlockSites(matrices.shift, matrices.precision)
+
+
+def _inverses(
+    cov: Float[Array, "B P W W"],
+) -> tuple[Float[Array, "B P W W"], Float[Array, "B P W W"]]:
+    """Cholesky factors and inverses of covariances."""
+    L, root = jax.vmap(jax.vmap(cholesky_and_inverse))(cov)
+    return L, jnp.einsum("bpvw,bpvu->bpwu", root, root)
