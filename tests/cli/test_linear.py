@@ -94,6 +94,19 @@ def test_classes_and_targets_have_coefficients_each(tables, here):
     assert heights[0] > 1e3 * abs(heights[1])
 
 
+def test_categories_as_blocks(tables, here):
+    ignored = [x for name in ("noise", "spare", "smoker") for x in ("--ignore", name)]
+    fit = ("fit", tables / "train.csv", "--model", "linear", "--max-iterations", 1, *ignored)
+    assert run(*fit, "--target", "weight", "--blocks", "--out", "b.cavity").code == 0
+    fitted = TableModel.load("b.cavity")
+    colours = [i for i, name in enumerate(fitted.schema.features) if "colour=" in name]
+    assert fitted.posterior.model.blocks == (tuple(colours),)
+    run("coefficients", "b.cavity", "--out", "b.csv")
+    shares = pl.read_csv("b.csv")["inclusion_probability"]
+    np.testing.assert_allclose(shares[colours[0]], shares[colours])
+    assert run("report", "b.cavity", tables / "train.csv", "--out", "b.html").code == 0
+
+
 def test_what_fit_refuses(tables, here):
     fit = ("fit", tables / "train.csv", "--target", "weight", "--out", "n.cavity")
     linear = (*fit, "--model", "linear")
@@ -104,6 +117,9 @@ def test_what_fit_refuses(tables, here):
         return done.err
 
     assert "spike_slab" in why(*linear, "--prior", "lasso")
+    assert "scale mixture" in why(*linear, "--prior", "laplace", "--blocks")
+    assert "of which there are none" in why(*linear, "--ignore", "colour", "--blocks")
+    assert "add --model linear" in why(*fit, "--blocks")
     assert "add --model linear" in why(*fit, "--prior", "laplace")
     assert "no kernel" in why(*linear, "--kernel", "linear")
     assert "no inducing points" in why(*linear, "--inducing", 5)

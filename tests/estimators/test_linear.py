@@ -229,7 +229,7 @@ def test_misuse_of_blocks_says_what_to_do(table):
     frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
     wrong: list[tuple[Any, str]] = [
         ({"blocks": "rows"}, "given 'rows'"),
-        ({"blocks": "columns"}, "there are none"),
+        ({"blocks": "columns"}, "of which there are none"),
         ({"blocks": [["a", "d"]]}, "known are a, b, c"),
         ({"blocks": [[0, 3]]}, "columns 0 to 2"),
         ({"blocks": ["ab"]}, "must be a list of columns"),

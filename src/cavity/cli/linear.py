@@ -6,6 +6,7 @@ from cavity.cli.model_kinds import LINEAR
 from cavity.cli.request import Request
 from cavity.cli.session import blaming, usage
 from cavity.cli.training_tables import Tables
+from cavity.estimators.blocks import category_blocks
 from cavity.estimators.categories import feature_groups
 from cavity.estimators.linear import (
     AbstractLinearSettings,
@@ -33,6 +34,8 @@ def check_linear(request: Request) -> None:
     if request.model != LINEAR:
         return
     check_weights(request, "a linear model")
+    if request.blocks and prior_of(request) == "laplace":
+        raise usage("--blocks", "a Laplace prior is no scale mixture here: take another --prior")
     if request.mean == "linear":
         raise usage("--mean", "a linear model has an intercept, or with --mean zero none")
 
@@ -74,7 +77,8 @@ def linear_estimator(request: Request, tables: Tables) -> LinearRegressor | Line
         prior=prior_of(request),
         likelihood=tables.likelihood,
         power=request.used_power,
-        groups=groups_of(tables, prior_of(request)),
+        groups=None if request.blocks else groups_of(tables, prior_of(request)),
+        blocks=_blocks_of(request, tables),
         fit_intercept=request.mean != "zero",
         max_iterations=iterations_of(request, AbstractLinearSettings),
         random_state=request.seed,
@@ -95,6 +99,14 @@ def _widths(schema: Schema) -> list[int]:
 def groups_of(tables: Tables, prior: Any) -> Any:
     """The groups of features, in which those of one category are together, for a prior."""
     return feature_groups(_widths(tables.schema), prior)
+
+
+def _blocks_of(request: Request, tables: Tables) -> list[list[int]] | None:
+    """The features of each category, where they are to be zero together."""
+    if not request.blocks:
+        return None
+    with blaming("--blocks"):
+        return category_blocks(_widths(tables.schema), "tables with columns of categories")
 
 
 def linear_record(request: Request, fitted: TableModel) -> dict[str, Any]:

@@ -27,6 +27,7 @@ class Owner(NamedTuple):
 OWNERS = (
     Owner((DEEP,), "deep models", {"layers": "--layers", "width": "--width", "steps": "--steps"}),
     Owner((LINEAR, NETWORK), "linear models and networks", {"prior": "--prior"}),
+    Owner((LINEAR,), "linear models", {"blocks": "--blocks"}),
     Owner((NETWORK,), "networks", {"units": "--hidden"}),
     Owner((LATENT,), "embeddings", {"components": "--components", "columns": "--column"}),
     Owner(

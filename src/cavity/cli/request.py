@@ -51,6 +51,13 @@ class Request:
             "ard.",
         ),
     ] = None
+    blocks: Annotated[
+        bool,
+        typer.Option(
+            "--blocks",
+            help="Of a linear model: the columns of one category are zero together or not at all.",
+        ),
+    ] = False
     units: Annotated[
         int | None, option("N", "Hidden units of a network: 10.", "--hidden", min=1)
     ] = None

@@ -28,26 +28,44 @@ def feature_blocks(
     """
     if blocks is None:
         return None
-    ends = np.cumsum(widths)
-    features = [list(range(end - width, end)) for end, width in zip(ends, widths, strict=True)]
+    features = _features(widths)
     if isinstance(blocks, str):
         if blocks != COLUMNS:
             raise ValueError(
                 f"blocks must be lists of columns, or '{COLUMNS}' for a block of every "
                 f"categorical column, given '{blocks}'"
             )
-        found = [own for own in features if len(own) > 1]
-        if not found:
-            raise ValueError(
-                f"blocks='{COLUMNS}' is for data frames with categorical columns, of which there "
-                "are none: give lists of columns, as in blocks=[[0, 1, 2], [3, 4]]"
-            )
-        return found
+        return category_blocks(widths, "data frames with categorical columns")
     found = []
     for block in blocks:
         numbers = [_number(column, names, len(features)) for column in _listed(block)]
         found.append([feature for number in numbers for feature in features[number]])
     return found
+
+
+def category_blocks(widths: Sequence[int], called: str) -> list[list[int]]:
+    """A block of the features of every column that becomes several.
+
+    Args:
+        widths: of each column, the number of features that it becomes.
+        called: tables that have such columns, in words.
+
+    Raises:
+        ValueError: where no column becomes several features.
+    """
+    found = [own for own in _features(widths) if len(own) > 1]
+    if not found:
+        raise ValueError(
+            f"blocks of categories are for {called}, of which there are none: leave the blocks "
+            "out, or in Python give lists of columns, as in blocks=[[0, 1, 2], [3, 4]]"
+        )
+    return found
+
+
+def _features(widths: Sequence[int]) -> list[list[int]]:
+    """The numbers of the features of each column."""
+    ends = np.cumsum(widths)
+    return [list(range(end - width, end)) for end, width in zip(ends, widths, strict=True)]
 
 
 def _listed(block: Any) -> list[Any]:
