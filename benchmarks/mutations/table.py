@@ -13,6 +13,7 @@ from benchmarks.mutations.latent_faults import LATENT_FAULTS
 from benchmarks.mutations.learning_faults import LEARNING_FAULTS
 from benchmarks.mutations.solver_faults import SOLVER_FAULTS
 from benchmarks.mutations.streaming_faults import STREAMING_FAULTS
+from benchmarks.mutations.weight_faults import WEIGHT_FAULTS
 
 FAULTS = (
     *FACTOR_FAULTS,
@@ -28,4 +29,5 @@ FAULTS = (
     *DIAGNOSIS_FAULTS,
     *ACTIVE_FAULTS,
     *STREAMING_FAULTS,
+    *WEIGHT_FAULTS,
 )

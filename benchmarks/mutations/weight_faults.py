@@ -1,0 +1,58 @@
+"""Deliberate faults of blocks of weights."""
+
+from benchmarks.mutations.fault import Fault
+
+BLOCKS = "weights/test_blocks.py::"
+LINEAR = "models/test_linear_blocks.py::"
+
+WEIGHT_FAULTS = (
+    Fault(
+        "components of a block's mixture are not apart",
+        "weights/blocks.py",
+        "mean, within + between)",
+        "mean, within)",
+        (BLOCKS + "test_moments_are_derivatives_of_the_integral",),
+    ),
+    Fault(
+        "the prior of a block has no volume",
+        "weights/blocks.py",
+        "volume = volume - jnp.sum(present * (LOG_2PI + jnp.log(s)), axis=-1)",
+        "volume = volume - jnp.sum(present * LOG_2PI, axis=-1)",
+        (BLOCKS + "test_power_means_are_integrals_over_the_shared_scale",),
+    ),
+    Fault(
+        "empty places of a block have a prior",
+        "weights/blocks.py",
+        "own = (present / s)[..., None]",
+        "own = (1.0 / s)[..., None]",
+        (BLOCKS + "test_moments_are_derivatives_of_the_integral",),
+    ),
+    Fault(
+        "the site of a block keeps the cavity's shift",
+        "inference/weights/block_sites.py",
+        "return WeightBlockSites(shift - mean, known - var)",
+        "return WeightBlockSites(shift, known - var)",
+        (LINEAR + "test_categories_of_which_data_see_differences_alone",),
+    ),
+    Fault(
+        "the scale of a block's site forgets the mean of the belief",
+        "inference/weights/block_sites.py",
+        "log_determinant(L) + quadratic)",
+        "log_determinant(L))",
+        (LINEAR + "test_categories_of_which_data_see_differences_alone",),
+    ),
+    Fault(
+        "columns without a block have the parameters of the blocks",
+        "inference/weights/blocks.py",
+        "units[others] = len(blocks) + np.arange(",
+        "units[others] = np.arange(",
+        (LINEAR + "test_parameters_have_a_value_for_each_block",),
+    ),
+    Fault(
+        "a block is zero as often as it has columns",
+        "learning/diagnostics/probability_zero.py",
+        "np.asarray(each.share)[chosen[first]]",
+        "np.asarray(each.share)[chosen]",
+        (LINEAR + "test_blocks_against_all_models",),
+    ),
+)
