@@ -81,6 +81,15 @@ def block_log_integral(prior: AbstractScaleMixture, cavities: Cavities) -> Float
     return _block_by_block(lambda p, c: _nodes(p, c).log_integral, prior, cavities)
 
 
+def log_partition(cavities: Cavities) -> Float[Array, "B P"]:
+    """The log of the integral of each cavity; NaN where it has none."""
+    flat = cavities.precision.reshape(-1, *cavities.precision.shape[-2:])
+    L, root = (x.reshape(cavities.precision.shape) for x in jax.vmap(cholesky_and_inverse)(flat))
+    pushed = jnp.einsum("bpwu,bpu->bpw", root, cavities.shift)
+    volume = pushed.shape[-1] * LOG_2PI - log_determinant(L)
+    return 0.5 * (jnp.sum(pushed**2, axis=-1) + volume)
+
+
 def block_tilted(prior: AbstractScaleMixture, cavities: Cavities) -> BlockMoments:
     """The integral of prior times cavity, mean and covariance of each block.
 

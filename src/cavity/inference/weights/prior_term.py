@@ -12,7 +12,7 @@ from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array, Float
 from cavity.weights.base import AbstractScaleMixture, AbstractWeightPrior, weight_by_weight
-from cavity.weights.blocks import Cavities, block_log_integral, block_tilted
+from cavity.weights.blocks import Cavities, block_log_integral, block_tilted, log_partition
 from cavity.weights.integrated import IntegratedPrior
 
 
@@ -83,7 +83,7 @@ class BlockPriorTerm(AbstractLocalTerm):
         return (Tilted(*block_tilted(self.prior, self._cavities(latents))),)
 
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
-        return self.log_mean(latents, rows, 1.0)
+        return self.log_mean(latents, rows, 1.0) - log_partition(self._cavities(latents))
 
     def _cavities(self, latents: tuple[Latent, ...]) -> Cavities:
         shift, precision, _ = latents[0]

@@ -222,8 +222,8 @@ def _of_function(
     mean = jnp.tensordot(shares, marginals.mean, axes=1)
     spread = marginals.var + (marginals.mean - mean) ** 2
     deviation = jnp.sqrt(jnp.tensordot(shares, spread, axes=1))
-    ends = jax.lax.map(_Marginal.ends, marginals)
-    low, high = jnp.min(ends[0], axis=0), jnp.max(ends[1], axis=0)
+    lower, upper = jax.lax.map(_Marginal.ends, marginals)
+    low, high = jnp.min(lower, axis=0), jnp.max(upper, axis=0)
 
     def below(weight: Array) -> Array:
         return averaged(lambda part: part.below(weight))
