@@ -24,6 +24,7 @@ from cavity.kernels.stationary import (
 )
 from cavity.kernels.sum_over import SumOver
 from cavity.kernels.text_form import parse, text
+from cavity.kernels.warps import Warps
 
 __all__ = [
     "RBF",
@@ -50,6 +51,7 @@ __all__ = [
     "SpectralMixture",
     "Sum",
     "SumOver",
+    "Warps",
     "White",
     "count_parts",
     "distinct_parts",

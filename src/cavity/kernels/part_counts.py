@@ -39,13 +39,19 @@ def count_parts(parts: AbstractParts, X: Any, size: int | None = None) -> np.nda
         (N, D + 1 + P + U).
 
     Raises:
-        ValueError: where inputs have another number of columns, and for too small a size.
+        ValueError: where inputs have another number of columns, for too small a size, and for
+            parts that change as they are learned, as those of `Warps` do.
 
     References:
         van der Wilk (2018), items 64 and 70.
     """
     X = np.asarray(X)
     parts.check(X)
+    if not parts.countable:
+        raise ValueError(
+            f"{parts} change as their parameters are learned, so that they cannot be counted: "
+            "give the model the images themselves"
+        )
     found = [_distinct(np.asarray(each)) for each in map(parts, X)]
     most = max((len(first) for first, _ in found), default=1)
     size = most if size is None else size
@@ -85,7 +91,7 @@ def taken_apart(
 
 def _room(parts: AbstractParts, columns: int) -> int:
     """The distinct parts that rows of so many columns have room for; below 1 for plain rows."""
-    return columns - parts.columns - 1 - parts.size
+    return columns - parts.columns - 1 - parts.size if parts.countable else 0
 
 
 def _number(parts: AbstractParts) -> int:

@@ -99,20 +99,28 @@ def _sums_backward(
 ) -> PyTree:
     kernel, Z, parts, weights = own
     U, V = _scaled(kernel, Z, parts)
-    K, back = _with_slopes(kernel, perturbed[0], _distances(U, V))
+    r2 = _distances(U, V)
+    K, back = _with_slopes(kernel, perturbed[0], r2)
     kernel_slope, R = back(slope[:, None] * weights)
-    ones = jnp.ones((V.shape[0], 1), V.dtype)
-    moved = R @ jnp.concatenate([V, ones], axis=1)
-    RV, of_rows, of_columns = moved[:, :-1], moved[:, -1:], jnp.sum(R, axis=0)[:, None]
-    U_slope = 2.0 * (U * of_rows - RV)
-    # Σ_p v̄ v, without the product that v̄ itself would need
-    V_share = 2.0 * (jnp.sum(V**2 * of_columns, axis=0) - jnp.sum(U * RV, axis=0))
+    of_columns = jnp.sum(R, axis=0)[:, None]
     scale = kernel.lengthscale
-    stretch = -(jnp.sum(U_slope * U, axis=0) + V_share)
+    U_slope = None
+    if perturbed[1] is False and jnp.size(scale) == 1:
+        # places that are held and one lengthscale: no matrix of M x E is needed
+        stretch = -2.0 * jnp.sum(R * r2)
+    else:
+        ones = jnp.ones((V.shape[0], 1), V.dtype)
+        moved = R @ jnp.concatenate([V, ones], axis=1)
+        RV, of_rows = moved[:, :-1], moved[:, -1:]
+        U_slope = 2.0 * (U * of_rows - RV)
+        # Σ_p v̄ v, without the product that v̄ itself would need
+        V_share = 2.0 * (jnp.sum(V**2 * of_columns, axis=0) - jnp.sum(U * RV, axis=0))
+        stretch = -(jnp.sum(U_slope * U, axis=0) + V_share)
+        U_slope = U_slope / scale
     kernel_slope = _with_stretch(kernel_slope, perturbed[0], stretch, scale)
     moves = perturbed[2] is not False
     V_slope = 2.0 * (V * of_columns - R.T @ U) / scale if moves else None
-    return kernel_slope, U_slope / scale, V_slope, K.T @ slope
+    return kernel_slope, U_slope, V_slope, K.T @ slope
 
 
 def _scaled(kernel: AbstractStationary, Z: Array, parts: Array) -> tuple[Array, Array]:

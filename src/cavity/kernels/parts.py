@@ -31,6 +31,16 @@ class AbstractParts(eqx.Module):
     def size(self) -> int:
         """The number P of parts."""
 
+    @property
+    def countable(self) -> bool:
+        """Whether parts that are equal stay so whatever is learned, so that they may be counted."""
+        return True
+
+    @property
+    def reach(self) -> float | None:
+        """Half of the pixels that the places span which end each part; None without places."""
+        return None
+
     @abc.abstractmethod
     def __call__(
         self, x: Float[Array, " D"], which: Int[Array, " U"] | None = None
@@ -94,8 +104,8 @@ class Patches(AbstractParts):
         positions: Any = False,
     ):
         image, patch = (
-            _whole("image_shape", image_shape, (2, 3)),
-            _whole("patch_shape", patch_shape, (2,)),
+            whole_numbers("image_shape", image_shape, (2, 3)),
+            whole_numbers("patch_shape", patch_shape, (2,)),
         )
         if not _is_count(stride):
             raise ValueError(f"stride must be a positive whole number, given {stride!r}")
@@ -131,6 +141,10 @@ class Patches(AbstractParts):
     @property
     def size(self) -> int:
         return len(self._places()[0])
+
+    @property
+    def reach(self) -> float | None:
+        return max(self.grid) * self.stride / 2.0 if self.positions else None
 
     def __call__(
         self, x: Float[Array, " D"], which: Int[Array, " U"] | None = None
@@ -275,7 +289,7 @@ def _reach(
 
 def _pixels(image_shape: Any) -> np.ndarray:
     """The numbers of the pixels of an image."""
-    shape = _whole("image_shape", image_shape, (2, 3))
+    shape = whole_numbers("image_shape", image_shape, (2, 3))
     return np.arange(math.prod(shape)).reshape(shape)
 
 
@@ -290,7 +304,7 @@ def _is_count(number: Any) -> bool:
     return whole and bool(number >= 1)
 
 
-def _whole(name: str, numbers: Any, lengths: tuple[int, ...]) -> tuple[int, ...]:
+def whole_numbers(name: str, numbers: Any, lengths: tuple[int, ...]) -> tuple[int, ...]:
     """The numbers as positive whole ones.
 
     Raises:
