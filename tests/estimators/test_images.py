@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import ConvGPClassifier
+from cavity import ConvGPClassifier, kernels
+from cavity.numerics.tree import named
 
 
 def bars(n, seed, classes=2, side=7):
@@ -82,6 +83,21 @@ def test_three_classes_by_every_sum(settings):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_ranges_of_warps_are_learned():
+    model = ConvGPClassifier(
+        parts=kernels.Warps((7, 7), shift=1.0, count=4),
+        n_inducing=30,
+        max_iterations=5,
+        scale_iterations=3,
+        random_state=0,
+    )
+    model.fit(X, Y)
+    (found,) = (v for name, v in named(model.kernel_).items() if name.endswith("parts.shift"))
+    assert found != 1.0
+    assert model.score(X, Y) > 0.8
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_colour_images_and_few_distinct_patches():
     random = np.random.default_rng(0)
     images = (random.uniform(size=(12, 4, 4, 2)) > 0.5).astype(float)
@@ -102,6 +118,7 @@ def test_colour_images_and_few_distinct_patches():
         (X, {"patch_shape": (9, 3)}, "larger than the image"),
         (X, {"stride": 8}, "a stride of 8"),
         (X, {"parts": "some"}, "parts must be one of"),
+        (X, {"parts": kernels.Warps((6, 7), shift=1.0)}, r"42 pixels; images are \(7, 7\)"),
         (X, {"plus": "linear"}, "plus must be one of"),
         (X, {"n_inducing": 0}, "n_inducing"),
         (X, {"power": "auto"}, "not for images"),

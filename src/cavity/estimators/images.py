@@ -17,7 +17,7 @@ from cavity.estimators.registry import (
 )
 from cavity.estimators.settings import Settings, is_auto
 from cavity.kernels.part_counts import count_parts
-from cavity.kernels.parts import Patches
+from cavity.kernels.parts import AbstractParts, Patches
 from cavity.learning.images import ImageSearch, fit_images
 from cavity.learning.initialisation.images import BESIDE, SUMS, Convolution, convolution_start
 from cavity.learning.method import AbstractMethod
@@ -46,7 +46,10 @@ class ConvGPClassifier(AbstractClassifier):
         channels: "joint", where patches see all channels, or "pooled", where every channel has
             patches of its own.
         parts: "position", where patches know where they are and neighbours are alike; "weighted",
-            a weight for each place; "invariant", places do not matter.
+            a weight for each place; "invariant", places do not matter. Or what takes images
+            apart itself, such as `kernels.Warps((28, 28), rotation=20.0)`, whose ranges are
+            learned: `patch_shape`, `stride` and `channels` are of no account then, and inducing
+            patches are whole images.
         plus: "rbf" for a kernel of whole images beside the sum; None for the sum alone.
         likelihood: as in `GPClassifier`.
         method: "power_ep"; with it the functions of more than two classes are independent in the
@@ -150,17 +153,26 @@ class ConvGPClassifier(AbstractClassifier):
         return super()._inputs(X.reshape(len(X), -1) if X.ndim in (3, 4) else X)
 
     def _convolution(self) -> Convolution:
-        parts = one_of("parts", self.parts, SUMS)
-        patches = Patches(
+        plus = None if self.plus is None else one_of("plus", self.plus, BESIDE)
+        return Convolution(
+            self._parts(), self.parts == "weighted", plus, whole("n_inducing", self.n_inducing, 1)
+        )
+
+    def _parts(self) -> AbstractParts:
+        """What takes images apart."""
+        if isinstance(self.parts, AbstractParts):
+            if self.parts.columns != math.prod(self.image_shape_):
+                raise ValueError(
+                    f"parts are {self.parts}, of {plural(self.parts.columns, 'pixel')}; images "
+                    f"are {self.image_shape_}: give parts of that shape"
+                )
+            return self.parts
+        return Patches(
             self.image_shape_,
             self.patch_shape,  # type: ignore[arg-type]
             self.stride,  # type: ignore[arg-type]
             channels=self.channels,  # type: ignore[arg-type]
-            positions=parts == "position",
-        )
-        plus = None if self.plus is None else one_of("plus", self.plus, BESIDE)
-        return Convolution(
-            patches, parts == "weighted", plus, whole("n_inducing", self.n_inducing, 1)
+            positions=one_of("parts", self.parts, SUMS) == "position",
         )
 
     def _settings(self, task: str, classes: int = 2) -> Settings:
@@ -208,8 +220,8 @@ class ConvGPClassifier(AbstractClassifier):
 
 def _rows(asked: Convolution, X: np.ndarray) -> np.ndarray:
     """Images as rows of pixels, or as counted rows where few of their patches are distinct."""
-    if asked.patches.positions or asked.plus is not None:
-        return X  # all patches are distinct, or another kernel sees the columns
+    if not asked.patches.countable or asked.patches.reach is not None or asked.plus is not None:
+        return X  # no two patches stay equal, or another kernel sees the columns
     counted = count_parts(asked.patches, X)
     size = counted.shape[1] - X.shape[1] - 1 - asked.patches.size
     return counted if size <= FEW * asked.patches.size else X

@@ -9,7 +9,7 @@ from cavity.inducing import InBase, OfParts, Points
 from cavity.inducing.base import AbstractInducing
 from cavity.inducing.tabulated import tabulated
 from cavity.kernels.base import AbstractKernel
-from cavity.kernels.parts import Patches
+from cavity.kernels.parts import AbstractParts
 from cavity.kernels.stationary import RBF, Matern32
 from cavity.kernels.sum_over import SumOver
 from cavity.learning.initialisation.inducing_points import select_inducing
@@ -33,13 +33,14 @@ class Convolution:
     """A convolutional model as it was asked for.
 
     Attributes:
-        patches: what takes images apart, with positions where those count.
+        patches: what takes images apart: patches, with positions where those count, or whole
+            images under transformations.
         weighted: whether every place has a weight.
         plus: the kernel of whole images beside the sum, or None.
         count: inducing patches, and inducing images where there is a kernel beside.
     """
 
-    patches: Patches
+    patches: AbstractParts
     weighted: bool
     plus: str | None
     count: int
@@ -60,11 +61,13 @@ def convolution_start(
     found = np.asarray(asked.patches.of(some))
     found = found.reshape(-1, found.shape[-1])
     found = found[random.permutation(len(found))[:PATCHES]]
-    pixels = found.shape[1] - 2 * asked.patches.positions
-    base: AbstractKernel = RBF(1.0, 0.5 * typical_distance(found[:, :pixels], random))
-    if asked.patches.positions:
-        reach = max(asked.patches.grid) * asked.patches.stride / 4.0
-        base = base.on(*range(pixels)) * Matern32(1.0, reach).on(pixels, pixels + 1)
+    reach = asked.patches.reach
+    pixels = found.shape[1] - (0 if reach is None else 2)
+    distance = typical_distance(found[:, :pixels], random)
+    # patches are small, and what they have in common is most of an image
+    base: AbstractKernel = RBF(1.0, 0.5 * distance if pixels < X.shape[1] else distance)
+    if reach is not None:
+        base = base.on(*range(pixels)) * Matern32(1.0, 0.5 * reach).on(pixels, pixels + 1)
     weights = np.ones(asked.patches.size) if asked.weighted else None
     unit = SumOver(asked.patches, base, weights)
     patches, variance = choose_patches(
