@@ -7,7 +7,7 @@ of rotation, the noise and the means are learned by the energy. A row with twice
 warps shows whether there are enough. Rows that are there are not measured again.
 
 python -m benchmarks.warps [--angles 0 30 90] [--counts 0 16] [--twice 90] [--points 200]
-    [--images 2000] [--iterations 25] [--power 0.5]
+    [--images 2000] [--tests 2000] [--iterations 25] [--power 0.5]
 """
 
 import argparse
@@ -26,8 +26,8 @@ from benchmarks.results import Table
 from cavity import inducing, kernels, likelihoods, means
 from cavity.learning.data.validation import all_fixed
 from cavity.learning.images import NOISE, targets
-from cavity.learning.initialisation.images import typical_distance
 from cavity.learning.infer import one_blas_thread
+from cavity.learning.initialisation.images import typical_distance
 from cavity.parameters import bijections
 
 TURNED = Table("warps.csv", ("angle", "warps", "points", "images", "power"))
@@ -86,9 +86,9 @@ def row_of(angle: float, count: int, options: argparse.Namespace) -> dict[str, A
     row |= {"power": options.power, "tests": options.tests}
     row |= {"rotation": float(learned.kernel.parts.rotation) if count else ""}
     row |= {"error": float(np.mean(np.argmax(mean, axis=1) != y_test))}
-    row |= {"log_evidence": float(result.log_evidence), "noise": float(learned.likelihood.variance)}
     base = learned.kernel.base if count else learned.kernel
-    row |= {"lengthscale": float(base.lengthscale)}
+    row |= {"log_evidence": float(result.log_evidence), "lengthscale": float(base.lengthscale)}
+    row |= {"noise": float(learned.likelihood.variance)}
     return row | {"iterations": result.n_iterations, "seconds": seconds}
 
 

@@ -33,7 +33,7 @@ class AbstractParts(eqx.Module):
 
     @property
     def countable(self) -> bool:
-        """Whether parts that are equal stay so whatever is learned, so that they may be counted."""
+        """Whether equal parts stay equal whatever is learned, so that they may be counted."""
         return True
 
     @property

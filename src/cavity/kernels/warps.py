@@ -49,11 +49,11 @@ class Warps(AbstractParts):
     """
 
     image_shape: tuple[int, ...] = eqx.field(static=True)
+    count: int = eqx.field(static=True)
     rotation: Float[Array, ""] | None = positive(optional=True)
     shift: Float[Array, ""] | None = positive(optional=True)
     scale: Float[Array, ""] | None = positive(optional=True)
     shear: Float[Array, ""] | None = positive(optional=True)
-    count: int = eqx.field(static=True)
 
     def __init__(
         self,
