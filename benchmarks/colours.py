@@ -8,7 +8,7 @@ joint: patches of both channels. multi: a sum over patches, and inducing patches
 pooled: patches of either channel, of one function. Each has `--points` inducing patches in all.
 Rows that are there are not measured again.
 
-python -m benchmarks.colours [--kernels joint multi pooled] [--digits 3 5] [--points 100]
+python -m benchmarks.colours [--kernels joint multi pooled] [--digits 0 1] [--points 100]
     [--images 1000] [--iterations 30] [--power 0.5]
 """
 
@@ -87,7 +87,7 @@ def row_of(kernel: str, options: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kernels", nargs="*", default=KERNELS)
-    parser.add_argument("--digits", nargs=2, type=int, default=[3, 5])
+    parser.add_argument("--digits", nargs=2, type=int, default=[0, 1])
     parser.add_argument("--points", type=int, default=100)
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--iterations", type=int, default=30)
