@@ -125,6 +125,23 @@ INDUCING_FAULTS = (
         ("kernels/test_sum_over.py::test_slopes_in_all_parameters_are_finite_differences",),
     ),
     Fault(
+        "the lengthscale of sums over parts has half of its slope where patches are held",
+        "kernels/part_sums.py",
+        "stretch = -2.0 * jnp.sum(R * r2)",
+        "stretch = -jnp.sum(R * r2)",
+        (
+            "kernels/test_warps.py::"
+            "test_slopes_in_ranges_are_differences_and_those_of_plain_derivatives",
+        ),
+    ),
+    Fault(
+        "warps forget that pixels beyond the border are 0",
+        "kernels/warps.py",
+        "jnp.where((number >= 0) & (number < size), weight, 0.0)",
+        "weight",
+        ("kernels/test_warps.py::test_parts_are_affine_maps_of_interpolated_images",),
+    ),
+    Fault(
         "the variance of a sum over parts has every pair once",
         "kernels/part_sums.py",
         "total + 2.0 * mine @ weighted_sums",

@@ -28,7 +28,8 @@ class Warps(AbstractParts):
     The base kernel sees S whole images. They are interpolated between four pixels, and pixels
     beyond the border are 0. An image is sheared, scaled and turned about its centre, then moved.
     Ranges of 0 give the image S times, and a kernel of S² times the base kernel: sums are not
-    divided by S. A range of 0 stays 0 as it is learned on a logarithmic scale: start above it.
+    divided by S. Ranges are learned on a logarithmic scale, so that models need ranges above 0:
+    leave out those that are not to be used.
 
     Args:
         image_shape: (H, W), or (H, W, C) with C channels, in rows as those of `Patches`.
