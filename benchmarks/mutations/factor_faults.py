@@ -55,8 +55,8 @@ SITE_UPDATE = (
     Fault(
         "absent rows store sites",
         "inference/site_update.py",
-        "fine & (present > 0.0)))",
-        "fine))",
+        "moves & (present > 0.0)))",
+        "moves))",
         ("inference/test_site_update.py::test_sites_of_absent_rows_stay_empty",),
     ),
     Fault(
@@ -76,8 +76,8 @@ SITE_UPDATE = (
     Fault(
         "improper cavities are matched",
         "inference/site_update.py",
-        "fine = proper & _is_finite(match, present)",
-        "fine = _is_finite(match, present)",
+        "fine = proper & finite",
+        "fine = finite",
         ("inference/test_site_update.py::test_improper_cavities_are_skipped",),
     ),
 )

@@ -94,6 +94,18 @@ def test_categories_of_which_data_see_differences_alone():
     np.testing.assert_allclose(found.mean, mean, atol=1e-3)
 
 
+def test_a_block_that_no_row_sees():
+    """It keeps its prior; cavities of others are improper on the way, and their sites move on."""
+    X, y = table(15)
+    X[:, :3] = 0.0
+    result = cavity.infer(linear(THREES), X, y, power=1.0)
+    found: Any = cavity.coefficients(result.posterior)
+    assert result.converged
+    np.testing.assert_allclose(found.inclusion[:3], SHARE, atol=1e-6)
+    log_z = enumerated(X, y, linear(THREES).units(15))[0]
+    assert abs(result.log_evidence - log_z) < 0.3
+
+
 PRIORS = {
     "spike and slab": weights.SpikeSlab(SHARE, SLAB),
     "horseshoe": weights.Horseshoe(0.2),

@@ -44,7 +44,8 @@ def update_sites(
     """New sites of a chunk of rows, all moved in parallel.
 
     A site whose cavity is not a proper Gaussian, or whose match is not finite, stays as it is
-    and counts as skipped. Sites of absent rows stay as they are.
+    and counts as skipped; sites that move in spite of their cavity count too. Sites of absent rows
+    stay as they are.
 
     Args:
         sites: the sites of the rows, per edge; None where rows do not store one.
@@ -71,11 +72,13 @@ def update_sites(
             continue
         (mean, var), found, present = cavities[i], tilted[i], presences[i]
         match = site.moment_match(mean - common, var, found.slope, found.curvature, power)
-        fine = proper & _is_finite(match, present)
+        finite = _is_finite(match, present)
+        fine = proper & finite
+        moves = finite if site.moves_improper else fine
         moved = jax.tree.map(lambda old, to: old + step * (to - old), site, match)
         residual = jnp.maximum(residual, _mismatch(site, match, marginals[i].var, fine * present))
         # an absent row may not have a proper cavity, and the energy needs one
-        new.append(site.where(moved, fine & (present > 0.0)))
+        new.append(site.where(moved, moves & (present > 0.0)))
         skipped = jnp.maximum(skipped, jnp.sum(jnp.where(fine, 0.0, present)))
     return tuple(new), residual, skipped
 

@@ -7,7 +7,7 @@ log-partition, and the site that matches given derivatives.
 """
 
 import abc
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import equinox as eqx
 import jax
@@ -27,8 +27,13 @@ class AbstractSites(eqx.Module):
     To implement:
         fields `shift` and `precision`; `cavity`, `log_normaliser_ratio`, `moment_match`, `where`,
         `moment_change` and `fisher_scale` for whole chunks.
+
+    Attributes:
+        moves_improper: whether sites move, and count as skipped all the same, where their cavity
+            is not proper: those of which `cavity` gives one that is, next to it.
     """
 
+    moves_improper: ClassVar[bool] = False
     shift: eqx.AbstractVar[Array]
     precision: eqx.AbstractVar[Array]
 

@@ -230,6 +230,8 @@ def _of_weights(
 ) -> tuple[Sites, ConvergenceReport]:
     """Newton's method where sites are few and scalar, then damped sweeps, for weights.
 
+    Sites on blocks of weights, for which there is no Newton's method, take plain sweeps at last.
+
     Powers of a prior's sites do not move with those of the data, nor does its scale with the
     noise, so that nothing is gained by a continuation in either.
     """
@@ -239,7 +241,14 @@ def _of_weights(
         swept, report = _by_newton(problem, solver, swept, report)
     if report.converged or quick:
         return swept, report
-    return _damped(problem, solver, zero, swept, report)
+    swept, report = _damped(problem, solver, zero, swept, report)
+    if report.converged or problem.scalar or "damped sweeps" not in solver.rungs:
+        return swept, report
+    plain, found = settle_layers(problem, solver, zero, zero, quick=False)
+    sweeps = report.sweeps + found.sweeps
+    if found.converged or found.residual < report.residual:
+        swept, report = plain, found
+    return swept, dataclasses.replace(report, sweeps=sweeps)
 
 
 def _near_mode(problem: Problem, zero: Sites) -> tuple[Sites, int]:

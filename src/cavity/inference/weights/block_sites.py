@@ -6,6 +6,8 @@ is taken as it stands, without the log-partition of the cavity, which the scale 
 subtract and add: $\log s = \log \int p(\mathbf w)\, c(\mathbf w)\, d\mathbf w - \Phi(q)$.
 """
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 
@@ -22,19 +24,28 @@ _ROUNDING = 1e-10
 class WeightBlockSites(AbstractSites):
     """One Gaussian site over the weights of each block, per output, at power 1."""
 
+    moves_improper: ClassVar[bool] = True
+
     shift: Float[Array, "B P W"]
     precision: Float[Array, "B P W W"]
 
     def cavity(self, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
-        """Shift and precision of the cavity, and whether it is proper."""
+        """Shift and precision of the cavity, and whether it is proper.
+
+        Of one that is not, directions of negative precision count as unknown, so that the site
+        can move on.
+        """
         assert is_exactly(power, 1.0)
         known = _inverses(var)[1]
         precision = known - self.precision
         shift = jnp.einsum("bpwu,bpu->bpw", known, mean) - self.shift
-        unit = jnp.sqrt(jnp.diagonal(var, axis1=-2, axis2=-1))
-        scaled = precision * unit[..., :, None] * unit[..., None, :]
-        proper = jnp.linalg.eigvalsh(scaled)[..., 0] >= -_ROUNDING
-        return shift, precision, proper
+        unit = jnp.sqrt(jnp.diagonal(jax.lax.stop_gradient(var), axis1=-2, axis2=-1))
+        units = unit[..., :, None] * unit[..., None, :]
+        values, axes = jnp.linalg.eigh(jax.lax.stop_gradient(precision) * units)
+        proper = values[..., 0] >= -_ROUNDING
+        less = jnp.where(proper[..., None], 0.0, jnp.minimum(values, 0.0))
+        below = jnp.einsum("bpwv,bpv,bpuv->bpwu", axes, less, axes)
+        return shift, precision - below / units, proper
 
     def log_normaliser_ratio(self, mean: Array, var: Array, power: Power) -> Array:
         r"""$-\Phi(q)$: the log-partition of the cavity is left out here and in the term."""
