@@ -36,7 +36,7 @@ class ConvGPClassifier(AbstractClassifier):
     known at others. Kernel and inducing patches are learned by regression on the labels, on a part
     of the images; then all images have the likelihood, and its functions one more factor, their
     scale. All work is done in float64 and JAX's own settings are left as they are. Experimental:
-    errors on published images have not been measured yet.
+    of published images those of USPS have been measured, and not those of MNIST.
 
     Args:
         image_shape: (H, W) or (H, W, C), where images come as rows of pixels; None for arrays
