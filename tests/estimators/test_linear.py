@@ -240,3 +240,12 @@ def test_misuse_of_blocks_says_what_to_do(table):
     for settings, message in wrong:
         with pytest.raises(ValueError, match=message):
             cavity.LinearRegressor(**settings).fit(frame, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_groups_in_a_table_of_more_than_five_hundred_rows():
+    """Beyond so many rows learning asks which parameters are locations."""
+    X = np.random.default_rng(0).normal(size=(501, 2))
+    model = cavity.LinearRegressor(prior="gaussian", groups=[0, 1], max_iterations=2)
+    model.fit(X, X[:, 0])
+    np.testing.assert_allclose(model.coef_, [1.0, 0.0], atol=1e-2)

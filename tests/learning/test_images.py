@@ -68,3 +68,10 @@ def test_tabulated_inputs_have_no_covariances_with_each_other():
         kernel.cross(X, X)
     with pytest.raises(ValueError, match="a Tabulated kernel, given RBF"):
         inducing.covariance(kernels.RBF(), TabulatedVariables(np.eye(2)), inducing.Points(X))
+
+
+@pytest.mark.parametrize("images", [np.zeros((9, 16)), np.tile(X[:1], (9, 1))])
+def test_images_that_are_all_alike_start_with_their_own_variance(images):
+    """What tells them apart is rounding."""
+    _, apart = choose_patches(KERNEL, np.asarray(PARTS(images[0])), images, 3)
+    np.testing.assert_allclose(apart, np.asarray(KERNEL.diag(images[:1]))[0], rtol=1e-9)

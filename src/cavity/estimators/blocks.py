@@ -29,12 +29,13 @@ def feature_blocks(
     if blocks is None:
         return None
     features = _features(widths)
+    blocks = blocks.tolist() if isinstance(blocks, np.ndarray) else blocks
+    if blocks != COLUMNS if isinstance(blocks, str) else not isinstance(blocks, Sequence):
+        raise ValueError(
+            f"blocks must be lists of columns, or '{COLUMNS}' for a block of every categorical "
+            f"column, given {blocks!r}"
+        )
     if isinstance(blocks, str):
-        if blocks != COLUMNS:
-            raise ValueError(
-                f"blocks must be lists of columns, or '{COLUMNS}' for a block of every "
-                f"categorical column, given '{blocks}'"
-            )
         return category_blocks(widths, "data frames with categorical columns")
     found = []
     for block in blocks:

@@ -57,8 +57,10 @@ class ConvGPClassifier(AbstractClassifier):
             take long; or "tied", or a method object, which is taken as it is.
         power: in [0, 1]; 0 is variational inference, 1 is EP.
         n_inducing: number of inducing patches, and with `plus` of inducing images; where there
-            are fewer distinct patches, all of them are used, which `message_` says.
-        n_learning: images that the kernel and the scale of the functions are learned on.
+            are fewer distinct patches, or the others are combinations of some, these are all
+            that is used, which `message_` says.
+        n_learning: images that the kernel, and then the scale of the functions, is learned on at
+            the most.
         max_iterations: iterations that the kernel is learned for; 0 keeps starting values.
         scale_iterations: iterations that the scale of the functions is learned for.
         jitter: share of the mean prior variance added to the inducing covariance.
@@ -161,7 +163,9 @@ class ConvGPClassifier(AbstractClassifier):
     def _parts(self) -> AbstractParts:
         """What takes images apart."""
         if isinstance(self.parts, AbstractParts):
-            if self.parts.columns != math.prod(self.image_shape_):
+            if self.parts.columns != math.prod(self.image_shape_) or (
+                self.parts.shape is not None and self.parts.shape != self.image_shape_
+            ):
                 raise ValueError(
                     f"parts are {self.parts}, of {plural(self.parts.columns, 'pixel')}; images "
                     f"are {self.image_shape_}: give parts of that shape"
@@ -206,8 +210,11 @@ class ConvGPClassifier(AbstractClassifier):
         start = convolution_start(asked, problem.X, settings.seed)
         rows = _rows(asked, problem.X)
         result, said = fit_images(start, likelihood, rows, labels, search, problem.callback)
-        if start[1].size < asked.count:
-            said = f"{said}; all {start[1].size} distinct patches are used"
+        inside: Any = start[1]
+        found = (inside if asked.plus is None else inside.each[0]).size
+        if found < asked.count:
+            used = plural(found, "distinct patch", "distinct patches")
+            said = f"{said}; {used} are used, which explain all that others would"
         if independent:
             said = f"{said}; classes are independent in the posterior, at power 1"
         # it was fitted to counted rows, and predicts from images

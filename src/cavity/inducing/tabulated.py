@@ -79,4 +79,9 @@ def _(kernel: Scaled) -> Any:
 def _(a: TabulatedVariables, b: AbstractInducing, kernel: AbstractKernel) -> Float[Array, "M K"]:
     if isinstance(b, Points):
         return _factor(kernel) * b.Z[:, :-1].T
-    return _factor(kernel) * a.cov
+    if isinstance(b, TabulatedVariables):
+        return _factor(kernel) * a.cov
+    raise ValueError(
+        f"tabulated variables have covariances with tabulated inputs alone, given "
+        f"{type(b).__name__}"
+    )

@@ -32,13 +32,18 @@ class AbstractParts(eqx.Module):
         """The number P of parts."""
 
     @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of an image; None for inputs of any kind."""
+        return None
+
+    @property
     def countable(self) -> bool:
         """Whether equal parts stay equal whatever is learned, so that they may be counted."""
         return True
 
     @property
     def reach(self) -> float | None:
-        """Half of the pixels that the places span which end each part; None without places."""
+        """Half of the pixels that the positions in the parts span; None without positions."""
         return None
 
     @abc.abstractmethod
@@ -127,6 +132,10 @@ class Patches(AbstractParts):
 
     def __str__(self) -> str:
         return f"Patches of {self.patch_shape} pixels of an image {self.image_shape}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.image_shape
 
     @property
     def columns(self) -> int:

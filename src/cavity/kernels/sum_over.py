@@ -76,7 +76,8 @@ class SumOver(AbstractKernel):
 
             return kernel.sums(Z, entry)
 
-        return kernel.sums(X, row)
+        # pairs of many inputs at a time would take much memory
+        return kernel.sums(X, row, together=None)
 
     def diag(self, X: Float[Array, "N D"]) -> Float[Array, " N"]:
         return self.sums(X, weighted_variance)
@@ -91,7 +92,10 @@ class SumOver(AbstractKernel):
         check_inputs(self.parts, X)
 
     def sums(
-        self, X: Float[Array, "N D"], of_parts: Callable[[AbstractKernel, Array, Array], Array]
+        self,
+        X: Float[Array, "N D"],
+        of_parts: Callable[[AbstractKernel, Array, Array], Array],
+        together: int | None = TOGETHER,
     ) -> Float[Array, "N ..."]:
         r"""Sums over the parts of every input, of which nothing is kept on the way back.
 
@@ -99,6 +103,7 @@ class SumOver(AbstractKernel):
             X: the inputs.
             of_parts: the sum of one input, from the base kernel, the parts, (P, E), and the
                 weights, (P,).
+            together: inputs at a time on a GPU; None for one after the other.
 
         Raises:
             ValueError: where inputs have another number of columns.
@@ -110,8 +115,8 @@ class SumOver(AbstractKernel):
         def one(x: Float[Array, " D"]) -> Array:
             return of_parts(kernel.base, *kernel.apart(x))
 
-        together = None if jax.default_backend() == "cpu" else TOGETHER
-        return jax.lax.map(one, X, batch_size=together)
+        size = None if jax.default_backend() == "cpu" else together
+        return jax.lax.map(one, X, batch_size=size)
 
 
 def plain_columns(model: Any) -> int | None:

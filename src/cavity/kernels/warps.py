@@ -82,6 +82,10 @@ class Warps(AbstractParts):
         return f"{plural(self.count, 'Warp')} of an image {self.image_shape}"
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        return self.image_shape
+
+    @property
     def columns(self) -> int:
         return math.prod(self.image_shape)
 

@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inducing.base import AbstractInducing
-from cavity.inducing.tabulated import Tabulated, TabulatedVariables, tabulated
+from cavity.inducing.tabulated import Tabulated, TabulatedVariables
 from cavity.kernels.base import AbstractKernel, Scaled
 from cavity.learning.data.validation import all_fixed
 from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError
+from cavity.learning.initialisation.images import tabulated_values
 from cavity.learning.method import AbstractMethod
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.result import FitResult
@@ -27,15 +28,12 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import Constant
 from cavity.models.gp import GP
-from cavity.numerics.jit import compiled
 from cavity.parameters import bijections
 
 # Images held out to see whether learning helped, at the most, and as a share of those there are.
 HELD_OUT, SHARE = 1000, 0.2
 # The noise variance of labels of -1 and 1 to begin with, and the first guess of the factor.
 NOISE, FACTOR = 0.1, 4.0
-
-_tabulated = compiled(tabulated)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +44,7 @@ class ImageSearch:
         method: of the classes.
         power: of regression, by which the kernel is learned.
         class_power: of the classes.
-        images: images that the kernel and the factor are learned on.
+        images: images that the kernel is learned on at the most, and those that the factor is.
         iterations: of L-BFGS-B for the kernel.
         scale_iterations: of L-BFGS-B for the factor of the functions.
         jitter: share of the mean prior variance added to the inducing covariance.
@@ -119,7 +117,7 @@ def _scaled(
 ) -> FitResult:
     """A model whose factor and mean are learned, from covariances that are computed once."""
     X, labels = images
-    cov, rows = _tabulated(kernel, inducing, jnp.asarray(X))
+    cov, rows = tabulated_values(kernel, inducing, jnp.asarray(X))
     model = GP(Scaled(Tabulated(), FACTOR), likelihood, TabulatedVariables(cov), Constant(0.0))
     free: Any = bijections(model)
     maps: Any = all_fixed(free)

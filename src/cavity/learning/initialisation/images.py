@@ -21,8 +21,10 @@ IMAGES, PATCHES = 500, 20_000
 PAIRS, MEASURED = 2000, 100
 # Patches to choose from: so many, or as many times the inducing patches.
 LEAST, CHOICE = 1000, 3
+# The share of their variances by which images differ that are not all alike.
+ALIKE = 1e-8
 
-_tabulated = compiled(tabulated)
+tabulated_values = compiled(tabulated)
 
 SUMS = ("position", "weighted", "invariant")
 BESIDE = ("rbf",)
@@ -113,7 +115,7 @@ def choose_patches(
         The patches, (M, E), and the mean over images of the variance of their functions about the
         images' mean, as far as these patches explain it: what tells images apart.
     """
-    K, rows = map(np.asarray, _tabulated(kernel, InBase(Points(candidates)), jnp.asarray(X)))
+    K, rows = map(np.asarray, tabulated_values(kernel, InBase(Points(candidates)), jnp.asarray(X)))
     left, cross = np.diagonal(K).copy(), rows[:, :-1].copy()
     usable = 1e-6 * left
     loadings, explained = np.zeros((count, len(K))), np.zeros((count, len(X)))
@@ -133,7 +135,9 @@ def choose_patches(
         cross = cross - np.outer(explained[m], loadings[m])
     apart = explained - np.mean(explained, axis=1, keepdims=True)
     variance = float(np.mean(np.sum(apart**2, axis=0)))
-    return candidates[chosen], variance if variance > 0.0 else float(np.mean(rows[:, -1]))
+    whole = float(np.mean(rows[:, -1]))
+    # images that are all alike differ by rounding
+    return candidates[chosen], variance if variance > ALIKE * whole else whole
 
 
 def typical_distance(X: np.ndarray, random: np.random.Generator) -> float:

@@ -59,7 +59,7 @@ class Coordinates:
         all_units = jax.tree.leaves(units(self.start), is_leaf=is_entry)
         rows = zip(entries(self.start, self.maps), all_units, strict=True)
         return any(
-            unit.location and isinstance(b, Bijection) and b.free and "inducing" in name.split(".")
+            isinstance(b, Bijection) and b.free and unit.location and "inducing" in name.split(".")
             for (name, _, b), unit in rows
         )
 

@@ -72,6 +72,10 @@ def checked_blocks(
     Raises:
         ValueError: for what are no blocks, and for priors and settings that do not go with them.
     """
+    if blocks is not None and not isinstance(blocks, Sequence | np.ndarray):
+        raise ValueError(
+            f"blocks must be lists of columns, as in blocks=[[0, 1, 2], [3, 4]], given {blocks!r}"
+        )
     if blocks is None or not len(blocks):
         return None
     if groups:
@@ -100,7 +104,7 @@ def checked_blocks(
 
 
 def _numbered(blocks: Sequence[Any] | np.ndarray) -> BlockColumns:
-    """BlockColumns as tuples of whole numbers."""
+    """The blocks as tuples of whole numbers."""
     found, seen = [], set()
     for number, block in enumerate(blocks):
         columns = np.asarray(block)
