@@ -55,6 +55,15 @@ def test_a_report_draws_no_slices_along_pixels(bars_model):
     assert "pixels of images" in (folder / "r.html").read_text()
 
 
+def test_a_model_of_images_is_not_updated(bars_model):
+    folder, _ = bars_model
+    done = run(
+        "update", folder / "m.cavity", folder / "test.csv", "--out", folder / "u.cavity", "--json"
+    )
+    assert done.code == 1
+    assert "a model of images" in done.err + done.out
+
+
 def test_what_is_refused(bars_model):
     folder, _ = bars_model
     fit = ("fit", folder / "train.csv", "--target", "kind", "--out", folder / "n.cavity")

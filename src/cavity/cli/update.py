@@ -14,6 +14,7 @@ from cavity.cli.session import Outcome, Session, blaming
 from cavity.cli.table_parts import report_warnings
 from cavity.cli.text import describe_metrics
 from cavity.estimators.base import to_numpy
+from cavity.kernels.sum_over import plain_columns
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.streaming.result import UpdateResult, kept_result, memory_of, with_memory
 from cavity.learning.streaming.settings import UpdateSettings, check_remembers
@@ -97,6 +98,11 @@ def _check_model(path: str, fitted: TableModel) -> None:
     Raises:
         DataError: saying what to do instead.
     """
+    if plain_columns(fitted.posterior.model) is not None:
+        raise DataError(
+            f"{path} is a model of images, which is not updated: fit it again with the old images "
+            "and the new"
+        )
     try:
         check_remembers(fitted.posterior)
     except TypeError as error:
