@@ -142,6 +142,40 @@ INDUCING_FAULTS = (
         ("kernels/test_warps.py::test_parts_are_affine_maps_of_interpolated_images",),
     ),
     Fault(
+        "tabulated covariances among inducing variables have no factor",
+        "inducing/tabulated.py",
+        "return _factor(kernel) * a.cov",
+        "return a.cov",
+        (
+            "learning/test_images.py::"
+            "test_tabulated_covariances_give_the_same_posterior_at_every_scale",
+        ),
+    ),
+    Fault(
+        "patches are chosen as if those before explained nothing",
+        "learning/initialisation/images.py",
+        "cross = cross - np.outer(explained[m], loadings[m])",
+        "cross = 1.0 * cross",
+        ("learning/test_images.py::test_patches_are_those_that_explain_most_of_the_images",),
+    ),
+    Fault(
+        "the scale of images is that of what they share",
+        "learning/initialisation/images.py",
+        "explained - np.mean(explained, axis=1, keepdims=True)",
+        "explained - 0.0 * np.mean(explained, axis=1, keepdims=True)",
+        ("learning/test_images.py::test_patches_are_those_that_explain_most_of_the_images",),
+    ),
+    Fault(
+        "a scaled kernel of parts loses its factor",
+        "kernels/part_sums.py",
+        "return kernel.factor * weighted_sums(kernel.kernel, Z, parts, weights)",
+        "return weighted_sums(kernel.kernel, Z, parts, weights)",
+        (
+            "learning/test_images.py::"
+            "test_tabulated_covariances_give_the_same_posterior_at_every_scale",
+        ),
+    ),
+    Fault(
         "the variance of a sum over parts has every pair once",
         "kernels/part_sums.py",
         "total + 2.0 * mine @ weighted_sums",
