@@ -14,6 +14,7 @@ import argparse
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -75,10 +76,8 @@ def built(module: Any, kind: str, method: str, N: int, M: int) -> Callable[[], A
 
 def measure(library: str, device: str, tasks: list[str], seconds: float) -> None:
     """Prints a line of json for each task."""
-    if library == "gpytorch" and device == "gpu":
-        import torch
-
-        torch.set_default_device("cuda")
+    if device == "gpu":
+        _on_gpu(library)
     module = importlib.import_module(f"benchmarks.peers.with_{library}")
     for task, kind, method, N, M in TASKS:
         if task not in tasks or (library != "cavity" and task in ONLY_CAVITY):
@@ -115,11 +114,28 @@ def _keep(call: list[str], environment: dict[str, str], machine: str) -> None:
             GPU.add(row | {"machine": machine})
 
 
+def _on_gpu(library: str) -> None:
+    """Puts a library on the GPU, or ends the process where it sees none."""
+    if library == "gpytorch":
+        import torch
+
+        seen = torch.cuda.is_available()
+        torch.set_default_device("cuda" if seen else "cpu")
+    else:
+        import jax
+
+        seen = jax.default_backend() != "cpu"
+    if not seen:
+        raise SystemExit(f"{library} sees no GPU here: give --devices cpu")
+
+
 def names() -> dict[str, str]:
     """What GPU and processor are called."""
-    ask = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-    found = subprocess.run(ask, capture_output=True, text=True, check=False)
-    return {"gpu": found.stdout.strip() or "gpu", "cpu": f"{os.cpu_count()} cores"}
+    found = ""
+    if shutil.which("nvidia-smi"):
+        ask = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        found = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.strip()
+    return {"gpu": found or "gpu", "cpu": f"{os.cpu_count()} cores"}
 
 
 def main() -> None:

@@ -119,6 +119,7 @@ def test_colour_images_and_few_distinct_patches():
         (X, {"stride": 8}, "a stride of 8"),
         (X, {"parts": "some"}, "parts must be one of"),
         (X, {"parts": kernels.Warps((6, 7), shift=1.0)}, r"42 pixels; images are \(7, 7\)"),
+        (X, {"parts": kernels.Warps((49, 1), shift=1.0)}, r"images are \(7, 7\): give parts"),
         (X, {"plus": "linear"}, "plus must be one of"),
         (X, {"n_inducing": 0}, "n_inducing"),
         (X, {"power": "auto"}, "not for images"),

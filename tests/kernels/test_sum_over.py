@@ -318,3 +318,20 @@ def test_permutations_that_change_nothing_count_once():
 
 def test_a_set_that_is_no_group_may_be_asked_for():
     assert Orbit([[0, 1, 2], [1, 2, 0]], closed=False).size == 2
+
+
+def test_a_gpu_sees_several_inputs_at_a_time(monkeypatch):
+    """More and fewer inputs than it sees together, and a number that does not divide them."""
+    monkeypatch.setattr("cavity.kernels.sum_over.TOGETHER", 4)
+    kernel, Z = SumOver(PATCHES, BASE), InBase(Points(RANDOM.normal(size=(5, 6))))
+
+    def found(X):
+        cross = covariance(kernel, Z, Points(X))
+        slope = jax.grad(lambda X: covariance(kernel, Z, Points(X)).sum())(X)
+        return kernel.diag(X), kernel.cross(X, X[:3]), cross, slope
+
+    expected = [found(jnp.asarray(rows)) for rows in (X, X[:2])]
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    for one, other in zip(expected, (found(jnp.asarray(r)) for r in (X, X[:2])), strict=True):
+        for a, b in zip(one, other, strict=True):
+            assert_close(a, b)

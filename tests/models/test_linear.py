@@ -3,7 +3,6 @@
 import itertools
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,10 +11,8 @@ from sklearn.linear_model import BayesianRidge
 
 import cavity
 from cavity import kernels, likelihoods, weights
-from cavity.inference.energy import energy
 from cavity.inference.weights.variable import WeightMessages, Weights
-from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import checked_start
+from tests.models.linear_slopes import assert_slopes_are_differences
 from tests.tolerances import assert_close
 
 SHAPES = [(70, 4), (12, 80)]
@@ -112,25 +109,7 @@ def test_gradients_are_differences_of_settled_energies(name, shape):
     """Jylanki (2013), identity 17 and S30: explicit terms alone."""
     X, y = table(*shape)
     model = cavity.LinearModel(PRIORS[name], likelihoods.Gaussian(0.1))
-    data = prepare(X, y, power=1.0)
-    start, _, jitter = checked_start(model, data, 0.0)
-    approximation = cavity.PowerEP().approximation
-    settled = cavity.infer(start, X, y, power=1.0)
-    assert settled.converged
-
-    def value(model):
-        graph = data.problem(model, approximation, jitter).graph()
-        return energy(graph, settled.found, settled=True)
-
-    slopes = eqx.filter_grad(value)(start)
-    for where in (lambda m: m.likelihood.variance, lambda m: _parameter(m.prior)):
-        step = 1e-4 * float(where(start))
-        ends = [
-            cavity.infer(eqx.tree_at(where, start, where(start) + s), X, y, power=1.0).log_evidence
-            for s in (step, -step)
-        ]
-        difference = -(ends[0] - ends[1]) / (2 * step)
-        np.testing.assert_allclose(float(where(slopes)), difference, rtol=2e-4, atol=1e-3)
+    assert_slopes_are_differences(model, X, y, _parameter)
 
 
 def _parameter(prior: Any) -> Any:

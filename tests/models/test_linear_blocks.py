@@ -10,9 +10,7 @@ from scipy import stats
 
 import cavity
 from cavity import likelihoods, parameters, priors, weights
-from cavity.inference.energy import energy
-from cavity.learning.data.arrays import prepare
-from cavity.learning.infer import checked_start
+from tests.models.linear_slopes import assert_slopes_are_differences
 from tests.tolerances import assert_close
 
 THREES = tuple((3 * i, 3 * i + 1, 3 * i + 2) for i in range(5))
@@ -132,27 +130,9 @@ def test_blocks_of_one_column_are_the_plain_prior(name):
 @pytest.mark.parametrize("name", ["spike and slab", "horseshoe", "student-t"])
 def test_gradients_are_differences_of_settled_energies(name):
     X, y = table(15)
-    model = linear(THREES, PRIORS[name])
-    data = prepare(X, y, power=1.0)
-    start, _, jitter = checked_start(model, data, 0.0)
-    approximation = cavity.PowerEP().approximation
-    settled = cavity.infer(start, X, y, power=1.0)
-    assert settled.converged
-
-    def value(model):
-        graph = data.problem(model, approximation, jitter).graph()
-        return energy(graph, settled.found, settled=True)
-
-    slopes = eqx.filter_grad(value)(start)
     own = "slab" if name == "spike and slab" else "scale"
-    for where in (lambda m: m.likelihood.variance, lambda m: getattr(m.prior, own)):
-        step = 1e-4 * float(where(start))
-        ends = [
-            cavity.infer(eqx.tree_at(where, start, where(start) + s), X, y, power=1.0).log_evidence
-            for s in (step, -step)
-        ]
-        difference = -(ends[0] - ends[1]) / (2 * step)
-        np.testing.assert_allclose(float(where(slopes)), difference, rtol=2e-4, atol=1e-3)
+    model = linear(THREES, PRIORS[name])
+    assert_slopes_are_differences(model, X, y, lambda prior: getattr(prior, own))
 
 
 def test_a_gaussian_prior_has_groups_in_the_place_of_blocks():

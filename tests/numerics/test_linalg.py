@@ -45,9 +45,11 @@ def test_products_with_the_inverse_are_solves(condition):
     np.testing.assert_allclose(explained, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
 @pytest.mark.parametrize("size", [3, 300, 515])
-def test_products_that_leave_out_what_is_known(size):
+def test_products_that_leave_out_what_is_known(size, backend, monkeypatch):
     """Triangular factors and symmetric results, in strips and halves and whole."""
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
     rng = np.random.default_rng(0)
     R, B = np.tril(rng.normal(size=(size, size))), rng.normal(size=(size, 40))
     weights = rng.normal(size=40)

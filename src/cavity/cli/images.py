@@ -4,7 +4,7 @@ import math
 import re
 from typing import Any
 
-from cavity.cli.model_kinds import GP
+from cavity.cli.model_kinds import GP, refuse_unused
 from cavity.cli.request import Request
 from cavity.cli.session import blaming, usage
 from cavity.cli.training_tables import Tables
@@ -36,9 +36,7 @@ def check_images(request: Request) -> None:
     shape_of(request.image_shape)
     if request.model != GP:
         raise usage("--model", f"images have the model {GP}: leave it out")
-    for name, reason in UNUSED.items():
-        if getattr(request, name) != getattr(Request, name):
-            raise usage(f"--{name.replace('_', '-')}", reason)
+    refuse_unused(request, UNUSED)
     if request.task not in (None, CLASSIFICATION):
         raise usage("--task", "images are for classification: leave it out")
     if len(request.targets or ()) > 1:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cavity.cli.model_kinds import LINEAR
+from cavity.cli.model_kinds import LINEAR, refuse_unused
 from cavity.cli.request import Request
 from cavity.cli.session import blaming, usage
 from cavity.cli.training_tables import Tables
@@ -47,9 +47,7 @@ def check_weights(request: Request, called: str) -> None:
         request: what was asked for.
         called: the model in words, such as "a linear model".
     """
-    for name, reason in UNUSED.items():
-        if getattr(request, name) != getattr(Request, name):
-            raise usage(f"--{name.replace('_', '-')}", reason.format(called))
+    refuse_unused(request, {name: reason.format(called) for name, reason in UNUSED.items()})
     if request.prior is not None:
         with blaming("--prior"):
             one_of("the prior", request.prior, PRIORS)

@@ -38,6 +38,18 @@ OWNERS = (
 )
 
 
+def refuse_unused(request: Request, reasons: Mapping[str, str]) -> None:
+    """A usage error for options that a model has no use for.
+
+    Args:
+        request: what was asked for.
+        reasons: what to say, by the fields of a request.
+    """
+    for name, reason in reasons.items():
+        if getattr(request, name) != getattr(Request, name):
+            raise usage(f"--{name.replace('_', '-')}", reason)
+
+
 def refuse_options_of_others(request: Request) -> None:
     """A usage error for options of another kind of model than the one that is asked for."""
     for owner in OWNERS:

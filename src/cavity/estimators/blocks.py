@@ -28,16 +28,14 @@ def feature_blocks(
     """
     if blocks is None:
         return None
-    features = _features(widths)
-    blocks = blocks.tolist() if isinstance(blocks, np.ndarray) else blocks
-    if blocks != COLUMNS if isinstance(blocks, str) else not isinstance(blocks, Sequence):
+    if isinstance(blocks, str) and blocks == COLUMNS:
+        return category_blocks(widths, "data frames with categorical columns")
+    if isinstance(blocks, str) or not isinstance(blocks, Sequence | np.ndarray):
         raise ValueError(
             f"blocks must be lists of columns, or '{COLUMNS}' for a block of every categorical "
             f"column, given {blocks!r}"
         )
-    if isinstance(blocks, str):
-        return category_blocks(widths, "data frames with categorical columns")
-    found = []
+    features, found = _features(widths), []
     for block in blocks:
         numbers = [_number(column, names, len(features)) for column in _listed(block)]
         found.append([feature for number in numbers for feature in features[number]])

@@ -76,8 +76,8 @@ class ConvGPClassifier(AbstractClassifier):
         mean_: the fitted prior mean.
         converged_: whether learning and inference converged.
         message_: how the kernel was learned, and why learning ended.
-        n_iter_: iterations of the last step.
-        n_evaluations_: evaluations of the last step.
+        n_iter_: iterations in which the scale of the functions was learned.
+        n_evaluations_: evaluations of the energy in which the scale was learned, and at its end.
         jitter_: the jitter that was used.
         sites_: how the sites came about.
         interrupted_: whether fit was interrupted from the keyboard.
@@ -163,12 +163,12 @@ class ConvGPClassifier(AbstractClassifier):
     def _parts(self) -> AbstractParts:
         """What takes images apart."""
         if isinstance(self.parts, AbstractParts):
-            if self.parts.columns != math.prod(self.image_shape_) or (
-                self.parts.shape is not None and self.parts.shape != self.image_shape_
-            ):
+            shape, columns = self.parts.shape, self.parts.columns
+            pixels = math.prod(self.image_shape_)
+            if columns != pixels if shape is None else shape != self.image_shape_:
                 raise ValueError(
-                    f"parts are {self.parts}, of {plural(self.parts.columns, 'pixel')}; images "
-                    f"are {self.image_shape_}: give parts of that shape"
+                    f"parts are {self.parts}, of {plural(columns, 'pixel')}; images are "
+                    f"{self.image_shape_}: give parts of that shape"
                 )
             return self.parts
         return Patches(

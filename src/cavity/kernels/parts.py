@@ -71,7 +71,25 @@ class AbstractParts(eqx.Module):
             )
 
 
-class Patches(AbstractParts):
+class AbstractImageParts(AbstractParts):
+    """Parts of an image, a row of pixels with the channels of a pixel next to each other.
+
+    Attributes:
+        image_shape: (H, W), or (H, W, C) with C channels.
+    """
+
+    image_shape: eqx.AbstractVar[tuple[int, ...]]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.image_shape
+
+    @property
+    def columns(self) -> int:
+        return math.prod(self.image_shape)
+
+
+class Patches(AbstractImageParts):
     """The patches of an image, each w x h pixels, without padding.
 
     An image is a row of pixels, H x W or H x W x C with the channels of a pixel next to each
@@ -132,14 +150,6 @@ class Patches(AbstractParts):
 
     def __str__(self) -> str:
         return f"Patches of {self.patch_shape} pixels of an image {self.image_shape}"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.image_shape
-
-    @property
-    def columns(self) -> int:
-        return math.prod(self.image_shape)
 
     @property
     def grid(self) -> tuple[int, int]:

@@ -1,6 +1,5 @@
 """Warped images as parts: turned, moved, scaled and sheared within ranges that are learned."""
 
-import math
 from typing import Any
 
 import equinox as eqx
@@ -8,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from cavity.kernels.parts import AbstractParts, whole_numbers
+from cavity.kernels.parts import AbstractImageParts, whole_numbers
 from cavity.numerics.qmc import golden_points
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Int
 from cavity.parameters import positive
 
 
-class Warps(AbstractParts):
+class Warps(AbstractImageParts):
     r"""An image under S transformations, fixed ones, within ranges that are learned.
 
     `kernels.SumOver(Warps(...), base)` is the kernel of functions that change little when an
@@ -80,14 +79,6 @@ class Warps(AbstractParts):
 
     def __str__(self) -> str:
         return f"{plural(self.count, 'Warp')} of an image {self.image_shape}"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.image_shape
-
-    @property
-    def columns(self) -> int:
-        return math.prod(self.image_shape)
 
     @property
     def size(self) -> int:

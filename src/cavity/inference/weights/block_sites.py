@@ -1,7 +1,9 @@
-r"""Sites over blocks of weights, by natural parameters throughout.
+r"""Sites over blocks of weights, whose cavities are shifts and precisions.
 
-Of a direction that data do not see the cavity has no variance, so that the moments of tilted
-distributions are computed from cavities' shifts and precisions. The integral of cavity times prior
+A direction that data do not see has an infinite variance in the cavity, so that the moments of
+tilted distributions are computed from cavities' precisions. These are what is left of the inverse
+of the belief's covariance, which loses digits where the data are far more precise than the prior
+(docs/theory/weights.md). The integral of cavity times prior
 is taken as it stands, without the log-partition of the cavity, which the scale of a site would
 subtract and add: $\log s = \log \int p(\mathbf w)\, c(\mathbf w)\, d\mathbf w - \Phi(q)$.
 """

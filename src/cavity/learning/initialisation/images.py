@@ -117,10 +117,10 @@ def choose_patches(
     """
     K, rows = map(np.asarray, tabulated_values(kernel, InBase(Points(candidates)), jnp.asarray(X)))
     left, cross = np.diagonal(K).copy(), rows[:, :-1].copy()
-    usable = 1e-6 * left
+    usable, count = 1e-6 * left, min(count, len(K))
     loadings, explained = np.zeros((count, len(K))), np.zeros((count, len(X)))
     chosen: list[int] = []
-    while len(chosen) < min(count, len(K)):
+    while len(chosen) < count:
         gains = np.where(left > usable, np.sum(cross**2, axis=0), 0.0)
         gains = gains / np.maximum(left, usable)
         gains[chosen] = -1.0
