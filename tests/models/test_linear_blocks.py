@@ -29,13 +29,13 @@ def table(columns, rows=25, seed=3):
     return X, X @ w + np.sqrt(NOISE) * rng.standard_normal(rows)
 
 
-def enumerated(X, y, units):
+def enumerated(X, y, units, noise=NOISE):
     """Evidence, the odds of all sets of units, their columns, and mean coefficients."""
     logs, means, sets = [], [], []
     for chosen in itertools.product([False, True], repeat=max(units) + 1):
         inside = np.array(chosen)[units]
         A = X[:, inside]
-        K = SLAB * A @ A.T + NOISE * np.eye(len(y))
+        K = SLAB * A @ A.T + noise * np.eye(len(y))
         prior = np.sum(np.where(chosen, np.log(SHARE), np.log1p(-SHARE)))
         logs.append(prior + stats.multivariate_normal(np.zeros(len(y)), K).logpdf(y))
         mean = np.zeros(X.shape[1])
@@ -90,6 +90,26 @@ def test_categories_of_which_data_see_differences_alone():
     assert abs(result.log_evidence - log_z) < 1e-3
     np.testing.assert_allclose(found.inclusion, odds @ sets, atol=1e-3)
     np.testing.assert_allclose(found.mean, mean, atol=1e-3)
+
+
+@pytest.mark.parametrize("noise", [1e-2, 1e-6])
+def test_categories_of_which_data_know_all_but_one_direction(noise):
+    """Precisions of the data are up to 1e8 times that of the slab, and 1e-2 of the spike's."""
+    rng = np.random.default_rng(2)
+    kinds = rng.integers(0, 3, (2, 300))
+    X = np.concatenate([kind[:, None] == np.arange(3) for kind in kinds], axis=1).astype(float)
+    X = X - X.mean(axis=0)
+    y = X @ [0.7, -0.2, 0.1, 0.0, 0.0, 0.0] + np.sqrt(noise) * rng.standard_normal(300)
+    model = linear([[0, 1, 2], [3, 4, 5]], likelihood=likelihoods.Gaussian(noise))
+    log_z, odds, sets, mean = enumerated(X, y, model.units(6), noise)
+    result = cavity.infer(model, X, y, power=1.0)
+    found: Any = cavity.coefficients(result.posterior)
+    assert result.message.startswith("sites converged after")
+    assert int(result.message.split()[3]) < 10
+    # the spike's variance of 1e-10 is a hundredth of what the data leave open, or less
+    np.testing.assert_allclose(result.log_evidence, log_z, rtol=0.0, atol=0.01)
+    np.testing.assert_allclose(found.inclusion, odds @ sets, atol=1e-4)
+    np.testing.assert_allclose(found.mean, mean, atol=1e-5)
 
 
 def test_a_block_that_no_row_sees():

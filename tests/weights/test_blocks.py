@@ -1,7 +1,7 @@
 """Scale mixtures of several weights that share a scale: against integrals, draws, differences."""
 
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from cavity.weights.blocks import (
     Cavities,
     block_components,
     block_log_integral,
-    block_tilted,
+    block_match,
     log_partition,
 )
 from tests.tolerances import assert_close
@@ -48,6 +48,20 @@ def log_volume(cov, mean):
     """Of the Gaussians, empty places included."""
     quadratic = np.einsum("bpw,bpwu,bpu->bp", mean, np.linalg.inv(cov), mean)
     return 0.5 * (quadratic + np.linalg.slogdet(2.0 * np.pi * cov)[1])
+
+
+class Tilted(NamedTuple):
+    log_integral: np.ndarray
+    mean: np.ndarray
+    cov: np.ndarray
+
+
+def tilted(prior, given):
+    """Moments of products of priors and cavities, by the Gaussians that have them."""
+    match = block_match(prior, given)
+    cov = np.linalg.inv(given.precision + match.precision)
+    mean = np.einsum("bpwu,bpu->bpw", cov, given.shift + match.shift)
+    return Tilted(np.asarray(match.log_integral), mean, cov)
 
 
 def block_prior(name):
@@ -109,7 +123,7 @@ def log_integral(name, mean, cov):
 def test_moments_are_derivatives_of_the_integral(name):
     """In the shift: the mean, then the covariance; by differences and by differentiation."""
     prior, given = block_prior(name), cavities(*moments(1))
-    found = block_tilted(prior, given)
+    found = tilted(prior, given)
 
     def value(shift):
         return jnp.sum(block_log_integral(prior, given._replace(shift=shift)))
@@ -134,7 +148,7 @@ def test_moments_are_derivatives_of_the_integral(name):
 def test_derivatives_in_the_precision_and_the_prior():
     """Minus half of the second moments; differences in parameters of the prior."""
     prior, given = block_prior("spike and slab"), cavities(*moments(2))
-    found = block_tilted(prior, given)
+    found = tilted(prior, given)
     slope = jax.grad(
         lambda precision: jnp.sum(block_log_integral(prior, given._replace(precision=precision)))
     )(given.precision)
@@ -162,7 +176,7 @@ def test_a_direction_that_nothing_is_known_of():
         jnp.ones((1, 3)),
     )
     prior = weights.SpikeSlab(0.3, 1.5)
-    found = block_tilted(prior.for_weights(None, 1), given)
+    found = tilted(prior.for_weights(None, 1), given)
     logs = [
         np.log(share)
         + 0.5 * shift @ np.linalg.solve(known + np.eye(2) / s, shift)
@@ -211,7 +225,7 @@ def test_a_block_of_one_weight_is_that_weight():
     given = Cavities((1.0 / var)[..., None, None], (mean / var)[..., None], jnp.ones((4, 1)))
     for prior in PRIORS.values():
         own = prior.for_weights(None, 4)
-        found, parts = block_tilted(own, given), block_components(own, given)
+        found, parts = tilted(own, given), block_components(own, given)
         expected = weights.AbstractScaleMixture.tilted(own, mean, var, 1.0)
         partition = 0.5 * (mean**2 / var + jnp.log(2.0 * np.pi * var))
         assert_close(found.log_integral - partition, expected.log_mean, "factorised")

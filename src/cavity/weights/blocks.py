@@ -25,6 +25,9 @@ Result = TypeVar("Result")
 
 # The widest variance, over that of the Gaussian that a search starts from.
 _WIDEST = 1e8
+# What rounding may take from the precision of a direction of which nothing is known, as a share of
+# the trace.
+_ROUNDING = 1e-14
 
 
 class Cavities(NamedTuple):
@@ -41,18 +44,18 @@ class Cavities(NamedTuple):
     present: Float[Array, "B W"]
 
 
-class BlockMoments(NamedTuple):
-    r"""What the products of priors and cavities are.
+class BlockMatch(NamedTuple):
+    r"""The Gaussians that have the moments of products of priors and cavities.
 
     Attributes:
-        log_integral: logs of their integrals.
-        mean: means.
-        cov: covariances.
+        log_integral: logs of the integrals of the products.
+        shift: their shifts, less those of the cavities.
+        precision: their precisions, less those of the cavities.
     """
 
     log_integral: Float[Array, "B P"]
-    mean: Float[Array, "B P W"]
-    cov: Float[Array, "B P W W"]
+    shift: Float[Array, "B P W"]
+    precision: Float[Array, "B P W W"]
 
 
 class _Nodes(NamedTuple):
@@ -90,27 +93,71 @@ def log_partition(cavities: Cavities) -> Float[Array, "B P"]:
     return 0.5 * (jnp.sum(pushed**2, axis=-1) + volume)
 
 
-def block_tilted(prior: AbstractScaleMixture, cavities: Cavities) -> BlockMoments:
-    """The integral of prior times cavity, mean and covariance of each block.
+def block_match(prior: AbstractScaleMixture, cavities: Cavities) -> BlockMatch:
+    r"""What the moments of prior times cavity add to the cavity of each block.
+
+    In the axes of $\mathbf A$, with eigenvalues $a_i$, the product is a mixture of independent
+    Gaussians with precisions $a_i + t_k$, $t_k = 1 / s_k$. Beside the widest of them, $t_r$, the
+    covariance of the mixture is $\mathbf D^{-1/2} (\mathbf I + \mathbf N) \mathbf D^{-1/2}$,
+    $\mathbf D = \operatorname{diag}(a_i + t_r)$, with
+
+    $$\mathbf N = \sum_k \pi_k \Big[ \operatorname{diag} \frac{t_r - t_k}{a_i + t_k}
+    + \mathbf e_k \mathbf e_k^\top \Big]$$
+
+    and $\mathbf e_k = \mathbf D^{1/2} (\mathbf m_k - \boldsymbol\mu)$, so that its precision less
+    $\mathbf A$ is $t_r \mathbf I - \mathbf D^{1/2} (\mathbf I + \mathbf N)^{-1} \mathbf N
+    \mathbf D^{1/2}$, in which no large numbers cancel.
 
     Args:
         prior: the prior, with parameters of the form (B, 1).
-        cavities: the Gaussians that it is multiplied by.
+        cavities: the Gaussians that it is multiplied by. Directions of negative precision count as
+            unknown.
 
     References:
         Jylanki (2013), S93 and S103, with vectors in the place of numbers.
     """
+    return _block_by_block(_match, prior, cavities)
 
-    def of_some(prior: AbstractScaleMixture, cavities: Cavities) -> BlockMoments:
-        nodes = _nodes(prior, cavities)
-        share = jnp.exp(nodes.log_share)
-        mean = jnp.einsum("sbp,sbpw->bpw", share, nodes.mean)
-        apart = nodes.mean - mean
-        within = jnp.einsum("sbp,sbpvw,sbpvu->bpwu", share, nodes.root, nodes.root)
-        between = jnp.einsum("sbp,sbpw,sbpu->bpwu", share, apart, apart)
-        return BlockMoments(nodes.log_integral, mean, within + between)
 
-    return _block_by_block(of_some, prior, cavities)
+def _match(prior: AbstractScaleMixture, cavities: Cavities) -> BlockMatch:
+    log_share, s = _scales(prior, cavities)
+    axes, a, there = _axes(cavities)
+    g = jnp.einsum("bpwi,bpw->bpi", axes, cavities.shift)
+    t = there / s  # S B P W
+    total = a + t
+    each = jnp.sum(g**2 / total - jnp.log(total) - there * jnp.log(s), axis=-1)
+    each = log_share + 0.5 * (each + jnp.sum((1.0 - there) * LOG_2PI, axis=-1))
+    log_integral = jax.nn.logsumexp(each, axis=0)
+    share = jnp.exp(each - log_integral)[..., None]
+    widest = jnp.min(t, axis=0)
+    D, narrower = a + widest, (widest - t) / total
+    apart = narrower * g / D  # of each mean from that of the widest
+    moved = jnp.sum(share * apart, axis=0)
+    e = jnp.sqrt(share * D) * (apart - moved)
+    between, eye = jnp.einsum("sbpi,sbpj->bpij", e, e), jnp.eye(a.shape[-1], dtype=a.dtype)
+    N = between + jnp.sum(share * narrower, axis=0)[..., None] * eye
+    # I + N as a sum of positive numbers
+    whole = between + jnp.sum(share * D / total, axis=0)[..., None] * eye
+    root = jax.vmap(jax.vmap(cholesky_and_inverse))(whole)[1]
+    gained = jnp.einsum("bpvi,bpvw,bpwj->bpij", root, root, N)
+    unit = jnp.sqrt(D)
+    gained = unit[..., :, None] * 0.5 * (gained + jnp.swapaxes(gained, 2, 3)) * unit[..., None, :]
+    own = widest[..., None] * eye - gained
+    shift = jnp.einsum("bpij,bpj->bpi", own, g / D + moved) + a * moved - widest * g / D
+    precision = jnp.einsum("bpwi,bpij,bpuj->bpwu", axes, own, axes)
+    return BlockMatch(log_integral, jnp.einsum("bpwi,bpi->bpw", axes, shift), precision)
+
+
+def _axes(cavities: Cavities) -> tuple[Array, Array, Array]:
+    """Axes of the cavities' precisions, precisions along them, and 1 where there are weights."""
+    A, present = cavities.precision, cavities.present[:, None]
+    own = jnp.diagonal(A, axis1=-2, axis2=-1)
+    # the axis of an empty place is its own, and the last
+    last = (1.0 - present) * (2.0 * jnp.sum(jnp.abs(own), axis=-1, keepdims=True) + 1.0)
+    values, axes = jnp.linalg.eigh(A + last[..., None] * jnp.eye(A.shape[-1], dtype=A.dtype))
+    there = jnp.round(jnp.einsum("bpw,bpwi->bpi", jnp.broadcast_to(present, own.shape), axes**2))
+    alone = jnp.einsum("bpw,bpwi->bpi", own, axes**2)
+    return axes, jnp.where(there > 0.0, jnp.maximum(values, 0.0), alone), there
 
 
 def block_components(prior: AbstractScaleMixture, cavities: Cavities) -> Components:
@@ -129,12 +176,12 @@ def block_components(prior: AbstractScaleMixture, cavities: Cavities) -> Compone
 
 
 def _nodes(prior: AbstractScaleMixture, cavities: Cavities) -> _Nodes:
-    log_share, s = prior.scales()
+    log_share, s = _scales(prior, cavities)
     h, present = cavities.shift, cavities.present[:, None]
     # rounding may leave a direction of which nothing is known below zero
-    s = jnp.minimum(s, _WIDEST * prior.starting_variance())
-    s = jnp.broadcast_to(s, (s.shape[0], *h.shape[:2]))[..., None]
-    own = (present / s)[..., None] * jnp.eye(h.shape[2], dtype=h.dtype)
+    lost = _ROUNDING * jnp.trace(cavities.precision, axis1=-2, axis2=-1)
+    own = jnp.maximum(present / s, jax.lax.stop_gradient(lost)[..., None])
+    own = own[..., None] * jnp.eye(h.shape[2], dtype=h.dtype)
     total = cavities.precision + own
     flat = jax.vmap(cholesky_and_inverse)(total.reshape(-1, *total.shape[-2:]))
     L, root = (x.reshape(total.shape) for x in flat)
@@ -145,6 +192,15 @@ def _nodes(prior: AbstractScaleMixture, cavities: Cavities) -> _Nodes:
     log_integral = jax.nn.logsumexp(each, axis=0)
     mean = jnp.einsum("sbpwu,sbpw->sbpu", root, pushed)
     return _Nodes(each - log_integral, log_integral, mean, root)
+
+
+def _scales(
+    prior: AbstractScaleMixture, cavities: Cavities
+) -> tuple[Float[Array, "S ..."], Float[Array, "S B P 1"]]:
+    """Logs of the shares, and variances, of the Gaussians of the prior."""
+    log_share, s = prior.scales()
+    s = jnp.minimum(s, _WIDEST * prior.starting_variance())
+    return log_share, jnp.broadcast_to(s, (s.shape[0], *cavities.shift.shape[:2]))[..., None]
 
 
 def _block_by_block(

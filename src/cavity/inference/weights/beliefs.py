@@ -15,7 +15,6 @@ from cavity.inference.graph.base import (
 from cavity.inference.graph.sites import ScalarSites
 from cavity.inference.variables.function_values import FunctionValuesBelief
 from cavity.inference.weights.block_sites import WeightBlockSites
-from cavity.inference.weights.blocks import Blocks
 from cavity.numerics.types import Array, Float, Int, Scalar
 
 Pair = tuple[Array, Array]
@@ -26,7 +25,8 @@ class DenseWeights(AbstractProjectedBelief):
 
     Attributes:
         sites: shifts and precisions of the sites of single weights, by which their priors count.
-        block_sites: the same of blocks of weights; None where there are none.
+        block_sites: sites of blocks of weights; None where there are none.
+        block_cavities: shifts and precisions of the blocks without their sites.
     """
 
     mean: Float[Array, "P p"]
@@ -34,6 +34,7 @@ class DenseWeights(AbstractProjectedBelief):
     log_normaliser: Scalar
     sites: ScalarSites
     block_sites: WeightBlockSites | None = None
+    block_cavities: tuple[Float[Array, "B P W"], Float[Array, "B P W W"]] | None = None
 
     def marginal(self, projection: Projection) -> Pair:
         A = projection.loadings
@@ -50,10 +51,6 @@ class DenseWeights(AbstractProjectedBelief):
     def of_rows(self) -> Pair | None:
         """Moments of the function at the rows of the data, where the belief knows them."""
         return None
-
-    def of_blocks(self, blocks: Blocks) -> tuple[Float[Array, "B P W"], Float[Array, "B P W W"]]:
-        """Means and covariances of the weights of each block."""
-        return blocks.moments(self.mean, self.root)
 
     def joint(self, A: Float[Array, "p n"]) -> Float[Array, "P n n"]:
         """Covariances of the functions between rows with these loadings."""

@@ -1,13 +1,18 @@
 """Blocks: sets of weights that one row of a prior sees together."""
 
+import math
 from collections.abc import Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.weights.block_sites import WeightBlockSites
+from cavity.numerics.linalg import cholesky_and_inverse
 from cavity.numerics.types import Array, Float, Int
+
+Pair = tuple[Array, Array]
 
 
 class Blocks(eqx.Module):
@@ -33,24 +38,43 @@ class Blocks(eqx.Module):
         present = np.array([np.arange(width) < len(block) for block in blocks])
         return cls(jnp.asarray(index), jnp.asarray(present, dtype), int(present.sum()))
 
-    def moments(
-        self, mean: Float[Array, "P p"], root: Float[Array, "G p p"]
+    def cavities(
+        self, shift: Float[Array, "P p"], precision: Float[Array, "P p p"], sites: WeightBlockSites
     ) -> tuple[Float[Array, "B P W"], Float[Array, "B P W W"]]:
-        r"""Means and covariances of the weights of each block.
+        r"""Shifts and precisions of the weights of each block, without its own site.
 
-        Empty places have the variance of the block's first weight, and mean zero.
+        All other weights are integrated out: first those in no block, then one half of the blocks
+        for the other, and so on in each half. The site of a block is nowhere added and taken
+        back. Empty places have precision one and shift zero.
 
         Args:
-            mean: means of all weights.
-            root: R with $\mathbf R^\top \mathbf R$ the covariance of all, one for all outputs or
-                one for each.
+            shift: of all weights, without the sites of blocks.
+            precision: the same.
+            sites: the sites of blocks.
         """
-        own = root[:, :, self.index]  # G p B W
-        cov = jnp.einsum("gpbw,gpbu->bgwu", own, own)
-        same = jnp.eye(self.index.shape[1], dtype=bool)
-        cov = jnp.where(same | (self._pairs > 0.0)[:, None], cov, 0.0)
-        shape = (cov.shape[0], mean.shape[0], *cov.shape[2:])
-        return self.of(mean), jnp.broadcast_to(cov, shape)
+        each = jax.vmap(self._cavities, in_axes=(0, 0, 1, 1), out_axes=(1, 1))
+        return each(shift, precision, sites.shift, sites.precision)
+
+    def _cavities(self, h: Array, A: Array, site_shift: Array, site_precision: Array) -> Pair:
+        """The same for one output: sites (B, W) and (B, W, W)."""
+        count, width = self.index.shape
+        inside = jnp.zeros(A.shape[0], bool).at[self.index].set(True)
+        others = jnp.nonzero(~inside, size=A.shape[0] - self.count)[0]
+        place, there = self.index.reshape(-1), self.present.reshape(-1)
+        own_h, own_A = h[place], A[place[:, None], place]
+        if others.shape[0]:
+            gone = A[others[:, None], others], h[others]
+            own_h, own_A = without(own_h, own_A, A[others[:, None], place], *gone)
+        # halves of halves: as many blocks as a power of two, the last of them empty
+        more = 2 ** math.ceil(math.log2(count)) - count
+        rest = jnp.broadcast_to(jnp.eye(width, dtype=A.dtype), (more, width, width))
+        empty = (1.0 - self.present)[:, :, None] * jnp.eye(width, dtype=A.dtype)
+        site_precision = jnp.concatenate([self._pairs * site_precision + empty, rest])
+        site_shift = jnp.pad(self.present * site_shift, ((0, more), (0, 0)))
+        own_h = jnp.pad(there * own_h, (0, more * width))
+        own_A = jnp.pad(there[:, None] * own_A * there, (0, more * width))
+        found_h, found_A = in_halves(own_h, own_A, site_shift, site_precision)
+        return found_h[:count], found_A[:count] + empty
 
     def of(self, values: Float[Array, "P p"]) -> Float[Array, "B P W"]:
         """The values of the weights of each block, zero in empty places."""
@@ -93,6 +117,60 @@ class Blocks(eqx.Module):
     def _pairs(self) -> Float[Array, "B W W"]:
         """1 where both places have weights."""
         return self.present[:, :, None] * self.present[:, None, :]
+
+
+def without(h: Array, A: Array, across: Array, other: Array, other_h: Array) -> Pair:
+    r"""Shift and precision of some weights, when others are integrated out.
+
+    Args:
+        h: shift of the weights that stay.
+        A: their precision.
+        across: precisions between the others and them.
+        other: precision of the others.
+        other_h: their shift.
+    """
+    unit = 1.0 / jnp.sqrt(jnp.diagonal(other))
+    root = cholesky_and_inverse(unit[:, None] * other * unit)[1] * unit
+    seen = root @ across
+    return h - seen.T @ (root @ other_h), A - seen.T @ seen
+
+
+def in_halves(
+    h: Float[Array, " n"],
+    A: Float[Array, "n n"],
+    site_shift: Float[Array, "B W"],
+    site_precision: Float[Array, "B W W"],
+) -> tuple[Float[Array, "B W"], Float[Array, "B W W"]]:
+    """The shift and precision of each block without its site, all other blocks integrated out.
+
+    Args:
+        h: shifts of the weights of all blocks, without their sites.
+        A: their precision, without the sites.
+        site_shift: the sites, of a power of two of blocks.
+        site_precision: the same.
+    """
+    width = site_shift.shape[1]
+    parts = h[None], A[None], site_shift[None], site_precision[None]
+    for _ in range(int(math.log2(site_shift.shape[0]))):
+        parts = jax.vmap(_halves)(*parts)
+        parts = tuple(x.reshape(-1, *x.shape[2:]) for x in parts)
+    return parts[0].reshape(-1, width), parts[1].reshape(-1, width, width)
+
+
+def _halves(h: Array, A: Array, site_shift: Array, site_precision: Array) -> tuple[Array, ...]:
+    """Each half of the blocks, when the other one is integrated out."""
+    size, number = h.shape[0] // 2, site_shift.shape[0] // 2
+    first, second = slice(size), slice(size, None)
+    sites = [
+        (site_shift[part], site_precision[part]) for part in (slice(number), slice(number, None))
+    ]
+    pairs = []
+    for stays, leaves, (p, P) in ((first, second, sites[1]), (second, first, sites[0])):
+        other = A[leaves, leaves] + jax.scipy.linalg.block_diag(*P)
+        gone = A[leaves, stays], other, h[leaves] + p.reshape(-1)
+        pairs.append(without(h[stays], A[stays, stays], *gone))
+    found = tuple(jnp.stack(each) for each in zip(*pairs, strict=True))
+    return (*found, *(jnp.stack(each) for each in zip(*sites, strict=True)))
 
 
 def units_of(blocks: Sequence[Sequence[int]], count: int) -> np.ndarray:

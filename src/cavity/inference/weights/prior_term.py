@@ -12,7 +12,7 @@ from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array, Float
 from cavity.weights.base import AbstractScaleMixture, AbstractWeightPrior, weight_by_weight
-from cavity.weights.blocks import Cavities, block_log_integral, block_tilted, log_partition
+from cavity.weights.blocks import Cavities, block_log_integral, block_match, log_partition
 from cavity.weights.integrated import IntegratedPrior
 
 
@@ -61,7 +61,7 @@ class BlockPriorTerm(AbstractLocalTerm):
     """The integral of a prior whose scale the weights of a block share, times their cavity.
 
     It goes with `WeightBlockSites`: what rows see are shifts and precisions of cavities, and what
-    sites are matched to are means and covariances.
+    sites are matched to are shifts and precisions beyond those of the cavities.
 
     Attributes:
         prior: the prior, with parameters for every block.
@@ -80,7 +80,7 @@ class BlockPriorTerm(AbstractLocalTerm):
     def derivatives(
         self, latents: tuple[Latent, ...], rows: Rows, power: Power
     ) -> tuple[Tilted, ...]:
-        return (Tilted(*block_tilted(self.prior, self._cavities(latents))),)
+        return (Tilted(*block_match(self.prior, self._cavities(latents))),)
 
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
         return self.log_mean(latents, rows, 1.0) - log_partition(self._cavities(latents))

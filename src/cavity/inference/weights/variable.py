@@ -159,16 +159,19 @@ class Weights(AbstractProjectedVariable):
         return conditioned(messages, sites)
 
     def _dense(self, messages: WeightMessages, sites: ScalarSites) -> DenseWeights:
-        own, blocks = messages.precision.T, None
+        own, blocks = messages.precision.T, (None, None)
         Q = messages.row_precision + jax.vmap(jnp.diag)(own)
         shift = messages.row_shift + messages.shift.T
         if self.blocks is not None:
             h, P = messages.block_shift, messages.block_precision
             assert h is not None
             assert P is not None
-            blocks = WeightBlockSites(h, P)
-            of_blocks = self.blocks.spread(blocks, self.size)
-            shift, Q = shift + of_blocks[0], Q + of_blocks[1]
+            sites_of_blocks = WeightBlockSites(h, P)
+            each = jnp.broadcast_to(Q, (self.outputs, *Q.shape[1:]))
+            cavities = self.blocks.cavities(shift, each, sites_of_blocks)
+            blocks = sites_of_blocks, cavities
+            own_shift, own = self.blocks.spread(sites_of_blocks, self.size)
+            shift, Q = shift + own_shift, Q + own
         groups = Q.shape[0]
         shift = shift.reshape(groups, -1, self.size)
         # in units in which all weights have precision one, whatever their own
@@ -179,7 +182,7 @@ class Weights(AbstractProjectedVariable):
         replicas = self.outputs // groups
         volume = replicas * jnp.sum(jnp.log(s)) + 0.5 * self.outputs * self.size * LOG_2PI
         means = (mean * s[:, None, :]).reshape(self.outputs, self.size)
-        return DenseWeights(means, root * s[:, None, :], value + volume, sites, blocks)
+        return DenseWeights(means, root * s[:, None, :], value + volume, sites, *blocks)
 
     def _factored(self, messages: WeightMessages, sites: ScalarSites) -> FactoredWeights:
         m = messages

@@ -134,7 +134,7 @@ class AbstractSeveralWeights(AbstractSiteView[DenseWeights | FactoredWeights, We
 
     @abc.abstractmethod
     def seen(self, belief: DenseWeights | FactoredWeights, rows: Rows) -> Moments:
-        """Means and covariances of the weights that each row sees."""
+        """Moments of the weights that each row sees, in the form that its sites take."""
 
     def presence(self, rows: Rows) -> Array:
         return rows.site_presence
@@ -198,7 +198,9 @@ class BlockView(AbstractSeveralWeights):
         return self.blocks.sites(self.start, rows.y.shape[1])
 
     def seen(self, belief: DenseWeights | FactoredWeights, rows: Rows) -> Moments:
-        return cast(DenseWeights, belief).of_blocks(self.blocks)
+        found = cast(DenseWeights, belief).block_cavities
+        assert found is not None
+        return found
 
     def messages(self, variable: Weights, rows: Rows, sites: AbstractSites) -> WeightMessages:
         return variable.messages_of_blocks(cast(WeightBlockSites, sites))

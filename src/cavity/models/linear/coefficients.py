@@ -262,7 +262,7 @@ def _in_blocks(
     prior = cast(AbstractScaleMixture, alone.prior)
     blocks = Blocks.of_columns(columns, alone.mean.dtype)
     of_blocks = jax.tree.map(lambda x: x[blocks.index[:, 0]], prior)
-    shift, precision, proper = process.block_cavities(blocks)
+    shift, precision, proper = process.block_cavities()
     # nothing but the prior knows of weights that no row sees
     shift, precision = (
         jnp.where(proper.reshape(*proper.shape, *[1] * (x.ndim - 2)), x, 0.0)

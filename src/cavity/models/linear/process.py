@@ -6,7 +6,6 @@ import jax.numpy as jnp
 
 from cavity.inference.graph.base import Projection
 from cavity.inference.weights.beliefs import DenseWeights, FactoredWeights
-from cavity.inference.weights.blocks import Blocks
 from cavity.inference.weights.parameters import ScaleBeliefs
 from cavity.inference.weights.views import Design
 from cavity.models.process import AbstractProcess
@@ -40,12 +39,13 @@ class LinearProcess(AbstractProcess):
         return self.belief.sites.cavity(mean, var, 1.0)
 
     def block_cavities(
-        self, blocks: Blocks
+        self,
     ) -> tuple[Float[Array, "B P W"], Float[Array, "B P W W"], Array]:
         """Shifts and precisions of blocks of weights without priors, and whether proper."""
         belief = cast(DenseWeights, self.belief)
         assert belief.block_sites is not None
-        return belief.block_sites.cavity(*belief.of_blocks(blocks), 1.0)
+        assert belief.block_cavities is not None
+        return belief.block_sites.cavity(*belief.block_cavities, 1.0)
 
     def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Array]:
         return self.belief.marginal(self._projection(X))
