@@ -4,13 +4,14 @@ from benchmarks.mutations.fault import Fault
 
 BLOCKS = "weights/test_blocks.py::"
 LINEAR = "models/test_linear_blocks.py::"
+CAVITIES = "inference/test_weight_blocks.py::test_cavities_are_marginals_without_the_own_site"
 
 WEIGHT_FAULTS = (
     Fault(
         "components of a block's mixture are not apart",
         "weights/blocks.py",
-        "mean, within + between)",
-        "mean, within)",
+        "N = between + jnp.sum(",
+        "N = 0.0 * between + jnp.sum(",
         (BLOCKS + "test_moments_are_derivatives_of_the_integral",),
     ),
     Fault(
@@ -23,23 +24,37 @@ WEIGHT_FAULTS = (
     Fault(
         "empty places of a block have a prior",
         "weights/blocks.py",
-        "own = (present / s)[..., None]",
-        "own = (1.0 / s)[..., None]",
+        "t = there / s  # S B P W",
+        "t = jnp.ones_like(there) / s",
         (BLOCKS + "test_moments_are_derivatives_of_the_integral",),
     ),
     Fault(
         "the site of a block keeps the cavity's shift",
-        "inference/weights/block_sites.py",
-        "return WeightBlockSites(shift - mean, known - var)",
-        "return WeightBlockSites(shift, known - var)",
-        (LINEAR + "test_categories_of_which_data_see_differences_alone",),
+        "weights/blocks.py",
+        "+ a * moved - widest * g / D",
+        "+ a * moved",
+        (BLOCKS + "test_moments_are_derivatives_of_the_integral",),
     ),
     Fault(
         "the scale of a block's site forgets the mean of the belief",
         "inference/weights/block_sites.py",
-        "log_determinant(L) + quadratic)",
-        "log_determinant(L))",
+        "return -0.5 * (volume + jnp.sum(pushed**2, axis=-1))",
+        "return -0.5 * volume",
         (LINEAR + "test_categories_of_which_data_see_differences_alone",),
+    ),
+    Fault(
+        "the cavity of a block forgets the shifts of other sites",
+        "inference/weights/blocks.py",
+        "A[leaves, stays], other, h[leaves] + p.reshape(-1)",
+        "A[leaves, stays], other, h[leaves]",
+        (CAVITIES,),
+    ),
+    Fault(
+        "the cavity of a block holds the weights in no block",
+        "inference/weights/blocks.py",
+        "if others.shape[0]:",
+        "if others.shape[0] > 10**6:",
+        (CAVITIES,),
     ),
     Fault(
         "sites of blocks stay as they are where their cavity is improper",
