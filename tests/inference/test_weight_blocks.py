@@ -1,5 +1,7 @@
 """Blocks of weights without their own sites: against dense inverses."""
 
+import itertools
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -18,19 +20,17 @@ def test_cavities_are_marginals_without_the_own_site():
     own = 0.3 * own @ np.swapaxes(own, 2, 3)
     sites = WeightBlockSites(jnp.asarray(rng.standard_normal((3, 2, 3))), jnp.asarray(own))
     found_shift, found = blocks.cavities(jnp.asarray(shift), jnp.asarray(known), sites)
-    for output in range(2):
-        for number, block in enumerate(columns):
-            A, h = known[output].copy(), shift[output].copy()
-            for i, other in enumerate(columns):
-                if i != number:
-                    size = len(other)
-                    A[np.ix_(other, other)] += own[i, output, :size, :size]
-                    h[other] += sites.shift[i, output, :size]
-            cov, mean = np.linalg.inv(A), np.linalg.solve(A, h)
-            expected = np.linalg.inv(cov[np.ix_(block, block)])
-            size = len(block)
-            assert_close(found[number, output, :size, :size], expected, "factorised")
-            assert_close(found_shift[number, output, :size], expected @ mean[block], "factorised")
+    for output, number in itertools.product(range(2), range(3)):
+        block, others = columns[number], [i for i in range(3) if i != number]
+        A, h = known[output].copy(), shift[output].copy()
+        for i in others:
+            size = len(columns[i])
+            A[np.ix_(columns[i], columns[i])] += own[i, output, :size, :size]
+            h[columns[i]] += sites.shift[i, output, :size]
+        cov, mean, size = np.linalg.inv(A), np.linalg.solve(A, h), len(block)
+        expected = np.linalg.inv(cov[np.ix_(block, block)])
+        assert_close(found[number, output, :size, :size], expected, "factorised")
+        assert_close(found_shift[number, output, :size], expected @ mean[block], "factorised")
     # of the empty place nothing but its precision
     assert_close(found[0, :, 2], np.array([[0.0, 0.0, 1.0]] * 2))
     assert_close(found_shift[0, :, 2], np.zeros(2))
