@@ -5,6 +5,7 @@ from benchmarks.mutations.fault import Fault
 PAST, ROWS = "inference/past.py", "learning/streaming/live_rows.py"
 REMEMBERED, UPDATE = "models/remembered.py", "learning/streaming/update.py"
 UPDATES = ("learning/test_update.py",)
+COMMAND, COMMANDS = "cli/update.py", "cli/test_update.py::"
 WHERE_IT_FAILS = ("learning/test_update_faults.py",)
 STREAMING_FAULTS = (
     Fault(
@@ -97,5 +98,40 @@ STREAMING_FAULTS = (
         "costs = costs + 0.5 * precision / np.sum(root**2, axis=0)",
         "costs = costs + 0.5 * precision",
         WHERE_IT_FAILS,
+    ),
+    Fault(
+        "a batch is known by its inputs alone",
+        COMMAND,
+        "for array in (encoded.X, encoded.y, *encoded.side.values()):",
+        "for array in (encoded.X, *encoded.side.values()):",
+        (COMMANDS + "test_other_outputs_are_another_batch",),
+    ),
+    Fault(
+        "a batch is learned twice",
+        COMMAND,
+        "    if batch in known:",
+        "    if batch in known[:0]:",
+        (COMMANDS + "test_a_model_goes_on_learning",),
+    ),
+    Fault(
+        "a file that changed meanwhile is written",
+        COMMAND,
+        "if _stamp(model) != before:",
+        "if False:",
+        (COMMANDS + "test_a_file_that_changed_meanwhile_is_left",),
+    ),
+    Fault(
+        "the evidence of old rows is in the units of the model",
+        COMMAND,
+        "+ rows * float(np.sum(np.log(fitted.output_scale)))",
+        "+ 0.0 * rows",
+        (COMMANDS + "test_the_evidence_is_in_the_units_of_the_outputs",),
+    ),
+    Fault(
+        "the evidence of all rows is in the units of the model",
+        COMMAND,
+        "- result.rows_seen * float(np.sum(np.log(scale)))",
+        "",
+        (COMMANDS + "test_the_evidence_is_in_the_units_of_the_outputs",),
     ),
 )

@@ -3,6 +3,7 @@
 import errno
 import shutil
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -11,6 +12,7 @@ from tests.cli.conftest import run
 from tests.tolerances import assert_close
 
 OPTIONS = ("--ignore", "spare", "--ignore", "noise")
+HELD = ("--no-learn", "--inducing", "keep")
 
 
 def fit(table, *options):
@@ -46,6 +48,28 @@ def test_a_model_goes_on_learning(here, tables, fitted):
     assert "has learned from this batch already" in twice.err
 
 
+def test_other_outputs_are_another_batch(here, tables, fitted):
+    pl.read_csv(tables / "test.csv").with_columns(pl.col("weight") + 0.1).write_csv("other.csv")
+    for table in (tables / "test.csv", "other.csv"):
+        done = run("update", fitted, table, "--out", fitted, *HELD, "--json")
+        assert done.json["skipped"] is False
+
+
+def test_the_evidence_is_in_the_units_of_the_outputs(here, tables):
+    """Outputs in tenths of their unit: the density of each row is a tenth."""
+    records = []
+    for name, factor in (("kg", 1.0), ("hg", 10.0)):
+        for part in ("train", "test"):
+            given = pl.read_csv(tables / f"{part}.csv")
+            given.with_columns(pl.col("weight") * factor).write_csv(f"{part}-{name}.csv")
+        fit(f"train-{name}.csv", "--inducing", 5, "--max-iterations", 2)
+        done = run("update", "m.cavity", f"test-{name}.csv", "--out", "n.cavity", *HELD, "--json")
+        records.append(done.json)
+    smaller, larger = records
+    expected = smaller["log_evidence"] - smaller["rows_seen"] * np.log(10.0)
+    assert_close(larger["log_evidence"], expected, "fixed_point")
+
+
 def test_what_it_refuses(here, tables, fitted):
     shutil.copy(fitted, "sparse.cavity")
     full = fit(tables / "train.csv", "--inducing", "full", "--max-iterations", 1)
@@ -76,9 +100,6 @@ def test_a_file_that_changed_meanwhile_is_left(here, tables, fitted, monkeypatch
     done = run("update", fitted, tables / "test.csv", "--out", fitted, *held)
     assert done.code == 1
     assert "has changed since it was read" in done.err
-
-
-HELD = ("--no-learn", "--inducing", "keep")
 
 
 def halves(table, folder):
