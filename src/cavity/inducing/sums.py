@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -135,21 +135,41 @@ def _(kernel: Scaled) -> tuple[AbstractKernel, SumOver]:
     return base, SumOver(inside.parts, base, inside.weights)
 
 
-def part_function(
-    a: AbstractInducing, kernel: AbstractKernel
-) -> tuple[AbstractKernel, AbstractInducing, SumOver]:
-    """The function of one part: its kernel and functionals, and the sum that it is in.
+class PartFunction(NamedTuple):
+    """The function of one part, and where it is in a model.
+
+    Attributes:
+        kernel: its covariance.
+        inducing: the inducing variables that are functionals of it.
+        whole: the sum over parts that it is in.
+        place: which of all inducing variables these are.
+    """
+
+    kernel: AbstractKernel
+    inducing: AbstractInducing
+    whole: SumOver
+    place: slice
+
+
+def part_function(a: AbstractInducing, kernel: AbstractKernel) -> PartFunction:
+    """The function of one part, of a sum over parts or of the one term that is such a sum.
 
     Raises:
-        ValueError: for inducing variables or a kernel that are not of one sum over parts.
+        ValueError: for inducing variables or a kernel without one sum over parts.
     """
-    if not isinstance(a, InBase):
+    each = a.each if isinstance(a, OfParts) else (a,)
+    terms = _terms(kernel, a) if isinstance(a, OfParts) else (kernel,)
+    found = [i for i, one in enumerate(each) if isinstance(one, InBase)]
+    if len(found) != 1:
         raise ValueError(
             "the function of one part is known where inducing variables are its own, "
-            f"inducing.InBase(...), given {type(a).__name__}"
+            "inducing.InBase(...), alone or once in inducing.OfParts(...); given "
+            + ", ".join(type(one).__name__ for one in each)
         )
-    base, inside = _base(kernel)
-    return base, a.inner, inside
+    inducing: Any = each[found[0]]
+    base, inside = _base(terms[found[0]])
+    before = sum(one.size for one in each[: found[0]])
+    return PartFunction(base, inducing.inner, inside, slice(before, before + inducing.size))
 
 
 @covariance_from.register

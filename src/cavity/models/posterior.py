@@ -16,10 +16,10 @@ from cavity.inference.graph.rows import SLOPES
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.models.base import AbstractModel
+from cavity.models.contributions import contributions
 from cavity.models.process import (
     AbstractProcess,
     MarginalProcess,
-    contributions,
     moments_of_slopes,
     variances,
     within_functions,
@@ -330,7 +330,8 @@ class Posterior(AbstractPosterior):
         r"""What each part of the inputs contributes to the function: $w_p\, g(\mathbf x^{[p]})$.
 
         Means add up to that of the function, its prior mean left out; variances do not, because
-        parts are correlated. For `kernels.SumOver` with `inducing.InBase`.
+        parts are correlated. For `kernels.SumOver` with `inducing.InBase`; of a sum of kernels
+        with `inducing.OfParts`, for the one term that is such a sum, to which means add up.
 
         Args:
             X: inputs, (n, D).

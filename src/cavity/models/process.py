@@ -18,7 +18,6 @@ from cavity.inducing.base import (
     inducing_points,
     variances_from,
 )
-from cavity.inducing.sums import part_function
 from cavity.inference.graph.rows import SLOPES, Rows
 from cavity.inference.graph.views import InducingView, OutputMean, observed, observed_mean
 from cavity.inference.variables.inducing import InducingBelief
@@ -32,7 +31,6 @@ from cavity.kernels.expectations import (
 )
 from cavity.likelihoods.capabilities import capability
 from cavity.means import Zero
-from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import jittered, product_lower
 from cavity.numerics.types import Array, Float
 
@@ -324,47 +322,6 @@ def _(
     process: SparseProcess | FullProcess, X: Float[Array, "n D"], columns: Float[Array, " n"]
 ) -> tuple[Float[Array, "n P"], Array]:
     return process.moments_of_slopes(X, columns)
-
-
-@compiled
-def contributions(
-    process: AbstractProcess, X: Float[Array, "n D"], *, sparse: bool
-) -> tuple[Float[Array, "n P F"], Float[Array, "n P F"]]:
-    r"""Means and variances of $w_p\, g(\mathbf x^{[p]})$ for every part and every function.
-
-    Args:
-        process: the functions.
-        X: inputs.
-        sparse: whether the functions have inducing variables.
-
-    Raises:
-        ValueError: for functions that are no sums over parts with variables of $g$.
-    """
-    functions = capability(process, TakesGaussianInputs)
-    if not sparse or functions is None:
-        raise ValueError(
-            "contributions are of independent sparse functions: give the model "
-            "inducing.InBase(...), and several classes method=cavity.PowerEP(coupled=False)"
-        )
-    found = [_of_function(*function, X) for function in functions.sparse_functions()]
-    means, variances = zip(*found, strict=True)
-    return jnp.concatenate(means, axis=-1), jnp.concatenate(variances, axis=-1)
-
-
-def _of_function(view: InducingView, belief: InducingBelief, X: Array) -> tuple[Array, Array]:
-    """The function of one part is a sparse process with the same variables, seen from parts."""
-    kernel, inner, whole = part_function(view.inducing, view.kernel)
-    mean = OutputMean(Zero(), view.mean.outputs)
-    own = dataclasses.replace(view, kernel=kernel, inducing=inner, mean=mean, number=None)
-    process = SparseProcess(own, belief)
-    whole.check(X)
-
-    def one(x: Float[Array, " D"]) -> tuple[Array, Array]:
-        parts, weights = whole.apart(x)
-        mean, var = process.moments(parts)
-        return weights[:, None] * mean, weights[:, None] ** 2 * var
-
-    return jax.lax.map(one, X)
 
 
 def along_draws(
