@@ -22,6 +22,7 @@ from cavity.report.columns import column_rows, row_dates
 from cavity.report.convergence import unconverged
 from cavity.report.examination import Examined, examined
 from cavity.report.figures import BANDS, Outcome, Picture, Shown
+from cavity.report.image_figures import image_pictures
 from cavity.report.layers import layer_summaries
 from cavity.report.leave_one_out import (
     LeftOutRows,
@@ -286,7 +287,8 @@ class Page:
             return [], ["The relevance of the inputs needs a table of at least two rows."]
         model = self.fitted.posterior.model
         if plain_columns(model) is not None:
-            return [], []  # of images, as the curves say
+            chances = None if self.encoded.y is None else self.log_probabilities
+            return image_pictures(self.fitted, self.encoded, chances), []
         if weight_priors(model):
             return [figures.relevance([r], features) for r in of_units(self.fitted.record)], []
         if layers_of(model):

@@ -1,0 +1,280 @@
+"""Pictures of a model of images: inducing patches, places, and the images it judges worst."""
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from cavity.inducing.base import Points
+from cavity.kernels.base import AbstractKernel
+from cavity.kernels.parts import Patches
+from cavity.models.contributions import functions_of_parts
+from cavity.numerics.text import plural
+from cavity.report import plots
+from cavity.report.figures import Picture
+from cavity.report.image_plots import Frame, as_image, draw_places, name_row, picture_of_pixels
+from cavity.tables.schema import Encoded
+from cavity.tables.table_model import TableModel
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+else:
+    Figure = Any
+
+# Classes that have a row of patches, patches in a row, and images that are shown.
+MOST_CLASSES, MOST_PATCHES, MOST_IMAGES = 10, 10, 4
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PatchModel:
+    """What the pictures show of a model whose functions are sums over patches.
+
+    Attributes:
+        parts: the patches.
+        base: covariance of the function of one patch.
+        weights: of the places, (P,), or None.
+        Z: inducing patches, (M, E).
+        means: of the function of one patch there, one for each function of images, (M, F).
+        alone: whether there is no other kernel beside the sum over patches.
+    """
+
+    parts: Patches
+    base: AbstractKernel
+    weights: np.ndarray | None
+    Z: np.ndarray
+    means: np.ndarray
+    alone: bool
+
+    @property
+    def frame(self) -> Frame:
+        """Where the patches are in an image."""
+        parts = self.parts
+        return Frame(parts.image_shape[:2], parts.patch_shape, parts.stride, parts.grid)
+
+    @property
+    def patches(self) -> np.ndarray:
+        """The pixels of the inducing patches, (M, h, w, C)."""
+        shape = self.parts.patch_shape
+        pixels = self.Z[:, : self.Z.shape[1] - 2] if self.parts.positions else self.Z
+        return pixels.reshape(len(pixels), *shape, -1)
+
+
+def patch_model(fitted: TableModel) -> PatchModel | None:
+    """What there is to show of a model of images; None where its parts are no patches."""
+    posterior: Any = fitted.posterior
+    with jax.enable_x64(True):
+        try:
+            functions = functions_of_parts(posterior.process, sparse=posterior.model.sparse)
+        except ValueError:
+            return None  # it has no inducing patches
+        part = functions[0][1]
+        if not isinstance(part.whole.parts, Patches) or not isinstance(part.inducing, Points):
+            return None
+        means = [np.asarray(g.moments(jnp.asarray(part.inducing.Z))[0]) for g, _ in functions]
+    weights = None if part.whole.weights is None else np.asarray(part.whole.weights)
+    return PatchModel(
+        part.whole.parts,
+        part.kernel,
+        weights,
+        np.asarray(part.inducing.Z),
+        np.concatenate(means, axis=1),
+        part.inducing.size == posterior.model.inducing.size,
+    )
+
+
+def image_pictures(
+    fitted: TableModel, encoded: Encoded, log_probabilities: np.ndarray | None
+) -> list[Picture]:
+    """The pictures of a model of images; none where its parts are no patches.
+
+    Args:
+        fitted: the model.
+        encoded: the table to report on.
+        log_probabilities: of the classes of its rows, (N, C); None without targets.
+    """
+    found, classes = patch_model(fitted), fitted.classes
+    if found is None or found.means.shape[1] not in (1, len(classes)):
+        return []
+    pictures = [inducing_patches(found, classes)]
+    if found.weights is not None:
+        pictures.append(weight_map(found))
+    if found.parts.positions:
+        pictures.append(likeness_of_places(found))
+    ordered = found.means.shape[1] == 1 and len(classes) > 2
+    if log_probabilities is not None and not ordered:
+        pictures.append(least_expected(fitted, encoded, found, log_probabilities))
+    return pictures
+
+
+def inducing_patches(found: PatchModel, classes: tuple[str, ...]) -> Picture:
+    """The inducing patches that speak for each class most, the strongest first."""
+    single = found.means.shape[1] == 1
+    scores = np.concatenate([-found.means, found.means], axis=1) if single else found.means
+    names = (classes[0], classes[-1]) if single else classes
+    shown = min(len(names), MOST_CLASSES)
+    columns = min(len(found.Z), MOST_PATCHES)
+    patches = found.patches
+    ends = float(np.min(patches)), float(np.max(patches))
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(shown, columns, squeeze=False)
+        for k, label in enumerate(plots.labels(names[:shown], 16)):
+            order = np.argsort(-scores[:, k], kind="stable")[:columns]
+            for axes, m in zip(grid[k], order, strict=True):
+                picture_of_pixels(axes, as_image(patches[m], ends), f"{scores[m, k]:+.2g}")
+            name_row(grid[k, 0], label)
+
+    texts = [
+        "Patches that the model knows, in a row for each class the "
+        f"{plural(columns, 'patch', 'patches')} with the largest posterior mean of the function "
+        "of one patch, which is the number below: what such a patch adds to the function of its "
+        "class each time that it is in an image."
+    ]
+    if single:
+        texts.append(f"There is one function, which speaks for {names[1]}, and below 0 for others.")
+    if found.parts.positions:
+        texts.append("That is at the place that the patch has learned; elsewhere it adds less.")
+    if found.weights is not None:
+        texts.append("That is where its place has the weight 1; the next picture has the weights.")
+    if len(names) > shown:
+        texts.append(f"The first {shown} of {len(names)} classes are shown.")
+    return Picture(
+        "inducing_patches",
+        "Inducing patches",
+        f"The {columns} of {plural(len(found.Z), 'inducing patch', 'inducing patches')} that "
+        f"speak most for each of: {', '.join(names[:shown])}.",
+        " ".join(texts),
+        plots.picture(draw, height=0.3 + 0.95 * shown),
+    )
+
+
+def weight_map(found: PatchModel) -> Picture:
+    """The weights of the places, as an image of each channel that has its own."""
+    assert found.weights is not None
+    maps = found.weights.reshape(-1, *found.parts.grid)
+    most = float(np.max(np.abs(maps)))
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(1, len(maps), squeeze=False)[0]
+        drawn: Any = None
+        for i, (axes, weights) in enumerate(zip(grid, maps, strict=True)):
+            drawn = draw_places(axes, weights, found.frame, (-most, most))
+            axes.set_title(f"channel {i + 1}" if len(maps) > 1 else "")
+        figure.colorbar(drawn, ax=list(grid), label="weight").outline.set_visible(False)
+
+    row, column = np.unravel_index(np.argmax(np.abs(maps[0])), maps[0].shape)
+    return Picture(
+        "weights",
+        "Weights of the places",
+        f"A map of the weights of {plural(maps.size, 'place')}; the strongest is in row "
+        f"{row + 1} and column {column + 1}.",
+        "How much a patch counts at each place, at the middle of the patch. Where the weight is "
+        "next to 0 images do not matter; where it is negative, what a patch says is turned "
+        "round. The sign of all weights together means nothing.",
+        plots.picture(draw, width=1.6 + 3.0 * len(maps), height=3.2),
+    )
+
+
+def likeness_of_places(found: PatchModel) -> Picture:
+    """How alike the function of one patch is at all places and in the middle of the image."""
+    rows, columns = (np.arange(n) * found.parts.stride for n in found.parts.grid)
+    places = np.stack(np.meshgrid(rows, columns, indexing="ij"), -1).reshape(-1, 2)
+    typical = np.broadcast_to(np.median(found.Z[:, :-2], axis=0), (len(places), len(found.Z[0]) - 2))
+    same = np.concatenate([typical, places], axis=1)
+    middle = len(columns) * (len(rows) // 2) + len(columns) // 2
+    with jax.enable_x64(True):
+        cov = np.asarray(found.base.cross(jnp.asarray(same[[middle]]), jnp.asarray(same)))[0]
+        deviations = np.sqrt(np.asarray(found.base.diag(jnp.asarray(same))))
+    correlation = cov / (deviations * deviations[middle])
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        drawn = draw_places(
+            axes, correlation.reshape(found.parts.grid), found.frame, (0.0, 1.0), "viridis"
+        )
+        figure.colorbar(drawn, ax=axes, label="correlation").outline.set_visible(False)
+
+    least = float(np.min(correlation))
+    return Picture(
+        "places",
+        "How alike places are",
+        f"A map of the correlation of all places with the middle one; the smallest is {least:.2f}.",
+        "The prior correlation of what a patch says in the middle of the image and of what the "
+        "same patch says elsewhere. Bright all over means that places do not matter; a small "
+        "bright spot means that each place has to be learned on its own.",
+        plots.picture(draw, width=4.6, height=3.2),
+    )
+
+
+def least_expected(
+    fitted: TableModel, encoded: Encoded, found: PatchModel, log_probabilities: np.ndarray
+) -> Picture:
+    """The images whose classes were least expected, and what their patches say of these."""
+    assert encoded.y is not None
+    labels, classes = encoded.y[:, 0].astype(int), fitted.classes
+    every = np.arange(len(labels))
+    order = np.argsort(log_probabilities[every, labels], kind="stable")
+    rows = order[: min(MOST_IMAGES, len(order))]
+    rivals = log_probabilities[rows].copy()
+    rivals[np.arange(len(rows)), labels[rows]] = -np.inf
+    rival = np.argmax(rivals, axis=1)
+    evidence = evidence_of(fitted, encoded.X[rows], found, (labels[rows], rival))
+    shape = found.parts.image_shape
+    images = encoded.X[rows][:, : math.prod(shape)].reshape(len(rows), *shape[:2], -1)
+    ends = float(np.min(images)), float(np.max(images))
+    most = float(np.max(np.abs(evidence))) or 1.0
+    short, numbers = plots.labels(classes, 12), encoded.numbers
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(2, len(rows), squeeze=False)
+        drawn: Any = None
+        for i, n in enumerate(map(int, rows)):
+            chance = float(np.exp(log_probabilities[n, labels[n]]))
+            words = f"{short[labels[n]]}: {chance:.2g}"
+            picture_of_pixels(grid[0, i], as_image(images[i], ends), words)
+            grid[0, i].set_title(f"row {numbers[n]}")
+            drawn = draw_places(grid[1, i], evidence[i], found.frame, (-most, most))
+            grid[1, i].set_xlabel(f"against {short[rival[i]]}")
+        figure.colorbar(drawn, ax=list(grid[1])).outline.set_visible(False)
+
+    beside = "" if found.alone else " The kernel of whole images has its say beside that."
+    return Picture(
+        "least_expected",
+        "Images least expected",
+        "The images of rows "
+        + ", ".join(str(numbers[n]) for n in rows)
+        + ", whose classes have the lowest probabilities, with maps of what their patches say.",
+        f"The {plural(len(rows), 'image')} whose class has the lowest probability, which stands "
+        "below with its class. Under each what its patches add, at their middles, to the function "
+        "of that class, less what they add to that of the likeliest other one: blue speaks for "
+        f"the right class, red for the other.{beside} If nothing is blue the model has learned "
+        "no patch that tells the two apart, or the label is wrong.",
+        plots.picture(draw, height=4.6),
+    )
+
+
+def evidence_of(
+    fitted: TableModel, X: np.ndarray, found: PatchModel, classes: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """What places contribute to one class rather than to another, (n, rows, columns).
+
+    Args:
+        fitted: the model.
+        X: images as rows of pixels, (n, D).
+        found: its patches.
+        classes: the numbers of both classes for every image, each (n,).
+    """
+    posterior: Any = fitted.posterior
+    with jax.enable_x64(True):
+        mean = np.asarray(posterior.contributions(X).mean)
+    mean = mean.reshape(*mean.shape[:2], -1)
+    first, second = classes
+    each = np.arange(len(X))
+    if mean.shape[2] == 1:  # one function, which speaks for the last of two classes
+        told = mean[:, :, 0] * np.where(first > second, 1.0, -1.0)[:, None]
+    else:
+        told = mean[each, :, first] - mean[each, :, second]
+    return told.reshape(len(X), -1, *found.parts.grid).sum(axis=1)
