@@ -29,8 +29,6 @@ from cavity.kernels.expectations import (
     expected_diag,
     expected_slopes,
 )
-from cavity.likelihoods.capabilities import capability
-from cavity.means import Zero
 from cavity.numerics.linalg import jittered, product_lower
 from cavity.numerics.types import Array, Float
 

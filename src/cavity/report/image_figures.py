@@ -134,7 +134,12 @@ def inducing_patches(found: PatchModel, classes: tuple[str, ...]) -> Picture:
         "class each time that it is in an image."
     ]
     if single:
-        texts.append(f"There is one function, which speaks for {names[1]}, and below 0 for others.")
+        texts.append(
+            f"There is one function, large where {names[1]} is likely; the numbers of {names[0]} "
+            "are its means with the sign turned round."
+        )
+    if not found.alone:
+        texts.append("Where all numbers are alike, the kernel of whole images does the work.")
     if found.parts.positions:
         texts.append("That is at the place that the patch has learned; elsewhere it adds less.")
     if found.weights is not None:
@@ -182,7 +187,9 @@ def likeness_of_places(found: PatchModel) -> Picture:
     """How alike the function of one patch is at all places and in the middle of the image."""
     rows, columns = (np.arange(n) * found.parts.stride for n in found.parts.grid)
     places = np.stack(np.meshgrid(rows, columns, indexing="ij"), -1).reshape(-1, 2)
-    typical = np.broadcast_to(np.median(found.Z[:, :-2], axis=0), (len(places), len(found.Z[0]) - 2))
+    typical = np.broadcast_to(
+        np.median(found.Z[:, :-2], axis=0), (len(places), len(found.Z[0]) - 2)
+    )
     same = np.concatenate([typical, places], axis=1)
     middle = len(columns) * (len(rows) // 2) + len(columns) // 2
     with jax.enable_x64(True):
