@@ -44,6 +44,7 @@ SHARED_BY_SIBLINGS = {
     "likelihoods": {"base", "by_quadrature", "capabilities", "log_link", "predictive", "support"},
     "models": {
         "base",
+        "contributions",
         "coupled_classes",
         "deep",
         "latent",

@@ -208,7 +208,7 @@ def likeness_of_places(found: PatchModel) -> Picture:
     return Picture(
         "places",
         "How alike places are",
-        f"A map of the correlation of all places with the middle one; the smallest is {least:.2f}.",
+        f"A map of the correlation of places with the middle one; the smallest is {least:.2f}.",
         "The prior correlation of what a patch says in the middle of the image and of what the "
         "same patch says elsewhere. Bright all over means that places do not matter; a small "
         "bright spot means that each place has to be learned on its own.",
