@@ -48,6 +48,8 @@ from .learning.initialisation.network import network_at_mode as network_at_mode
 from .learning.integration.integrate import Integration as Integration
 from .learning.integration.integrate import integrate as integrate
 from .learning.mcmc.chains import Chains as Chains
+from .learning.mcmc.inputs import InputDraws as InputDraws
+from .learning.mcmc.inputs import draw_inputs as draw_inputs
 from .learning.mcmc.settings import MCMC as MCMC
 from .learning.methods import Laplace as Laplace
 from .learning.methods import LocalBound as LocalBound

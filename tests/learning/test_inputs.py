@@ -1,0 +1,166 @@
+"""Draws of inputs that are known up to Gaussian noise, against sums over a grid of inputs."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import cavity
+from cavity import inducing, kernels, likelihoods, means
+from tests.oracle import dense
+
+VARIANCE, LENGTHSCALE, NOISE, LEVEL = 1.2, 0.8, 0.1, 0.3
+MODEL = cavity.GP(
+    kernels.RBF(VARIANCE, LENGTHSCALE), likelihoods.Gaussian(NOISE), mean=means.Constant(LEVEL)
+)
+HELD = pytest.mark.parametrize("hold", ["function", "values"])
+CHAINS = 300
+SAMPLER = cavity.MCMC(draws=60, warmup=60, chains=CHAINS, keep=1)
+
+
+def on_a_grid(mean, var, Y):
+    """Posterior moments of inputs, of their products and of the function's values there.
+
+    Sums over the means and variances of one column of inputs, the function integrated out.
+    """
+    nodes = np.linspace(-4.0, 4.0, 61 if len(mean) < 3 else 33)
+    grid = np.array(list(itertools.product(nodes, repeat=len(mean))))
+    X = mean + np.sqrt(var) * grid
+    K = VARIANCE * np.exp(-0.5 * ((X[:, :, None] - X[:, None]) / LENGTHSCALE) ** 2)
+    C = K + NOISE * np.eye(len(mean))
+    R = np.broadcast_to(Y - LEVEL, (len(X), *Y.shape))
+    solved = np.linalg.solve(C, R)
+    log_weights = stats.norm.logpdf(grid).sum(1) - 0.5 * np.einsum("rnp,rnp->r", R, solved)
+    log_weights -= 0.5 * Y.shape[1] * np.linalg.slogdet(C)[1]
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    values = LEVEL + K @ solved
+    spread = VARIANCE - np.einsum("rnm,rmn->rn", K, np.linalg.solve(C, K))
+    return {
+        "x": weights @ X,
+        "x²": weights @ X**2,
+        "x₁x₂": weights @ (X[:, 0] * X[:, 1]),
+        "f": np.einsum("r,rnp->np", weights, values),
+        "f²": np.einsum("r,rnp->np", weights, values**2 + spread[:, :, None]),
+    }
+
+
+def drawn_moments(found):
+    """The same moments from draws, a row for each chain."""
+    X = found.inputs[..., 0]
+    F = found.values.reshape(*X.shape, -1)
+    of_draws = {"x": X, "x²": X**2, "x₁x₂": X[..., 0] * X[..., 1], "f": F, "f²": F**2}
+    return {name: draws.mean(axis=1) for name, draws in of_draws.items()}
+
+
+@HELD
+@pytest.mark.parametrize("rows", [2, 3])
+def test_moments_are_those_of_a_grid(hold, rows):
+    """Identity vanderwilk T67: both formulations, with errors from the scatter of chains."""
+    mean, var = np.array([-0.4, 0.5, 1.0])[:rows], np.array([0.5, 0.3, 0.2])[:rows]
+    Y = np.array([[1.4, -0.6], [0.2, 0.8], [-0.5, 0.9]])[:rows]
+    found = cavity.draw_inputs(
+        MODEL, mean[:, None], var[:, None], Y, hold=hold, sampler=SAMPLER, jitter=1e-9
+    )
+    assert found.inputs.shape == (CHAINS, 60, rows, 1)
+    expected = on_a_grid(mean, var, Y)
+    for name, means_of_chains in drawn_moments(found).items():
+        error = means_of_chains.std(axis=0) / np.sqrt(CHAINS)
+        miss = np.abs(means_of_chains.mean(axis=0) - expected[name])
+        assert np.all(miss < 4.0 * error), (name, miss / error)
+        assert np.all(error < 0.03), name  # few draws say enough
+    np.testing.assert_allclose(found.mean[:, 0], expected["x"], atol=0.05)
+    spread = expected["x²"] - expected["x"] ** 2
+    np.testing.assert_allclose(found.var[:, 0], spread, rtol=0.15)
+
+
+@HELD
+def test_one_row_says_nothing_of_its_input(hold):
+    """Identity vanderwilk T67: under a stationary kernel the posterior is the prior.
+
+    Without the ratio of the priors (X-22) a walk would have no bounds.
+    """
+    found = cavity.draw_inputs(MODEL, [[2.0]], [[0.25]], [1.7], hold=hold, sampler=SAMPLER)
+    last = found.inputs[:, -1, 0, 0]
+    assert stats.kstest(last, "norm", (2.0, 0.5)).pvalue > 1e-3
+    assert found.values.shape == (CHAINS, 60, 1)
+
+
+@HELD
+def test_known_inputs_stay_and_their_values_are_those_of_regression(hold):
+    X, y = np.linspace(-1.0, 1.0, 5)[:, None] ** 3, np.array([0.1, 0.9, 0.4, -0.3, 0.2])
+    found = cavity.draw_inputs(MODEL, X, np.zeros_like(X), y, hold=hold, sampler=SAMPLER)
+    np.testing.assert_array_equal(found.inputs, np.broadcast_to(X, (CHAINS, 60, 5, 1)))
+    exact = cavity.infer(MODEL, X, y).posterior.marginals(X)
+    values = found.values.reshape(-1, 5)
+    error = np.sqrt(exact.var / len(values))
+    assert np.all(np.abs(values.mean(axis=0) - exact.mean) < 4.5 * error)
+    np.testing.assert_allclose(values.var(axis=0), exact.var, rtol=0.05)
+
+
+def test_columns_and_outputs_have_variances_of_their_own():
+    """An input column without influence keeps its prior; noise differs between outputs."""
+    model = cavity.GP(
+        kernels.RBF(VARIANCE, LENGTHSCALE).on(0), likelihoods.Gaussian(np.array([0.05, 50.0]))
+    )
+    mean, var = np.array([[-0.5, 1.0], [0.5, -1.0]]), np.array([[0.3, 0.04], [0.3, 0.09]])
+    Y = np.array([[1.0, 9.0], [-1.0, -9.0]])
+    found = cavity.draw_inputs(model, mean, var, Y, sampler=SAMPLER)
+    np.testing.assert_allclose(found.mean[:, 1], mean[:, 1], atol=0.02)
+    np.testing.assert_allclose(found.var[:, 1], var[:, 1], rtol=0.1)
+    one = cavity.GP(model.kernel, likelihoods.Gaussian(0.05))
+    alone = cavity.draw_inputs(one, mean, var, Y[:, 0], sampler=SAMPLER)
+    # the second output is next to noise
+    np.testing.assert_allclose(found.mean[:, 0], alone.mean[:, 0], atol=0.08)
+
+
+def test_draws_of_chains_with_one_seed_are_alike():
+    few = cavity.MCMC(draws=20, warmup=5, chains=2, keep=1, seed=3)
+    data = [[0.0], [1.0]], [[0.1], [0.2]], [0.3, -0.4]
+    first, second = (cavity.draw_inputs(MODEL, *data, sampler=few) for _ in range(2))
+    np.testing.assert_array_equal(first.inputs, second.inputs)
+    assert first.acceptance.shape == (2, 2)
+    assert first.rhat().shape == first.ess().shape == (2, 1)
+
+
+def test_what_is_refused():
+    data = [[0.0], [1.0]], [[0.1], [0.2]], [0.3, -0.4]
+    with pytest.raises(ValueError, match='"function" or "values"'):
+        cavity.draw_inputs(MODEL, *data, hold="neither")
+    with pytest.raises(ValueError, match="not negative"):
+        cavity.draw_inputs(MODEL, data[0], [[0.1], [-0.2]], data[2])
+    with pytest.raises(ValueError, match="shape of mean"):
+        cavity.draw_inputs(MODEL, data[0], [0.1, 0.2], data[2])
+    with pytest.raises(ValueError, match="2 rows"):
+        cavity.draw_inputs(MODEL, *data[:2], [0.3])
+    sparse = cavity.GP(MODEL.kernel, MODEL.likelihood, inducing.Points([[0.0]]))
+    with pytest.raises(ValueError, match="leave inducing out"):
+        cavity.draw_inputs(sparse, *data)
+    with pytest.raises(ValueError, match="StudentT"):
+        cavity.draw_inputs(cavity.GP(MODEL.kernel, likelihoods.StudentT()), *data)
+
+
+def test_noisy_inducing_variables_leave_a_gap():
+    """Identity vanderwilk T64: why inducing variables must be functionals of the function.
+
+    Item 74: with noise on the inducing variables, which is what jitter is, the bound stays below
+    the evidence with an inducing point at every input, and reaches it as the noise vanishes.
+    """
+    X, y = np.linspace(-2.0, 2.0, 6)[:, None], np.array([0.3, 1.2, 0.4, -0.8, -0.2, 0.9])
+    K = dense.rbf(X, X, VARIANCE, LENGTHSCALE)
+    evidence = stats.multivariate_normal(np.zeros(6), K + NOISE * np.eye(6)).logpdf(y)
+    model = cavity.GP(
+        kernels.RBF(VARIANCE, LENGTHSCALE), likelihoods.Gaussian(NOISE), inducing.Points(X)
+    )
+    gaps = []
+    for share in (1e-3, 1e-5, 1e-7):
+        Q = K @ np.linalg.solve(K + share * VARIANCE * np.eye(6), K)
+        bound = stats.multivariate_normal(np.zeros(6), Q + NOISE * np.eye(6)).logpdf(y)
+        bound -= 0.5 * np.trace(K - Q) / NOISE
+        found = cavity.infer(model, X, y, power=0.0, jitter=share)
+        assert found.jitter == share
+        np.testing.assert_allclose(found.log_evidence, bound, rtol=1e-8)
+        gaps.append(evidence - bound)
+    assert gaps[0] > 100 * gaps[2] > 0.0
+    np.testing.assert_array_less(np.diff(gaps), 0.0)
