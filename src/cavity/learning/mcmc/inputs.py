@@ -70,10 +70,11 @@ def draw_inputs(
     r"""Draws inputs $x_n \sim \mathcal N(m_n, v_n)$ given outputs, by Metropolis within Gibbs.
 
     For regression with the full GP at fixed parameters, on up to some hundred rows: a sweep costs
-    N Cholesky factors of N x N numbers. With `mean` 0 and `var` 1 it is the posterior of the latent
-    inputs of a GPLVM. A sweep moves each input twice, by a random walk and by a draw from its
-    prior, and then draws the function's values at all inputs given the outputs. What is held while
-    an input moves is a choice of the sampler; the posterior is the same:
+    2 N Cholesky factors of N x N numbers, or twice as many with values held. With `mean` 0 and
+    `var` 1 it is the posterior of the latent inputs of a GPLVM. A sweep moves each input twice,
+    by a random walk and by a draw from its prior, and then draws the function's values at all
+    inputs given the outputs. What is held while an input moves is a choice of the sampler; the
+    posterior is the same:
 
     - "function": the function itself. Its value at the proposed place is drawn given the values
       that are known (retrospective sampling), and what decides is how well it explains the output.
