@@ -43,6 +43,11 @@ class AbstractInducing(eqx.Module):
     def size(self) -> int:
         """The number M of functionals."""
 
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Sizes of the groups that belong to different terms of a sum, one after the other."""
+        return (self.size,)
+
 
 class Points(AbstractInducing):
     r"""Values at points: $u_m = f(\mathbf z_m)$. Inducing points, or the data themselves.

@@ -69,7 +69,7 @@ class OfParts(AbstractInducing):
 
     Where $f = f_1 + f_2 + \dots$, each term has variables of its own, which may be of different
     kinds: patches of a convolutional term and images of another. Beliefs about all of them are
-    joint.
+    joint, unless `TiedPowerEP(joint=False)` is asked for.
 
     Args:
         each: the inducing variables of every term, in the order of the sum.
@@ -95,7 +95,11 @@ class OfParts(AbstractInducing):
 
     @property
     def size(self) -> int:
-        return sum(a.size for a in self.each)
+        return sum(self.groups)
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        return tuple(a.size for a in self.each)
 
 
 # ------------------------------------------------------------------------- functions of parts

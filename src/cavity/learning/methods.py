@@ -305,6 +305,8 @@ class TiedPowerEP(AbstractMethod):
             neighbours, "factorised" for single states; "conditional", at power 0 and without
             `input_sites`, for the model's own conditional times a site for each state, averaged
             over 200 paths, or as many as `propagation` has nodes where these are more.
+        joint: for `inducing.OfParts`, whether the belief about the inducing variables of all terms
+            of a sum is joint; False for mean field, which makes the terms independent.
         batch: rows of a minibatch, drawn anew in every pass through the data, for Adam; None for
             all of them, and L-BFGS-B.
         max_sweeps: steps of Adam, which is how many it makes; with all rows, iterations at the
@@ -325,6 +327,7 @@ class TiedPowerEP(AbstractMethod):
     input_sites: bool = dataclasses.field(default=False, kw_only=True)
     hidden_sites: bool = dataclasses.field(default=False, kw_only=True)
     hidden: str | None = dataclasses.field(default=None, kw_only=True)
+    joint: bool = dataclasses.field(default=True, kw_only=True)
     batch: int | None = dataclasses.field(default=None, kw_only=True)
     max_sweeps: int = dataclasses.field(default=2000, kw_only=True)
     learning_rate: float = dataclasses.field(default=0.02, kw_only=True)
@@ -350,6 +353,7 @@ class TiedPowerEP(AbstractMethod):
             input_sites=self.input_sites,
             hidden_sites=self.hidden_sites,
             hidden=self.hidden,
+            joint=self.joint,
         )
 
     @property

@@ -51,6 +51,11 @@ class AbstractModel(eqx.Module):
     integrates: ClassVar[bool] = False
 
     @property
+    def separable(self) -> bool:
+        """Whether there are terms that may be independent in the posterior."""
+        return False
+
+    @property
     def takes_inputs(self) -> bool:
         """Whether rows have known inputs; X is None where they have not."""
         return True

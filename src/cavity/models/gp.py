@@ -1,12 +1,12 @@
 """The Gaussian process model: exact, or sparse with inducing variables."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from cavity.inducing.base import AbstractInducing, input_columns
 from cavity.inducing.slopes import check_slopes, columns_of
-from cavity.inference.approximations.approximations import AbstractApproximation
+from cavity.inference.approximations.approximations import AbstractApproximation, TiedPowerMeans
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.base import AbstractFactor, Edge
 from cavity.inference.factors.exact import ExactFactor
@@ -26,7 +26,7 @@ from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.means import AbstractMean, Zero
 from cavity.models.base import AbstractGP
 from cavity.models.coupled_classes import class_graph, class_process
-from cavity.models.latent_gp import shared_parameters
+from cavity.models.latent_gp import LatentGP, shared_parameters
 from cavity.models.posterior import Posterior
 from cavity.models.process import IndependentProcess
 from cavity.numerics.power_limits import Power
@@ -110,6 +110,10 @@ class GP(AbstractGP):
         return self.inducing is not None
 
     @property
+    def separable(self) -> bool:
+        return self.inducing is not None and len(self.inducing.groups) > 1
+
+    @property
     def side(self) -> tuple[str, ...]:
         """Names of the side data that rows may have."""
         slopes = (SLOPES,) if self.likelihood.latents == 1 else ()
@@ -172,7 +176,7 @@ class GP(AbstractGP):
         slots: list[AbstractSlots] = [Private()] * len(laid_out)
         if approximation.tied:
             total = observed_rows(rows) if total is None else total
-            slots = [Tied(latent.size, total.per_output) for latent in self.latents]
+            slots = [self._tied(latent, total, approximation) for latent in self.latents]
         views = [view for _, view in laid_out]
         edges = tuple(Edge(i, *pair) for i, pair in enumerate(zip(views, slots, strict=True)))
         size = rows.x.shape[0] if full else chunk
@@ -196,6 +200,15 @@ class GP(AbstractGP):
                 scale=scale,
             )
         return Graph(tuple(variable for variable, _ in laid_out), (factor,))
+
+    def _tied(
+        self, latent: LatentGP, total: ObservedRows, approximation: AbstractApproximation
+    ) -> Tied:
+        """The slot of all rows on the variables of one function."""
+        variables = latent.inducing
+        joint = cast(TiedPowerMeans, approximation).joint
+        groups = None if joint or variables is None else variables.groups
+        return Tied(latent.size, total.per_output, groups=groups)
 
     def _laid_out(
         self, rows: Rows, jitter: float | Scalar, **signs: bool

@@ -121,6 +121,7 @@ class TiedPowerMeans(AbstractApproximation):
         hidden: what states in time depend on: each other, "chain" or None; nothing,
             "factorised"; or the functions as well, "conditional".
         hidden_sites: whether the hidden values of rows have sites, which an optimiser moves.
+        joint: whether the belief about inducing variables of several terms is joint.
     """
 
     propagation: AbstractPropagation = Nodes()
@@ -128,6 +129,7 @@ class TiedPowerMeans(AbstractApproximation):
     hidden_sites: bool = eqx.field(static=True, default=False)
     closed_form: bool = eqx.field(static=True, default=False)
     hidden: str | None = eqx.field(static=True, default=None)
+    joint: bool = eqx.field(static=True, default=True)
 
     volume: ClassVar[float | None] = None
     evaluation_point: ClassVar[EvaluationPoint] = EvaluationPoint.CAVITY

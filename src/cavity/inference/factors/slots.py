@@ -129,18 +129,20 @@ class Tied(AbstractSlots[TiedSite, None, TiedCavity]):
         total: the number of observed rows in all the data, per output.
         start: means of the belief that a search starts from, and its standard deviation; None for
             the prior.
+        groups: sizes of groups of values that the belief makes independent; None for one group.
     """
 
     private: ClassVar[bool] = False
     size: int = eqx.field(static=True)
     total: Float[Array, " P"]
     start: tuple[Float[Array, "P M"], float] | None = None
+    groups: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     def empty(self, view: AbstractView, rows: Rows) -> TiedSite:
         zero = jnp.zeros((self.total.shape[0], self.size), rows.y.dtype)
         mean, deviation = (zero, 1.0) if self.start is None else self.start
         raw = jnp.log(deviation) * jnp.eye(self.size, dtype=rows.y.dtype)
-        return TiedSite(mean, jnp.broadcast_to(raw, (*zero.shape, self.size)))
+        return TiedSite(mean, jnp.broadcast_to(raw, (*zero.shape, self.size)), self.groups)
 
     def per_row(self, store: TiedSite) -> None:
         return None

@@ -22,6 +22,7 @@ References:
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from cavity.inference.graph.base import Projection
@@ -46,16 +47,23 @@ class TiedSite(eqx.Module):
     Attributes:
         mean: $\mathbf m$.
         raw: the lower triangle of $\mathbf S$, its diagonal as logarithms.
+        groups: sizes of groups of values that are independent of each other, whatever `raw` has
+            between them; None for one group.
     """
 
     mean: Float[Array, "P M"]
     raw: Float[Array, "P M M"]
+    groups: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     @property
     def root(self) -> Float[Array, "P M M"]:
         """S, lower triangular with a positive diagonal."""
         diagonal = jnp.exp(jnp.diagonal(self.raw, axis1=-2, axis2=-1))
-        return jnp.tril(self.raw, -1) + diagonal[..., None] * jnp.eye(self.raw.shape[-1])
+        below = jnp.tril(self.raw, -1)
+        if self.groups is not None:
+            number = np.repeat(np.arange(len(self.groups)), self.groups)
+            below = jnp.where(number[:, None] == number, below, 0.0)
+        return below + diagonal[..., None] * jnp.eye(self.raw.shape[-1])
 
     def messages(self) -> DirectMessages:
         """The belief itself; its terms of the energy come with the cavity."""
@@ -163,7 +171,7 @@ def natural_step(site: TiedSite, slope: TiedSite, step: Power) -> TiedSite:
     change = jax.vmap(relative_change)(root, slope.raw)
     inverse_roots, lengths = _shortened_step(change, step)
     arguments = (site.mean, root, site.raw, slope.mean, inverse_roots, lengths)
-    return TiedSite(*jax.vmap(moved)(*arguments))
+    return TiedSite(*jax.vmap(moved)(*arguments), groups=site.groups)
 
 
 def _shortened_step(

@@ -34,7 +34,13 @@ from cavity.learning.data.batches import (
 from cavity.learning.data.fingerprint import to_text
 from cavity.learning.data.scales import Scales, Tally, row_tallies, scales_of
 from cavity.learning.data.training_data import AbstractTrainingData, Data, Minibatch
-from cavity.learning.data.validation import check_model, check_order, check_outputs, check_volume
+from cavity.learning.data.validation import (
+    check_approximation,
+    check_model,
+    check_order,
+    check_outputs,
+    check_volume,
+)
 from cavity.learning.method import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
@@ -179,19 +185,6 @@ def in_memory(X: TrainingRows | None, y: ArrayLike | None) -> tuple[ArrayLike, A
     return cast(ArrayLike, X), y
 
 
-def _check_approximation(model: AbstractModel, method: AbstractMethod) -> None:
-    """Raises ValueError for a method whose approximation the model is not for."""
-    hidden = method.approximation.hidden
-    if hidden is not None and hidden not in model.hidden_posteriors:
-        choices = ", ".join(map(repr, model.hidden_posteriors))
-        raise ValueError(
-            f"{type(model).__name__} has no posterior hidden={hidden!r}: "
-            + (f"give one of {choices}" if choices else "leave hidden=None")
-        )
-    natural = method.training.natural is not None
-    model.check_approximation(method.approximation, natural=natural)
-
-
 def as_training_data(
     model: AbstractModel,
     X: TrainingRows | None,
@@ -212,7 +205,7 @@ def as_training_data(
     """
     check_model(model, blocks, method)
     check_volume(model, method, power)
-    _check_approximation(model, method)
+    check_approximation(model, method)
     check_order(model, method, in_memory=y is not None or X is None)
     if not model.takes_inputs:
         X = without_columns(X, y, empty_rows=model.ordered)

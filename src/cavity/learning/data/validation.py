@@ -1,12 +1,13 @@
 """Validation: checks of a model by itself, and of a model against the data."""
 
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import equinox as eqx
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.inference.approximations.approximations import TiedPowerMeans
 from cavity.inference.graph.rows import SLOPES
 from cavity.learning.data.training_data import Data
 from cavity.learning.mcmc.settings import MCMC
@@ -44,6 +45,26 @@ def check_model(
             "blocks change nothing in a full GP, which is exact; give the model inducing "
             "variables or leave blocks=None"
         )
+
+
+def check_approximation(model: AbstractModel, method: AbstractMethod) -> None:
+    """Raises ValueError for a method whose approximation the model is not for."""
+    approximation = method.approximation
+    hidden = approximation.hidden
+    if hidden is not None and hidden not in model.hidden_posteriors:
+        choices = ", ".join(map(repr, model.hidden_posteriors))
+        raise ValueError(
+            f"{type(model).__name__} has no posterior hidden={hidden!r}: "
+            + (f"give one of {choices}" if choices else "leave hidden=None")
+        )
+    joint = not approximation.tied or cast(TiedPowerMeans, approximation).joint
+    if not joint and not model.separable:
+        raise ValueError(
+            "joint=False makes the terms of a sum of kernels independent: give GP "
+            "inducing.OfParts((...)), with inducing variables for each term, or leave it out"
+        )
+    natural = method.training.natural is not None
+    model.check_approximation(approximation, natural=natural)
 
 
 def check_volume(model: AbstractModel, method: AbstractMethod, power: ArrayLike) -> None:
