@@ -41,6 +41,7 @@ from cavity.learning.optimisers.lbfgs import Minimum, StartFailed
 from cavity.learning.result import Inference, Posterior
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
+from cavity.models.linear.drawn_weights import HasWeights
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import MOST_JITTER, with_escalating_jitter
 from cavity.numerics.text import plural
@@ -122,13 +123,14 @@ def infer(
 
 
 def _by_draws(model: AbstractModel, data: Data, sampler: MCMC, jitter: float) -> Inference:
-    """Draws of the function at fixed parameters; in closed form where noise is Gaussian."""
-    process = check_draws(model, data, sampler, learning=False)
-    if capability(model.likelihood, GaussianInLatent) is not None:
+    """Draws at fixed parameters; of a GP in closed form where noise is Gaussian."""
+    check_draws(model, data, sampler, learning=False)
+    drawn_anyway = capability(model, HasWeights) is not None
+    if capability(model.likelihood, GaussianInLatent) is not None and not drawn_anyway:
         return infer_from(model, data, PowerEP(), jitter)
     maps, densities = all_fixed(bijections(model)), flat(model)
     with one_blas_thread():
-        drawn = draw(process, data, sampler, jitter=jitter, maps=maps, densities=densities)
+        drawn = draw(model, data, sampler, jitter=jitter, maps=maps, densities=densities)
     if drawn is None:
         raise NumericalError(diagnose_failure(model, data))
     return from_draws(drawn)

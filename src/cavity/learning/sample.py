@@ -36,8 +36,9 @@ def sample(
 ) -> FitResult:
     """Draws the parameters of a model with its latent function; predictions average over both.
 
-    For the full GP on up to some hundred rows. Parameters without a proper prior get a weak one
-    about their starting value.
+    For the full GP on up to some hundred rows. Of a `LinearModel` and a `Network` the weights are
+    drawn, for every prior of weights but a spike that is a point. Parameters without a proper
+    prior get a weak one about their starting value.
 
     Args:
         model: the model, without inducing variables.
@@ -49,7 +50,7 @@ def sample(
         missing: "error", or "skip" to leave out outputs that are NaN.
         bijections: an edited `cavity.parameters.bijections(model)`; FIXED parameters stay.
         priors: an edited `cavity.priors.flat(model)`.
-        learn: whether parameters are drawn; False draws the function alone.
+        learn: whether parameters are drawn; False draws the function, or the weights, alone.
         callback: called with a `Progress` now and then.
         checkpoint: a `cavity.Checkpoint`, from which an interrupted run goes on.
 
@@ -70,16 +71,16 @@ def sample(
     densities = flat(model) if priors is None else priors
     if any(isinstance(entry, IntegratedOut) for _, _, entry in entries(model, maps)):
         raise ValueError("MCMC() draws every parameter: leave out INTEGRATED")
-    process = check_draws(model, data, sampler, learning=True)
+    check_draws(model, data, sampler, learning=True)
     if checkpoint is not None:
         settings = {"bijections": maps, "priors": densities, "jitter": jitter, "learn": learn}
         open_for(checkpoint, model, data, sampler, settings)
     maps = maps if learn else all_fixed(maps)
-    proper = weak_priors(process, maps, densities, data)
+    proper = weak_priors(model, maps, densities, data)
     search = Searches(checkpoint).next()
     with one_blas_thread():
         drawn = draw(
-            *(process, data, sampler),
+            *(model, data, sampler),
             maps=maps,
             densities=proper,
             jitter=first,

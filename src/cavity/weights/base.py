@@ -36,10 +36,14 @@ class AbstractWeightPrior(eqx.Module):
     Attributes:
         gaussian: whether the density is a Gaussian, whose sites need no search.
         any_power: whether powers of the density other than 1 have moments here.
+        local: whether Markov chains draw a scale for each weight, given which it is Gaussian.
+        positive: whether no weight is negative: what would be a Gaussian is its positive half.
     """
 
     gaussian: ClassVar[bool] = False
     any_power: ClassVar[bool] = False
+    local: ClassVar[bool] = False
+    positive: ClassVar[bool] = False
 
     @abc.abstractmethod
     def starting_variance(self) -> Float[Array, "..."]:
@@ -79,6 +83,17 @@ class AbstractWeightPrior(eqx.Module):
     ) -> Float[Array, "..."] | None:
         """The probability that a weight is not (nearly) zero; None where no prior says so."""
         return None
+
+    def given_local(
+        self, local: Float[Array, "..."]
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """The variance of a weight given its local scale, and the log density of the scale.
+
+        Args:
+            local: local scales on an unbounded scale of the prior's own, near zero where they are
+                likely. Without `local` they play no part.
+        """
+        return jnp.broadcast_to(self.starting_variance(), local.shape), jnp.zeros_like(local)
 
     @typing.final
     def for_weights(self: Prior, groups: Any, count: int) -> Prior:

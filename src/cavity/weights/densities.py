@@ -74,12 +74,17 @@ class Laplace(AbstractWeightPrior):
     scale: Float[Array, "..."] = positive(output=1)
 
     any_power: ClassVar[bool] = True
+    local: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3):
         self.scale = scale
 
     def starting_variance(self) -> Array:
         return 2.0 * self.scale**2
+
+    def given_local(self, local: Array) -> tuple[Array, Array]:
+        # variances are exponential, with mean 2b²
+        return 2.0 * self.scale**2 * jnp.exp(local), local - jnp.exp(local)
 
     def tilted(self, mean: Array, var: Array, power: Power) -> Tilted:
         if isinstance(power, int | float) and power == 0:
@@ -146,6 +151,11 @@ def _beyond(x: Array, size: Array) -> Array:
     return jnp.exp(jnp.where(x < 0.0, tail, log_ndtr(x - size) - log_ndtr(x)))
 
 
+def _log_inverse_gamma(psi: Array, half: Array) -> Array:
+    r"""Log density of the log of $\nu / \chi^2_\nu$, with half the degrees of freedom."""
+    return half * (jnp.log(half) - psi - jnp.exp(-psi)) - gammaln(half)
+
+
 class StudentT(AbstractScaleMixture):
     r"""A Student-t density about zero: most weights small, a few far from it.
 
@@ -161,6 +171,7 @@ class StudentT(AbstractScaleMixture):
     df: Float[Array, "..."] = fixed()
 
     any_power: ClassVar[bool] = True
+    local: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):
         if not np.all(np.asarray(df) > 0.0):
@@ -176,8 +187,11 @@ class StudentT(AbstractScaleMixture):
         half = 0.5 * jnp.asarray(self.df)[None]
         step = jnp.minimum(_STEP, _SPREADS / jnp.sqrt(2.0 * half))
         psi = step * jnp.asarray(_NODES, s.dtype).reshape(-1, *[1] * (s.ndim - 1))
-        log_share = half * (jnp.log(half) - psi - jnp.exp(-psi)) - gammaln(half)
-        return log_share + jnp.log(step), s * jnp.exp(psi)
+        return _log_inverse_gamma(psi, half) + jnp.log(step), s * jnp.exp(psi)
+
+    def given_local(self, local: Array) -> tuple[Array, Array]:
+        half = 0.5 * jnp.asarray(self.df)
+        return self.scale**2 * jnp.exp(local), _log_inverse_gamma(local, half)
 
     def log_power_mean(self, mean: Array, var: Array, power: Power) -> Array:
         return self._noise().log_power_mean(mean, var, jnp.zeros_like(mean), power)

@@ -1,6 +1,6 @@
 """Priors that are mixtures over scales: horseshoe, and spike and slab."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,8 @@ class Horseshoe(AbstractScaleMixture):
     scale: Float[Array, "..."] = positive(output=1)
     slab: Float[Array, "..."] | None = fixed(optional=True, output=1)
 
+    local: ClassVar[bool] = True
+
     def __init__(self, scale: Any = 0.1, slab: Any = None):
         self.scale, self.slab = scale, slab
 
@@ -49,9 +51,14 @@ class Horseshoe(AbstractScaleMixture):
         s = jnp.asarray(self.scale**2)[None]
         shape = (-1, *[1] * (s.ndim - 1))
         s = s * jnp.asarray(np.exp(_NODES), s.dtype).reshape(shape)
-        if self.slab is not None:
-            s = s / (1.0 + s / jnp.asarray(self.slab) ** 2)
-        return jnp.asarray(_LOG_SHARE, s.dtype).reshape(shape), s
+        return jnp.asarray(_LOG_SHARE, s.dtype).reshape(shape), self._in_slab(s)
+
+    def given_local(self, local: Array) -> tuple[Array, Array]:
+        log_density = -jnp.logaddexp(0.5 * local, -0.5 * local) - jnp.log(jnp.pi)
+        return self._in_slab(self.scale**2 * jnp.exp(local)), log_density
+
+    def _in_slab(self, s: Array) -> Array:
+        return s if self.slab is None else s / (1.0 + s / jnp.asarray(self.slab) ** 2)
 
 
 @runtime_checkable

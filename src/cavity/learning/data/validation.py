@@ -11,11 +11,13 @@ from cavity.inference.approximations.approximations import TiedPowerMeans
 from cavity.inference.graph.rows import SLOPES
 from cavity.learning.data.training_data import Data
 from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.mcmc.weights import check_weights
 from cavity.learning.method import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractGP, AbstractModel
 from cavity.models.latent_gp import shared_parameters
+from cavity.models.linear.drawn_weights import HasWeights
 from cavity.numerics.text import plural
 from cavity.numerics.validation import check_side_names
 from cavity.parameters import FIXED, Bijection, Interval, Positive, Real, bijections, entries
@@ -98,17 +100,19 @@ def check_order(model: AbstractModel, method: AbstractMethod, *, in_memory: bool
         )
 
 
-def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: bool) -> AbstractGP:
-    """The model as a Gaussian process; refuses models and data that `MCMC` is not for.
+def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: bool) -> None:
+    """Refuses models and data that `MCMC` is not for.
 
     Raises:
-        ValueError: for several outputs, and an evidence that is not that of fixed parameters.
+        ValueError: for several outputs, an evidence that is not that of fixed parameters, and
+            weights that cannot be drawn.
         TypeError: in 32-bit mode, and for models of other kinds.
     """
-    if not isinstance(model, AbstractGP):
+    weights = capability(model, HasWeights) is not None
+    if not weights and not isinstance(model, AbstractGP):
         raise TypeError(
-            f"MCMC() draws from Gaussian-process models, given {type(model).__name__}: use "
-            "PowerEP() or TiedPowerEP()"
+            "MCMC() draws from Gaussian-process models, linear models and networks, given "
+            f"{type(model).__name__}: use PowerEP() or TiedPowerEP()"
         )
     outputs = data.rows.y.shape[-1]
     if shared_parameters(model.likelihood):
@@ -128,7 +132,8 @@ def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: boo
             "MCMC(temperatures=...) estimates the log evidence at fixed parameters: leave it out "
             "in fit, and give it to cavity.infer with the fitted model"
         )
-    return model
+    if weights:
+        check_weights(model, data.rows.x.shape[-1], method)
 
 
 def check_shapes(model: AbstractModel, data: Data) -> None:

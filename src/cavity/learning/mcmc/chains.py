@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax.numpy as jnp
@@ -31,6 +32,8 @@ class Chains:
         rhat: rank-normalised split R-hat by name; that of the latent functions under "f".
         ess: bulk effective sample sizes by name.
         log_evidence_error: standard error of the log evidence, where one was asked for.
+        weights: the weights of a linear model or a network, by name, each (chains, draws, ...);
+            those of a network have no R-hat, because its units change places between chains.
 
     References:
         Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021), rank-normalised R-hat.
@@ -42,6 +45,7 @@ class Chains:
     rhat: dict[str, np.ndarray]
     ess: dict[str, np.ndarray]
     log_evidence_error: float | None = None
+    weights: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     @property
     def divergences(self) -> int:
@@ -87,8 +91,10 @@ class Chains:
         for row in self.summary():
             numbers = (f"{row[k]:.4g}" for k in ("mean", "sd", "low", "high"))
             rows.append((row["name"], *numbers, f"{row['rhat']:.3f}", f"{row['ess']:.0f}"))
-        worst = f"{np.max(self.rhat['f']):.3f}", f"{np.min(self.ess['f']):.0f}"
-        rows.append(("functions, the worst", "", "", "", "", *worst))
+        for name, shown in {"f": "functions", **{n: n for n in self.weights}}.items():
+            if name in self.rhat:
+                worst = f"{np.max(self.rhat[name]):.3f}", f"{np.min(self.ess[name]):.0f}"
+                rows.append((f"{shown}, the worst", "", "", "", "", *worst))
         return f"{aligned(rows)}\n{self.message}"
 
     def to_arviz(self) -> dict[str, dict[str, np.ndarray]]:
@@ -97,7 +103,7 @@ class Chains:
         `arviz.from_dict(chains.to_arviz())` from version 1 on, before it
         `arviz.from_dict(**chains.to_arviz())`. The functions are the variable "f".
         """
-        posterior = {**self.parameters, "f": self.latents}
+        posterior = {**self.parameters, **self.weights, "f": self.latents}
         return {"posterior": posterior, "sample_stats": dict(self.stats)}
 
 
@@ -106,9 +112,12 @@ def chains_of(
     latents: np.ndarray,
     stats: Mapping[str, np.ndarray],
     log_evidence_error: float | None = None,
+    *,
+    weights: Mapping[str, np.ndarray] = MappingProxyType({}),
+    judged: bool = False,
 ) -> Chains:
-    """Draws with their diagnostics."""
-    every = {**parameters, "f": latents}
+    """Draws with their diagnostics, those of weights where these are judged."""
+    every = {**parameters, **(weights if judged else {}), "f": latents}
     shape = latents.shape[:2]
     # all at once, in one compiled program
     both = diagnosed(np.concatenate([v.reshape(*shape, -1) for v in every.values()], axis=2))
@@ -117,7 +126,9 @@ def chains_of(
         {n: x.reshape(v.shape[2:]) for (n, v), x in zip(every.items(), parts, strict=True)}
         for parts in (np.split(found, ends) for found in both)
     )
-    return Chains(dict(parameters), latents, dict(stats), rhat, ess, log_evidence_error)
+    return Chains(
+        dict(parameters), latents, dict(stats), rhat, ess, log_evidence_error, dict(weights)
+    )
 
 
 def diagnosed(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,22 +15,23 @@ from cavity.learning.data.training_data import Data
 from cavity.learning.mcmc.chains import Chains, chains_of
 from cavity.learning.mcmc.evidence import stepping_stones
 from cavity.learning.mcmc.kernels import Block, State, advance, blackjax, schedule, untuned
+from cavity.learning.mcmc.problem import Problem
 from cavity.learning.mcmc.settings import LEAST_DRAWS, MCMC
 from cavity.learning.mcmc.targets import (
     Collapsed,
-    Problem,
     WhitenedTarget,
     fixed_basis,
-    precision_times,
     sites_about_mode,
 )
+from cavity.learning.mcmc.weights import WeightTarget
 from cavity.learning.optimisers.checkpoint import Search, leaves, refilled
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
-from cavity.models.base import AbstractGP, AbstractModel
-from cavity.models.sampled_posterior import SampledPosterior
+from cavity.models.base import AbstractModel
+from cavity.models.linear.drawn_weights import HasWeights
+from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
-from cavity.numerics.linalg import cholesky, escalate
+from cavity.numerics.linalg import escalate
 from cavity.numerics.types import Array
 from cavity.parameters import Bijection, Interval, Positive, entries, free_parts, to_real
 from cavity.parameters.priors import Flat, LogNormal, Normal, log_prior
@@ -61,8 +62,8 @@ class Drawn:
         interrupted: whether it was interrupted from the keyboard.
     """
 
-    model: AbstractGP
-    posterior: SampledPosterior
+    model: AbstractModel
+    posterior: AbstractPosterior
     chains: Chains
     log_evidence: float | None
     jitter: float
@@ -121,7 +122,9 @@ def _plain_row(row: Any) -> Any:
     return float(row) if np.ndim(row) == 0 else tuple(_plain_row(r) for r in row)
 
 
-def problem_of(model: AbstractGP, data: Data, maps: Any, densities: Any, jitter: float) -> Problem:
+def problem_of(
+    model: AbstractModel, data: Data, maps: Any, densities: Any, jitter: float
+) -> Problem:
     """A model and the rows of data that were observed, as what chains work on."""
     dtype = data.rows.x.dtype
     seen = np.asarray(data.rows.presence)[:, 0] > 0.0
@@ -135,8 +138,10 @@ def problem_of(model: AbstractGP, data: Data, maps: Any, densities: Any, jitter:
 
 
 def target_of(problem: Problem) -> Any:
-    """What chains of a problem draw from, by its likelihood."""
+    """What chains of a problem draw from, by its model and its likelihood."""
     likelihood = problem.start.likelihood
+    if capability(problem.start, HasWeights) is not None:
+        return WeightTarget(problem, sliced=not likelihood.smooth)
     if capability(likelihood, GaussianInLatent) is not None:
         return Collapsed(problem)
     still = problem.origin.size == 0
@@ -173,7 +178,7 @@ def _starts(target: Any, key: Array, chains: int) -> list[State] | None:
 
 
 def draw(
-    model: AbstractGP,
+    model: AbstractModel,
     data: Data,
     method: MCMC,
     *,
@@ -183,7 +188,7 @@ def draw(
     callback: Callable[[Progress], None] | None = None,
     search: Search | None = None,
 ) -> Drawn | None:
-    """Draws from the posterior of what moves in `maps` and of the latent functions.
+    """Draws from the posterior of what moves in `maps` and of the latent functions or weights.
 
     Args:
         model: the model to start from, its likelihood not Gaussian unless parameters move.
@@ -208,8 +213,9 @@ def draw(
         if states is not None:
             run = _Run(target, method, callback, search or Search())
             interrupted = run.all(states, jax.random.fold_in(key, method.chains))
-            return _gathered(run, model, data, level, interrupted=interrupted)
-        level = escalate(level)
+            return _gathered(run, data, level, interrupted=interrupted)
+        # weights have no covariance that a jitter would help
+        level = None if capability(model, HasWeights) is not None else escalate(level)
     return None
 
 
@@ -309,9 +315,7 @@ class _Run:
         return {k: np.concatenate([p[k] for p in parts], axis=1)[:, kept] for k in parts[0]}
 
 
-def _gathered(
-    run: _Run, model: AbstractGP, data: Data, jitter: float, *, interrupted: bool
-) -> Drawn:
+def _gathered(run: _Run, data: Data, jitter: float, *, interrupted: bool) -> Drawn:
     """Everything that a user gets, from draws."""
     target, method, problem = run.target, run.method, run.target.problem
     trace, stats = run.after_warmup(run.traces), run.after_warmup(run.stats)
@@ -320,45 +324,20 @@ def _gathered(
         value, error = stepping_stones(target, method)
     latents = np.moveaxis(trace["f"], 2, -1)
     latents = latents[..., 0] if latents.shape[-1] == 1 else latents
-    chains = chains_of(_by_name(problem, trace["x"]), latents, stats, error)
+    weights = target.named_weights({k: jnp.asarray(v) for k, v in trace.items()})
+    chains = chains_of(
+        *(_by_name(problem, trace["x"]), latents, stats, error),
+        weights=weights,
+        judged=target.judged_weights,
+    )
     total = stats["lp"].size
     flat = {k: v.reshape(total, *v.shape[2:]) for k, v in trace.items()}
     kept = np.linspace(0, total - 1, method.keep).round().astype(int)
-    draws, weights, noise = _posterior(target, {k: jnp.asarray(v[kept]) for k, v in flat.items()})
     typical = problem.model(jnp.asarray(np.median(flat["x"], axis=0)))
-    count = problem.start.likelihood.latents
-    posterior = SampledPosterior(
-        model=typical,
-        draws=draws,
-        inputs=problem.inputs,
-        weights=weights,
-        noise=noise,
-        jitter=problem.jitter,
-        n_inputs=problem.inputs.shape[1],
-        outputs=count,
-        single=data.single and count == 1,
-        side=tuple(sorted(problem.side)),
-    )
+    states = {k: jnp.asarray(v[kept]) for k, v in flat.items()}
+    posterior = target.posterior(states, typical, single=data.single)
     counts = (min(run.done, method.warmup + method.draws), run.steps)
     return Drawn(typical, posterior, chains, value, jitter, *counts, interrupted)
-
-
-@compiled
-def _posterior(target: Any, states: State) -> tuple[AbstractGP, Array, Array | None]:
-    """Models, weights and noise of draws, along a first axis."""
-    problem = target.problem
-
-    def one(state: State) -> tuple[Any, Array, Array | None]:
-        model, noise = problem.model(state["x"]), target.noise(state)
-        K, mean = problem.priors(model)
-        if noise is not None:
-            weights = precision_times(K[0], noise, problem.outputs - mean[0])[None]
-            return model, weights, noise
-        root = jnp.broadcast_to(cholesky(K), (len(mean), *K.shape[1:]))
-        solve = jax.vmap(lambda L, r: jax.scipy.linalg.cho_solve((L, True), r))
-        return model, solve(root, state["f"] - mean), None
-
-    return jax.lax.map(one, states)
 
 
 def _by_name(problem: Problem, x: np.ndarray) -> dict[str, np.ndarray]:

@@ -29,6 +29,7 @@ class MCMC:
     function is integrated out: parameters of the kernel move by NUTS on the marginal likelihood,
     and function and variances are drawn from their conditional distributions. With any other
     likelihood the whitened function moves by elliptical slices, and by NUTS with the parameters.
+    Of linear models and networks NUTS moves weights, their scales and parameters together.
 
     Parameters need proper priors. Those with none get a weak one about their starting value; see
     `cavity.learning.mcmc.run.weak_priors`. The power given beside the method is not used.

@@ -1,114 +1,26 @@
 """Target densities of the chains: parameters and latent functions given data."""
 
-from typing import Any
+import abc
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
+import numpy as np
+from jax.scipy.linalg import cho_solve, solve_triangular
 
 from cavity.learning.mcmc.kernels import Block, Draw, State, elliptical_slices
+from cavity.learning.mcmc.problem import Problem, precision_times
 from cavity.models.base import AbstractGP
+from cavity.models.sampled_posterior import SampledPosterior
 from cavity.numerics.jit import compiled
-from cavity.numerics.linalg import cholesky, jittered
-from cavity.numerics.special import LOG_2PI
+from cavity.numerics.linalg import cholesky
 from cavity.numerics.types import Array, Float, Scalar
-from cavity.parameters import from_real, log_jacobian
-from cavity.parameters.priors import log_prior
 
 # Elliptical slices of an iteration. They cost next to nothing beside the factorisations of NUTS.
 SLICES = 5
 # Newton steps to the mode that coordinates are chosen about, and the share of each that is made.
 NEWTON_STEPS, NEWTON_SHARE = 30, 0.5
-
-
-class Problem(eqx.Module):
-    """A model with its parameters as coordinates, and data without padding.
-
-    Attributes:
-        start: the model at the origin of the coordinates, in the data's precision.
-        maps: bijections.
-        densities: priors, proper ones for what moves.
-        inputs: (N, D).
-        outputs: (N,).
-        side: side data of the rows.
-        origin: the unconstrained parameters of the starting model.
-        scale: their change with each coordinate.
-        jitter: share of the mean prior variance on the diagonal of prior covariances.
-    """
-
-    start: AbstractGP
-    maps: Any
-    densities: Any
-    inputs: Float[Array, "N D"]
-    outputs: Float[Array, " N"]
-    side: dict[str, Array]
-    origin: Float[Array, " parameters"]
-    scale: Float[Array, " parameters"]
-    jitter: Scalar
-
-    def real(self, x: Float[Array, " parameters"]) -> Float[Array, " parameters"]:
-        """The unconstrained parameters at a point."""
-        return self.origin + self.scale * x
-
-    def model(self, x: Float[Array, " parameters"]) -> AbstractGP:
-        """The model at a point."""
-        return from_real(self.real(x), self.start, self.maps)
-
-    def log_prior(self, x: Float[Array, " parameters"]) -> Scalar:
-        """The log prior density of a point, in the coordinates and up to a constant."""
-        real = self.real(x)
-        model = from_real(real, self.start, self.maps)
-        return log_prior(model, self.densities) + log_jacobian(real, self.start, self.maps)
-
-    def priors(self, model: AbstractGP) -> tuple[Float[Array, "K N N"], Float[Array, "L N"]]:
-        """Covariances and means of the latent functions at the data, a priori."""
-        K = jnp.stack([self._covariance(kernel) for kernel in model.kernels])
-        means = [jnp.reshape(latent.mean(self.inputs), -1) for latent in model.latents]
-        return K, jnp.stack(means)
-
-    def _covariance(self, kernel: Any) -> Float[Array, "N N"]:
-        K = kernel.cross(self.inputs, self.inputs)
-        return jittered(K, self.jitter, kernel.diag(self.inputs))
-
-    def log_likelihood(self, model: AbstractGP, f: Float[Array, "L N"]) -> Scalar:
-        """Log density of all outputs given the latent functions."""
-        values = f if model.likelihood.latents > 1 else f[0]
-        return jnp.sum(model.likelihood.log_prob(values, self.outputs, **self.side))
-
-    def log_marginal(self, model: AbstractGP, noise: Float[Array, " N"]) -> Scalar:
-        """Log density of the outputs where noise is Gaussian, the function integrated out."""
-        K, mean = self.priors(model)
-        root, s = _scaled_root(K[0], noise)
-        white = solve_triangular(root, s * (self.outputs - mean[0]), lower=True)
-        half = jnp.sum(jnp.log(jnp.diagonal(root)) - jnp.log(s)) + 0.5 * white @ white
-        return -half - 0.5 * LOG_2PI * white.size
-
-    def function_given_noise(
-        self, key: Array, model: AbstractGP, noise: Float[Array, " N"]
-    ) -> Float[Array, "1 N"]:
-        """An exact draw of the function where noise is Gaussian."""
-        K, mean = self.priors(model)
-        one, other = jax.random.normal(key, (2, noise.size), noise.dtype)
-        f = cholesky(K[0]) @ one
-        # f + K (K + V)⁻¹ (y - m - f - e), Matheron's rule
-        rest = self.outputs - mean[0] - f - jnp.sqrt(noise) * other
-        return (mean[0] + f + K[0] @ precision_times(K[0], noise, rest))[None]
-
-
-def _scaled_root(K: Array, noise: Array) -> tuple[Array, Array]:
-    """The Cholesky factor of I + S½ K S½ and the diagonal of S½, with S the noise precision."""
-    s = 1.0 / jnp.sqrt(noise)
-    return cholesky(jnp.eye(s.size, dtype=s.dtype) + s[:, None] * K * s), s
-
-
-def precision_times(
-    K: Float[Array, "N N"], noise: Float[Array, " N"], r: Float[Array, " N"]
-) -> Float[Array, " N"]:
-    """(K + V)⁻¹ r, with V the diagonal of the noise."""
-    root, s = _scaled_root(K, noise)
-    half = solve_triangular(root, s * r, lower=True)
-    return s * solve_triangular(root, half, lower=True, trans=1)
 
 
 def _entries(name: str, index: tuple[int, ...], log_density: Any) -> list[Block]:
@@ -126,7 +38,70 @@ def _entries(name: str, index: tuple[int, ...], log_density: Any) -> list[Block]
     return [Block(read, write, log_density)]
 
 
-class Collapsed(eqx.Module):
+class AbstractFunctionTarget(eqx.Module):
+    """Parameters and functions of a Gaussian process.
+
+    To implement:
+        `problem`, `noise(state)`, and what chains ask of a target.
+    """
+
+    problem: eqx.AbstractVar[Problem]
+    judged_weights: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def noise(self, state: State) -> Array | None:
+        """The noise variance of each row, where functions given the draw are exact."""
+
+    def named_weights(self, trace: State) -> dict[str, np.ndarray]:
+        """There are no weights."""
+        return {}
+
+    def posterior(self, states: State, typical: AbstractGP, *, single: bool) -> SampledPosterior:
+        """The posterior over draws.
+
+        Args:
+            states: states of the draws, along a first axis.
+            typical: the model at the medians of its parameters.
+            single: whether outputs were given as a vector.
+        """
+        problem = self.problem
+        draws, weights, noise = _drawn_functions(self, states)
+        count = problem.start.likelihood.latents
+        return SampledPosterior(
+            model=typical,
+            draws=draws,
+            inputs=problem.inputs,
+            weights=weights,
+            noise=noise,
+            jitter=problem.jitter,
+            n_inputs=problem.inputs.shape[1],
+            outputs=count,
+            single=single and count == 1,
+            side=tuple(sorted(problem.side)),
+        )
+
+
+@compiled
+def _drawn_functions(
+    target: AbstractFunctionTarget, states: State
+) -> tuple[AbstractGP, Array, Array | None]:
+    """Models, weights and noise of draws, along a first axis."""
+    problem = target.problem
+
+    def one(state: State) -> tuple[Any, Array, Array | None]:
+        model, noise = problem.model(state["x"]), target.noise(state)
+        K, mean = problem.priors(model)
+        if noise is not None:
+            weights = precision_times(K[0], noise, problem.outputs - mean[0])[None]
+            return model, weights, noise
+        root = jnp.broadcast_to(cholesky(K), (len(mean), *K.shape[1:]))
+        solve = jax.vmap(lambda L, r: cho_solve((L, True), r))
+        return model, solve(root, state["f"] - mean), None
+
+    return jax.lax.map(one, states)
+
+
+class Collapsed(AbstractFunctionTarget):
     """Gaussian noise: parameters with the function integrated out, which is then drawn."""
 
     problem: Problem
@@ -185,7 +160,7 @@ class WhiteningMap(eqx.Module):
         return self.mean + jnp.einsum("lij,lj->li", root, inner[..., 0])
 
 
-class WhitenedTarget(eqx.Module):
+class WhitenedTarget(AbstractFunctionTarget):
     r"""Any likelihood: the functions in coordinates in which they are next to standard normal.
 
     Gaussian sites with precisions T and shifts $\nu$, the same at all parameters, stand for the

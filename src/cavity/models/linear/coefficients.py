@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.weights.blocks import Blocks
+from cavity.likelihoods.capabilities import capability
+from cavity.models.linear.drawn_weights import HasNamedWeights, KnownWeights
 from cavity.models.linear.linear_model import LinearModel
 from cavity.models.linear.process import LinearProcess
 from cavity.models.mixture_posterior import MixturePosterior
@@ -92,6 +94,8 @@ class Coefficients:
 def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficients:
     """Posterior marginals of the coefficients of a linear model.
 
+    Those of draws, by `MCMC`, are shares and quantiles of the draws that were kept.
+
     Args:
         posterior: `result.posterior` of a `LinearModel`, or that of `cavity.integrate`.
         level: the probability in the central intervals.
@@ -113,6 +117,8 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level}")
     model = posterior.model
+    if isinstance(posterior, MixturePosterior) and _drawn(posterior) is not None:
+        return coefficients_of_draws(posterior, level)
     if isinstance(posterior, MixturePosterior):
         parts, shares = posterior.parts, jnp.asarray(posterior.shares)
     else:
@@ -131,6 +137,58 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     if intercept is not None and vector and intercept[0].ndim:  # beside parameters
         intercept = intercept[0][:1].squeeze(), intercept[1][:1].squeeze()
     return Coefficients(**found, intercept=intercept)
+
+
+def _drawn(posterior: MixturePosterior) -> HasNamedWeights | None:
+    """The processes of draws, in which weights are known."""
+    return capability(cast(Posterior, posterior.parts).process, HasNamedWeights)
+
+
+def coefficients_of_draws(posterior: MixturePosterior, level: float) -> Coefficients:
+    """Posterior marginals from draws of the weights; see `coefficients`."""
+    process, model = cast(Any, posterior.parts).process, cast(LinearModel, posterior.model)
+    weights, inclusion = (None if x is None else np.asarray(x) for x in _of_draws(process))
+    assert weights is not None
+    unit: Any = 1.0
+    if model.scale is not None:
+        unit = (1.0 / np.asarray(model.scale)).reshape(-1, *[1] * (weights.ndim - 2))
+    if not posterior.single and weights.ndim == 2:
+        weights, unit = weights[..., None], np.reshape(unit, (-1, 1))
+    tail = 0.5 * (1.0 - level)
+    lower, upper = np.quantile(weights, (tail, 1.0 - tail), axis=0)
+    return Coefficients(
+        mean=unit * weights.mean(axis=0),
+        deviation=unit * weights.std(axis=0),
+        lower=unit * lower,
+        upper=unit * upper,
+        negative=np.mean(weights < 0.0, axis=0),
+        positive=np.mean(weights > 0.0, axis=0),
+        inclusion=None if inclusion is None else inclusion.reshape(weights.shape[1:]),
+        intercept=_intercept(posterior),
+    )
+
+
+@compiled
+def _of_draws(processes: KnownWeights) -> tuple[Array, Array | None]:
+    """Weights of draws, and the means of their probabilities of not being (nearly) zero."""
+
+    def one(process: KnownWeights) -> tuple[Array, Array | None]:
+        model, weights = cast(LinearModel, process.model), process.named_weights()["weights"]
+        if model.blocks is not None:
+            return weights, None
+        columns = weights.reshape(len(weights), -1)
+        found = [
+            model.prior_of_weights(i, len(weights)).inclusion(
+                w[:, None], jnp.zeros_like(w)[:, None]
+            )
+            for i, w in enumerate(columns.T)
+        ]
+        known = [x for x in found if x is not None]
+        included = jnp.concatenate(known, axis=1) if len(known) == len(found) else None
+        return weights, included
+
+    weights, included = jax.lax.map(one, processes)
+    return weights, None if included is None else jnp.mean(included, axis=0)
 
 
 def _intercept(

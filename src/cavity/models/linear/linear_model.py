@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -32,6 +33,7 @@ from cavity.models.linear.checks import (
     checked_blocks,
     checked_groups,
 )
+from cavity.models.linear.drawn_weights import DrawnWeights, WeightPart, gaussian_part
 from cavity.models.linear.process import LinearProcess
 from cavity.models.posterior import Posterior
 from cavity.models.process import AbstractProcess, IndependentProcess
@@ -93,6 +95,7 @@ class LinearModel(AbstractModel):
     """
 
     integrates: ClassVar[bool] = True
+    identified: ClassVar[bool] = True
 
     prior: AbstractWeightPrior | tuple[AbstractWeightPrior, ...]
     likelihood: AbstractLikelihood
@@ -195,6 +198,41 @@ class LinearModel(AbstractModel):
             return model
         held = self.integrated.held_at(named(self.prior))
         return eqx.tree_at(lambda m: m.integrated, model, held)
+
+    def weight_parts(self, columns: int) -> tuple[WeightPart, ...]:
+        """Of every function its weights, and its intercept where there is one."""
+        if self.integrated is not None:
+            raise ValueError(
+                "MCMC() draws every parameter: leave out integrated=, given "
+                f"{', '.join(self.integrated.names)}"
+            )
+        units = None
+        if self.blocks is not None:
+            units = tuple(map(int, units_of(self.blocks, columns)))
+        parts = []
+        for i in range(len(self.priors)):
+            parts.append(WeightPart(self.prior_of_weights(i, columns), 1, units))
+            if self.intercept is not None:
+                parts.append(gaussian_part(self.intercept))
+        return tuple(parts)
+
+    def functions_of(self, weights: DrawnWeights, X: Float[Array, "n D"]) -> Float[Array, "n L"]:
+        return self.design(X) @ jnp.concatenate(self._by_function(weights), axis=-1)
+
+    def named_weights(self, weights: DrawnWeights) -> dict[str, Array]:
+        """`weights`, per scale of their column, and `intercept`, at the centre of the columns."""
+        every = jnp.concatenate(self._by_function(weights), axis=-1)
+        every = every[:, 0] if len(self.priors) == 1 else every
+        if self.intercept is None:
+            return {"weights": every}
+        return {"weights": every[:-1], "intercept": every[-1]}
+
+    def _by_function(self, weights: DrawnWeights) -> list[Float[Array, "p 1"]]:
+        """The weights of each function, its intercept last."""
+        if self.intercept is None:
+            return list(weights)
+        pairs = zip(weights[::2], weights[1::2], strict=True)
+        return [jnp.concatenate(pair) for pair in pairs]
 
     @property
     def sparse(self) -> bool:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from cavity.inference.weights.views import Design, UnitsView, WholeView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.base import AbstractModel
 from cavity.models.linear.checks import check_columns, check_prior, check_sites, checked_groups
+from cavity.models.linear.drawn_weights import DrawnWeights, WeightPart, gaussian_part
 from cavity.models.linear.process import LinearProcess
 from cavity.models.network.process import NetworkProcess
 from cavity.models.posterior import Posterior
@@ -94,6 +95,8 @@ class Network(AbstractModel):
         Jylanki (2013), S89 to S109.
     """
 
+    identified: ClassVar[bool] = False
+
     hidden: int = eqx.field(static=True)
     prior: AbstractWeightPrior
     activation: Any = eqx.field(static=True)
@@ -164,6 +167,36 @@ class Network(AbstractModel):
     def units(self, count: int) -> Array | np.ndarray | None:
         """Which of the values of the prior's parameters each column has: that of its group."""
         return self.groups
+
+    def weight_parts(self, columns: int) -> tuple[WeightPart, ...]:
+        """Of the units, of the output unless it is known, and of a linear part."""
+        own = self.prior.for_weights(self.groups, columns)
+        parts = [WeightPart(own, self.hidden), gaussian_part(self.intercept, self.hidden)]
+        if self.output_weights is None:
+            parts.append(WeightPart(self.output.for_weights(None, self.hidden)))
+            parts.append(gaussian_part(self.bias))
+        if self.linear is not None:
+            parts.append(WeightPart(self.linear.for_weights(self.groups, columns)))
+        return tuple(parts)
+
+    def functions_of(self, weights: DrawnWeights, X: Float[Array, "n D"]) -> Float[Array, "n L"]:
+        found = self.named_weights(weights)
+        units = activation_of(self.activation)(self.design(X) @ found["hidden"])
+        output = found.get("output", self.output_weights)
+        assert output is not None
+        f = units @ output[:-1] / self.hidden**0.5 + output[-1]
+        if self.linear is not None:
+            f = f + self._beside(X) @ found["linear"]
+        return f[:, None]
+
+    def named_weights(self, weights: DrawnWeights) -> dict[str, Array]:
+        """`hidden`, `output` and `linear`, as in `NetworkStart`."""
+        named = {"hidden": jnp.concatenate(weights[:2])}
+        if self.output_weights is None:
+            named["output"] = jnp.concatenate(weights[2:4])[:, 0]
+        if self.linear is not None:
+            named["linear"] = weights[-1][:, 0]
+        return named
 
     @property
     def sparse(self) -> bool:
