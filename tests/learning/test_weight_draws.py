@@ -159,6 +159,28 @@ def test_weights_of_a_block_share_their_scale():
     within(chains.weights["weights"], mean, deviation, chains.ess["weights"])
 
 
+def test_weights_that_are_not_negative():
+    """Draws, and sites at power 1, against a grid."""
+    axis = np.linspace(1e-4, 2.5, 201)
+
+    def log_posterior(w):
+        likelihood = stats.norm.logpdf(Y, w @ X[:, 1:].T, np.sqrt(0.2)).sum(axis=1)
+        return likelihood + stats.t.logpdf(w, 4.0, scale=0.5).sum(axis=1)
+
+    mean, deviation = on_grid(log_posterior, axis, axis)
+    model = cavity.LinearModel(weights.HalfStudentT(0.5), NOISE, intercept=False)
+    chains = cavity.sample(model, X[:, 1:], Y, QUICK, learn=False).chains
+    assert np.all(chains.weights["weights"] >= 0.0)
+    within(chains.weights["weights"], mean, deviation, chains.ess["weights"])
+    matched = cavity.infer(model, X[:, 1:], Y)
+    assert matched.converged
+    found = cavity.coefficients(matched.posterior)
+    np.testing.assert_allclose(found.mean, mean, atol=0.01)
+    np.testing.assert_allclose(found.deviation, deviation, rtol=0.05)
+    assert np.all(found.lower > 0.0)
+    assert np.all(found.negative == 0.0)
+
+
 def test_learned_parameters_against_a_grid():
     """Noise variance and the variance of the prior, with the weights integrated out exactly."""
     model = cavity.LinearModel(weights.Gaussian(0.5), NOISE, intercept=False)

@@ -374,3 +374,19 @@ def test_refusals():
     start = cavity.NetworkStart(np.eye(3, 2), np.ones(3))
     with pytest.raises(ValueError, match="start must have"):
         cavity.infer(cavity.Network(2, prior, "erf", NOISE, start=start), X, y)
+
+
+def test_output_weights_that_are_not_negative():
+    """Jylanki S96: the modes in which a unit changes its sign are gone."""
+    X, y = table()
+    prior, output = weights.Gaussian(np.full(3, 0.5)), weights.HalfStudentT(1.0, 4.0)
+    model = cavity.Network(2, prior, "erf", NOISE, output=output)
+    start = cavity.network_at_mode(model, X, y)
+    assert start.start is not None
+    assert np.all(np.asarray(start.start.output)[:-1] >= 0.0)
+    found = cavity.infer(start, X, y, power=1.0)
+    assert found.converged
+    mean, cov = found.posterior.process.output_belief()
+    assert np.all(np.asarray(mean)[:-1] > np.sqrt(np.diagonal(cov))[:-1])
+    away = np.asarray(found.posterior.marginals(X).mean) - y
+    assert np.sqrt(np.mean(away**2)) < 0.3

@@ -32,6 +32,10 @@ DENSITIES: dict[str, Any] = {
         lambda w: 0.8 * stats.norm.pdf(w, 0.0, 0.1) + 0.2 * stats.norm.pdf(w, 0.0, np.sqrt(2.0)),
     ),
     "horseshoe": (weights.Horseshoe(0.1), horseshoe_density),
+    "half-student-t": (
+        weights.HalfStudentT(0.3, 4.0),
+        lambda w: 2.0 * stats.t.pdf(w, 4.0, 0.0, 0.3) * (w >= 0.0),
+    ),
 }
 
 
@@ -157,3 +161,51 @@ def test_parameters_by_group():
     prior = weights.SpikeSlab(np.array([0.1, 0.4]), 1.0).for_weights(np.array([0, 1, 1]), 3)
     assert_close(prior.share[:, 0], [0.1, 0.4, 0.4])
     assert weights.SpikeSlab(np.array([0.1, 0.4])).sizes() == {2}
+
+
+@pytest.mark.parametrize(("mean", "var"), [(-3.0, 1e-4), (-3.0, 1e-2), (-40.0, 1.0), (-0.5, 4.0)])
+def test_slivers_of_a_half_student_t(mean, var):
+    """Jylanki S104: far below zero the mass lies within V / |m| of it."""
+    prior, width = weights.HalfStudentT(0.3, 4.0), var / abs(mean)
+
+    def one(w, power=0):
+        return w**power * stats.t.pdf(w, 4.0, 0.0, 0.3) * np.exp((mean * w - 0.5 * w**2) / var)
+
+    edges = np.concatenate([[0.0], width * np.geomspace(1e-3, 60.0, 60)])
+    pieces = list(itertools.pairwise(edges))
+    mass, first, second = (
+        sum(integrate.quad(one, *ends, args=(k,), epsabs=0, epsrel=1e-11)[0] for ends in pieces)
+        for k in range(3)
+    )
+    found = prior.tilted(jnp.float64(mean), jnp.float64(var), 1.0)
+    log_mean = np.log(2.0 * mass) - 0.5 * mean**2 / var - 0.5 * np.log(2.0 * np.pi * var)
+    assert abs(found.log_mean - log_mean) < 1e-8 * max(1.0, abs(log_mean))
+    np.testing.assert_allclose(mean + var * found.slope, first / mass, rtol=1e-7)
+    spread = second / mass - (first / mass) ** 2
+    np.testing.assert_allclose(var + var**2 * found.curvature, spread, rtol=1e-5)
+    at = jnp.float64(width)
+    below = sum(
+        integrate.quad(one, a, min(b, width), epsabs=0, epsrel=1e-11)[0]
+        for a, b in pieces
+        if a < width
+    )
+    assert abs(prior.cdf(at, jnp.float64(mean), jnp.float64(var)) - below / mass) < 1e-7
+
+
+@pytest.mark.parametrize("var", [1e-4, 1.0])
+def test_far_above_zero_a_half_student_t_is_a_student_t(var):
+    mean, var = jnp.asarray([9.0, 40.0]), jnp.full(2, var)
+    found = weights.HalfStudentT(0.3).tilted(mean, var, 1.0)
+    whole = weights.StudentT(0.3).tilted(mean, var, 1.0)
+    assert_close(found.log_mean, whole.log_mean + np.log(2.0), "quadrature", scale=1.0)
+    np.testing.assert_allclose(found.slope, whole.slope, rtol=1e-6)
+    np.testing.assert_allclose(found.curvature, whole.curvature, rtol=1e-4)
+
+
+def test_a_half_student_t_has_no_negative_weights():
+    prior, at = weights.HalfStudentT(0.3), jnp.asarray([-1.0, 0.0])
+    np.testing.assert_array_equal(prior.cdf(at, 0.0 * at - 0.2, 0.0 * at + 0.5), 0.0)
+    negative, positive = prior.signs(jnp.asarray([-0.2]), jnp.asarray([0.5]))
+    assert (negative[0], positive[0]) == (0.0, 1.0)
+    with pytest.raises(ValueError, match="degrees of freedom must be positive"):
+        weights.HalfStudentT(0.3, 0.0)

@@ -37,13 +37,13 @@ class AbstractWeightPrior(eqx.Module):
         gaussian: whether the density is a Gaussian, whose sites need no search.
         any_power: whether powers of the density other than 1 have moments here.
         local: whether Markov chains draw a scale for each weight, given which it is Gaussian.
-        positive: whether no weight is negative: what would be a Gaussian is its positive half.
+        nonnegative: whether no weight is negative: what would be a Gaussian is its positive half.
     """
 
     gaussian: ClassVar[bool] = False
     any_power: ClassVar[bool] = False
     local: ClassVar[bool] = False
-    positive: ClassVar[bool] = False
+    nonnegative: ClassVar[bool] = False
 
     @abc.abstractmethod
     def starting_variance(self) -> Float[Array, "..."]:

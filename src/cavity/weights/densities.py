@@ -1,4 +1,4 @@
-"""Priors with a density of their own at every power: Gaussian, Laplace and Student-t."""
+"""Priors with a density of their own: Gaussian, Laplace, Student-t and its positive half."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -8,7 +8,7 @@ import numpy as np
 from jax.scipy.special import gammaln
 
 from cavity.likelihoods.heavy_tailed import StudentT as StudentTNoise
-from cavity.numerics.power_limits import Power, with_limit_at_zero
+from cavity.numerics.power_limits import Power, is_exactly, with_limit_at_zero
 from cavity.numerics.quadrature import Tilted, mixed_derivatives
 from cavity.numerics.special import (
     LOG_2PI,
@@ -156,6 +156,15 @@ def _log_inverse_gamma(psi: Array, half: Array) -> Array:
     return half * (jnp.log(half) - psi - jnp.exp(-psi)) - gammaln(half)
 
 
+def _student_t_scales(scale: Array, df: Array) -> tuple[Array, Array]:
+    """Logs of the shares, and variances, of Gaussians: an inverse gamma distribution's nodes."""
+    s = jnp.asarray(scale**2)[None]
+    half = 0.5 * jnp.asarray(df)[None]
+    step = jnp.minimum(_STEP, _SPREADS / jnp.sqrt(2.0 * half))
+    psi = step * jnp.asarray(_NODES, s.dtype).reshape(-1, *[1] * (s.ndim - 1))
+    return _log_inverse_gamma(psi, half) + jnp.log(step), s * jnp.exp(psi)
+
+
 class StudentT(AbstractScaleMixture):
     r"""A Student-t density about zero: most weights small, a few far from it.
 
@@ -182,12 +191,7 @@ class StudentT(AbstractScaleMixture):
         return 10.0 * self.scale**2
 
     def scales(self) -> tuple[Array, Array]:
-        # variances have an inverse gamma distribution
-        s = jnp.asarray(self.scale**2)[None]
-        half = 0.5 * jnp.asarray(self.df)[None]
-        step = jnp.minimum(_STEP, _SPREADS / jnp.sqrt(2.0 * half))
-        psi = step * jnp.asarray(_NODES, s.dtype).reshape(-1, *[1] * (s.ndim - 1))
-        return _log_inverse_gamma(psi, half) + jnp.log(step), s * jnp.exp(psi)
+        return _student_t_scales(self.scale, self.df)
 
     def given_local(self, local: Array) -> tuple[Array, Array]:
         half = 0.5 * jnp.asarray(self.df)
@@ -201,3 +205,93 @@ class StudentT(AbstractScaleMixture):
 
     def _noise(self) -> StudentTNoise:
         return StudentTNoise(self.scale, self.df)
+
+
+class HalfStudentT(AbstractWeightPrior):
+    r"""The positive half of a Student-t density: $p(w) = 2\, t_\nu(w; 0, \sigma^2)$ for $w \ge 0$.
+
+    For weights whose sign is known, such as the output weights of a network with an odd
+    activation, whose signs mean nothing otherwise.
+
+    Args:
+        scale: $\sigma$, in units of a weight; one number, or one for each weight or group.
+        df: $\nu$, the degrees of freedom, not learned by default; small means heavy tails.
+
+    References:
+        Jylanki (2013), S96 and S104.
+    """
+
+    scale: Float[Array, "..."] = positive(output=1)
+    df: Float[Array, "..."] = fixed()
+
+    local: ClassVar[bool] = True
+    nonnegative: ClassVar[bool] = True
+
+    def __init__(self, scale: Any = 0.3, df: Any = 4.0):
+        if not np.all(np.asarray(df) > 0.0):
+            raise ValueError(f"the degrees of freedom must be positive, given {df}")
+        self.scale, self.df = scale, df
+
+    def starting_variance(self) -> Array:
+        return 10.0 * self.scale**2
+
+    def given_local(self, local: Array) -> tuple[Array, Array]:
+        half = 0.5 * jnp.asarray(self.df)
+        return self.scale**2 * jnp.exp(local), _log_inverse_gamma(local, half)
+
+    def tilted(self, mean: Array, var: Array, power: Power) -> Tilted:
+        assert is_exactly(power, 1.0)
+        half = self._halves(mean, var)
+        total = jax.nn.logsumexp(half.log_mass, axis=0)
+        share = jnp.exp(half.log_mass - total)
+        slope, curvature = mixed_derivatives(share, half.slope, half.curvature, 1.0)
+        # in common to all where the mean is negative, and large: added last, so that no digits go
+        outside = jnp.minimum(mean, 0.0)
+        return Tilted(
+            total - 0.5 * outside**2 / var,
+            slope - outside / var,
+            curvature - jnp.where(mean > 0.0, 0.0, 1.0) / var,
+        )
+
+    def cdf(self, weight: Array, mean: Array, var: Array) -> Array:
+        half = self._halves(mean, var)
+        share = jax.nn.softmax(half.log_mass, axis=0)
+        above = _beyond(half.x, jnp.maximum(weight, 0.0) / jnp.sqrt(half.var))
+        return jnp.where(weight > 0.0, 1.0 - jnp.sum(share * above, axis=0), 0.0)
+
+    def _halves(self, mean: Array, var: Array) -> "_Halves":
+        """The products of the Gaussians of the scale mixture with the cavity, above zero."""
+        log_share, s = (
+            x.reshape(x.shape[0], *[1] * (mean.ndim + 1 - x.ndim), *x.shape[1:])
+            for x in _student_t_scales(self.scale, self.df)
+        )
+        total = var + s
+        unit = jnp.sqrt(s / (var * total))  # of x per mean
+        x = unit * mean
+        height = log_share + jnp.log(2.0) - 0.5 * (LOG_2PI + jnp.log(total))
+        value, r, bend = log_ndtr_derivatives(jnp.maximum(x, 0.0))
+        near = value - 0.5 * mean**2 / total, unit * r - mean / total, unit**2 * bend - 1.0 / total
+        # far below zero the squares of x and of the mean cancel, and what is left is a sliver
+        g, slope, curvature = log_scaled_ndtr_derivatives(jnp.minimum(x, 0.0))
+        far = g, unit * slope, unit**2 * curvature
+        log_mass, *rest = (jnp.where(mean > 0.0, a, b) for a, b in zip(near, far, strict=True))
+        return _Halves(x, var * s / total, height + log_mass, *rest)
+
+
+class _Halves(NamedTuple):
+    """Gaussians cut off below zero, along a first axis.
+
+    Attributes:
+        x: means over deviations, of the Gaussians that were cut.
+        var: their variances.
+        log_mass: logs of the integrals; where the mean of the cavity is negative, without the
+            log density of the cavity at zero over that at its mean.
+        slope: derivatives of these in the mean of the cavity.
+        curvature: second derivatives.
+    """
+
+    x: Array
+    var: Array
+    log_mass: Array
+    slope: Array
+    curvature: Array

@@ -136,7 +136,11 @@ def network_at_mode(
         value, slope = _slope(weights, checked, data.rows, spread)
         return float(value), np.asarray(ravel_pytree(slope)[0], float)
 
-    bounds = np.broadcast_to([-np.inf, np.inf], (x.size, 2))
+    lowest = jax.tree.map(lambda w: np.full(w.shape, -np.inf), first)
+    if model.output.nonnegative:
+        lowest.output[:-1] = 0.0
+    lower = np.asarray(ravel_pytree(lowest)[0], float)
+    bounds = np.stack([lower, np.full(x.size, np.inf)], axis=1)
     found = minimise(
         evaluate,
         np.asarray(x, float),

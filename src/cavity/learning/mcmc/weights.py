@@ -86,13 +86,13 @@ def weights_at(
     """
     if local is None:
         var, _ = part.prior.given_local(jnp.zeros_like(z))
-        w = jnp.sqrt(var) * (_half_normal(z) if part.prior.positive else z)
+        w = jnp.sqrt(var) * (_half_normal(z) if part.prior.nonnegative else z)
         if part.prior.gaussian:
             return Drawn(w, jnp.zeros((), z.dtype))
         return Drawn(w, _mixed_density(part, w) + jnp.sum(0.5 * (jnp.log(var) + z**2 + LOG_2PI)))
     every = local if part.units is None else local[jnp.asarray(part.units)]
     var, log_density = part.prior.given_local(every)
-    w = jnp.sqrt(var) * (_half_normal(z) if part.prior.positive else z)
+    w = jnp.sqrt(var) * (_half_normal(z) if part.prior.nonnegative else z)
     return Drawn(w, jnp.sum(log_density[part.firsts]))
 
 
