@@ -38,8 +38,8 @@ from .learning.diagnostics.marginal_corrections import ImprovedMarginals as Impr
 from .learning.diagnostics.marginal_corrections import improve_marginals as improve_marginals
 from .learning.diagnostics.probability_zero import probability_zero as probability_zero
 from .learning.diagnostics.tierney_kadane import tierney_kadane as tierney_kadane
+from .learning.failures import NumericalError as NumericalError
 from .learning.fit import fit as fit
-from .learning.infer import NumericalError as NumericalError
 from .learning.infer import infer as infer
 from .learning.initialisation.inducing_kinds import initial_inducing as initial_inducing
 from .learning.initialisation.inducing_points import cluster_blocks as cluster_blocks

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity import inducing, kernels, likelihoods
+from cavity import inducing, kernels, likelihoods, weights
 from cavity.learning.data.arrays import prepare
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.methods import PowerEP, TiedPowerEP
@@ -29,6 +29,7 @@ DOUBLED = inducing.Points(X[[0, 8, 8, 16]] + [[0.0], [0.0], [1e-9], [0.0]])
 
 gaussian = cavity.GP(kernels.RBF(1.0, 1.0), likelihoods.Gaussian(0.5))
 sparse = cavity.GP(kernels.RBF(1.0, 1.0), likelihoods.Gaussian(0.5), DOUBLED)
+linear = cavity.LinearModel(weights.Laplace(0.4), likelihoods.Gaussian(0.5))
 probit = cavity.GP(kernels.RBF(1.0, 1.0), likelihoods.Bernoulli())
 sparse_probit = cavity.GP(kernels.RBF(1.0, 1.0), likelihoods.Bernoulli(), POINTS)
 
@@ -328,12 +329,13 @@ def test_an_interrupt_leaves_what_can_go_on(where, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_chains_that_die_and_go_on(tmp_path):
+@pytest.mark.parametrize("model", [gaussian, linear], ids=["gp", "linear"])
+def test_chains_that_die_and_go_on(tmp_path, model):
     options = {"method": MCMC(draws=20, warmup=20, chains=2, keep=10), "power": 1.0}
-    whole = cavity.fit(gaussian, X, Y, **options)
+    whole = cavity.fit(model, X, Y, **options)
 
     def fit(store):
-        return cavity.fit(gaussian, X, Y, checkpoint=store, **options)
+        return cavity.fit(model, X, Y, checkpoint=store, **options)
 
     found, deaths = lives(tmp_path, fit, 3)
     assert deaths > 3

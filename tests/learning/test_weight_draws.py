@@ -322,6 +322,12 @@ def test_refusals(change, sampler, message):
         cavity.infer(model, X, Y, method=sampler)
 
 
+def test_chains_that_cannot_start_say_so():
+    model = cavity.LinearModel(weights.Gaussian(), likelihoods.Gaussian(1e-310))
+    with pytest.raises(cavity.NumericalError, match="posterior of the weights"):
+        cavity.sample(model, X, Y, FEW, learn=False)
+
+
 def test_networks_refuse_spikes():
     model = cavity.Network(2, weights.Gaussian(), "erf", NOISE, output=weights.SpikeSlab())
     with pytest.raises(ValueError, match="a point at zero"):

@@ -29,6 +29,7 @@ from cavity.learning.data.validation import (
 )
 from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
 from cavity.learning.dispatch import dispatch
+from cavity.learning.failures import NumericalError, diagnose_failure
 from cavity.learning.mcmc.run import Drawn, draw
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.method import AbstractMethod
@@ -45,7 +46,6 @@ from cavity.models.linear.drawn_weights import HasWeights
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import MOST_JITTER, with_escalating_jitter
 from cavity.numerics.text import plural
-from cavity.numerics.tree import named
 from cavity.numerics.types import Scalar
 from cavity.parameters import bijections
 from cavity.parameters.priors import flat
@@ -54,10 +54,6 @@ M = TypeVar("M", bound=AbstractModel)
 
 # What is said of sites where there are none.
 BY_DRAWS = ConvergenceReport(0, 0.0, 0, "mcmc")
-
-
-class NumericalError(RuntimeError):
-    """A computation that stayed undefined after every remedy; the message names a culprit."""
 
 
 def infer(
@@ -373,26 +369,3 @@ def posterior_at(
     q = beliefs(graph, sites)
     posterior = model.posterior(graph, q, data.rows, single=data.single)
     return posterior, energy(graph, sites, q=q)
-
-
-def diagnose_failure(model: AbstractModel, data: Data) -> str:
-    """A sentence on why the covariance cannot be factorised, and what to do."""
-    huge = max(float(np.max(np.abs(a), initial=0.0)) for a in (data.rows.x, data.rows.y))
-    if huge > 1e100:
-        return (
-            f"the data reach {huge:.1e}, too large to square; change their units (for example, "
-            "divide by their standard deviation)"
-        )
-    zero = [
-        name
-        for name, value in named(model).items()
-        if not np.all(np.asarray(value) != 0.0)
-        and name.rsplit(".", 1)[-1] in ("variance", "lengthscale", "period", "factor")
-    ]
-    if zero:
-        return f"the parameter {zero[0]} is zero; variances and lengthscales must be positive"
-    return (
-        "the covariance matrix is not positive definite even with a jitter of "
-        f"{MOST_JITTER:g} of its mean variance. Likely culprits: a kernel that is not positive "
-        "semi-definite, or parameters far outside the scale of the data (print the model)"
-    )

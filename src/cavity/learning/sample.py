@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.validation import all_fixed, check_draws, check_model
-from cavity.learning.infer import NumericalError, checked_start, diagnose_failure, from_draws
+from cavity.learning.failures import NumericalError, diagnose_failure
+from cavity.learning.infer import checked_start, from_draws
 from cavity.learning.mcmc.run import Drawn, draw, weak_priors
 from cavity.learning.mcmc.settings import MCMC
 from cavity.learning.optimisers.checkpoint import Searches, Store, open_for

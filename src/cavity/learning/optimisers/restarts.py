@@ -12,7 +12,7 @@ from cavity.inference.solvers.steps import is_defined
 from cavity.learning.data.scales import coordinates_of, model_at
 from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.learning.data.validation import OutsideDomain, check_domains, verbs
-from cavity.learning.infer import NumericalError, diagnose_failure
+from cavity.learning.failures import NumericalError, diagnose_failure
 from cavity.learning.method import AbstractMethod
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.interleaved import Interleaved
