@@ -11,6 +11,7 @@ from cavity import likelihoods, weights
 from cavity.learning.mcmc.settings import MCMC
 from cavity.parameters import FIXED, bijections
 from cavity.parameters.priors import LogNormal, flat
+from cavity.persistence.model_file import load, save
 from tests.tolerances import assert_close
 
 QUICK = MCMC(draws=800, warmup=200, chains=2, keep=400)
@@ -159,7 +160,7 @@ def test_weights_of_a_block_share_their_scale():
     within(chains.weights["weights"], mean, deviation, chains.ess["weights"])
 
 
-def test_weights_that_are_not_negative():
+def test_weights_that_are_not_negative(tmp_path):
     """Draws, and sites at power 1, against a grid."""
     axis = np.linspace(1e-4, 2.5, 201)
 
@@ -179,6 +180,9 @@ def test_weights_that_are_not_negative():
     np.testing.assert_allclose(found.deviation, deviation, rtol=0.05)
     assert np.all(found.lower > 0.0)
     assert np.all(found.negative == 0.0)
+    save(tmp_path / "half.cavity", matched.posterior, {})
+    kept = load(tmp_path / "half.cavity")[0]
+    np.testing.assert_array_equal(cavity.coefficients(kept).lower, found.lower)
 
 
 def test_learned_parameters_against_a_grid():
@@ -299,8 +303,6 @@ def test_held_parameters_stay():
 
 
 def test_a_file_keeps_the_draws(ridge, tmp_path):
-    from cavity.persistence.model_file import load, save
-
     save(tmp_path / "draws.cavity", ridge[1].posterior, {})
     found = load(tmp_path / "draws.cavity")[0]
     for one, other in zip(found.marginals(NEW), ridge[1].posterior.marginals(NEW), strict=True):
