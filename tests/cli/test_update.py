@@ -56,7 +56,7 @@ def test_other_outputs_are_another_batch(here, tables, fitted):
 
 
 def test_the_evidence_is_in_the_units_of_the_outputs(here, tables):
-    """In tenths of the unit the density of each row is a tenth; fits with uncertain noise divide."""
+    """In tenths of it the density of a row is a tenth; models with uncertain noise divide."""
     records = []
     for name, factor in (("kg", 1.0), ("hg", 10.0)):
         for part in ("train", "test"):
