@@ -151,3 +151,18 @@ def test_what_other_commands_say_of_a_linear_model(linear, tables, here):
     assert "fit it again" in run("update", path, table, "--out", "n.cavity").err
     assert "cannot be compressed" in run("compress", path, "n.cavity").err
     assert run("suggest", path, table, "--n", 2, "--out", "n.csv").code == 0
+
+
+def test_noise_that_is_integrated_out(tables, here):
+    """Its interval is in the record of the fit; other words are refused."""
+    fit = ("fit", tables / "train.csv", "--model", "linear", "--target", "weight", *IGNORED)
+    few = (*fit, "--prior", "gaussian", "--out", "i.cavity", "--integrate")
+    record = run(*few, "noise", "--json").json
+    noise = record["integrated"]["likelihood.variance"]
+    assert 0.0 < noise["lower"] < noise["median"] < noise["upper"]
+    assert "integrated out likelihood.variance" in " ".join(run("show", "i.cavity").out.split())
+    wrong = run(*few, "noise,share")
+    assert wrong.code == 2
+    assert "must be one of ['noise', 'prior']" in wrong.err
+    other = run("fit", tables / "train.csv", "--target", "weight", "--integrate", "noise")
+    assert other.code == 2

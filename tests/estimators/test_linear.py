@@ -249,3 +249,39 @@ def test_groups_in_a_table_of_more_than_five_hundred_rows():
     model = cavity.LinearRegressor(prior="gaussian", groups=[0, 1], max_iterations=2)
     model.fit(X, X[:, 0])
     np.testing.assert_allclose(model.coef_, [1.0, 0.0], atol=1e-2)
+
+
+def test_noise_and_prior_that_are_uncertain(table):
+    """As variables of the inference, with wide priors about the values to start from."""
+    X, y, _ = table
+    fitted = cavity.LinearRegressor("ard", integrate=("prior", "noise")).fit(X[:, :4], y)
+    assert fitted.converged_
+    found = fitted.integrated_parameters_
+    assert set(found) == {"prior.variance", "likelihood.variance"}
+    assert found["prior.variance"].median.shape == (4,)
+    noise = found["likelihood.variance"]
+    assert noise.lower < 0.09 < noise.upper
+    alone = cavity.LinearRegressor("ard").fit(X[:, :4], y)
+    assert alone.integrated_parameters_ == {}
+    np.testing.assert_allclose(fitted.coef_, alone.coef_, atol=0.1)
+    assert np.all(np.diff(fitted.coef_interval_) > np.diff(alone.coef_interval_))
+
+
+@pytest.mark.parametrize(
+    ("integrate", "message"),
+    [
+        ("share", "integrate must be one of"),
+        (2, "None, 'noise', 'prior' or both"),
+        (["noise", "prior", 1], "integrate must be one of"),
+    ],
+)
+def test_what_cannot_be_integrated_out(table, integrate, message):
+    X, y, _ = table
+    with pytest.raises(ValueError, match=message):
+        cavity.LinearRegressor(integrate=integrate).fit(X, y)
+
+
+def test_labels_have_no_noise_to_integrate_out(table):
+    X, y, _ = table
+    with pytest.raises(ValueError, match="leave 'noise' out of integrate"):
+        cavity.LinearClassifier(integrate="noise").fit(X, y > 2.0)

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import numpy as np
+
 from cavity.cli.model_kinds import LINEAR, refuse_unused
 from cavity.cli.request import Request
 from cavity.cli.session import blaming, usage
 from cavity.cli.training_tables import Tables
 from cavity.estimators.blocks import category_blocks
 from cavity.estimators.categories import feature_groups
+from cavity.estimators.integrated import asked_parts
 from cavity.estimators.linear import (
     AbstractLinearSettings,
     LinearClassifier,
@@ -15,6 +18,7 @@ from cavity.estimators.linear import (
 )
 from cavity.estimators.registry import LIKELIHOODS, REGRESSION, named_likelihood, one_of
 from cavity.learning.initialisation.linear import PRIORS
+from cavity.models.integrated_parameters import ParameterMarginal, integrated_parameters
 from cavity.tables.coefficients import model_coefficients, selected_columns
 from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
@@ -36,6 +40,8 @@ def check_linear(request: Request) -> None:
     check_weights(request, "a linear model")
     if request.blocks and prior_of(request) == "laplace":
         raise usage("--blocks", "a Laplace prior is no scale mixture here: take another --prior")
+    with blaming("--integrate"):
+        _integrated(request)
     if request.mean == "linear":
         raise usage("--mean", "a linear model has an intercept, or with --mean zero none")
 
@@ -77,6 +83,7 @@ def linear_estimator(request: Request, tables: Tables) -> LinearRegressor | Line
         power=request.used_power,
         groups=None if request.blocks else groups_of(tables, prior_of(request)),
         blocks=_blocks_of(request, tables),
+        integrate=_integrated(request),
         fit_intercept=request.mean != "zero",
         max_iterations=iterations_of(request, AbstractLinearSettings),
         random_state=request.seed,
@@ -87,6 +94,13 @@ def iterations_of(request: Request, settings: Any) -> Any:
     """The iterations that were asked for, or those of the settings of an estimator."""
     asked = request.max_iterations
     return settings.max_iterations if asked == Request.max_iterations else asked
+
+
+def _integrated(request: Request) -> list[str] | None:
+    """The parts whose parameters are integrated out."""
+    if request.integrate is None:
+        return None
+    return list(asked_parts(request.integrate.split(",")))
 
 
 def _widths(schema: Schema) -> list[int]:
@@ -120,4 +134,13 @@ def linear_record(request: Request, fitted: TableModel) -> dict[str, Any]:
         "prior": prior_of(request),
         "selected": selected_columns(table),
     }
+    if request.integrate is not None:
+        found = integrated_parameters(fitted.posterior)
+        record["integrated"] = {name: _of_marginal(one) for name, one in found.items()}
     return record | ({"coupled": False} if several else {})
+
+
+def _of_marginal(marginal: ParameterMarginal) -> dict[str, Any]:
+    """Median and ends of the central interval as JSON values."""
+    ends = {"lower": marginal.lower, "median": marginal.median, "upper": marginal.upper}
+    return {name: np.asarray(value).tolist() for name, value in ends.items()}

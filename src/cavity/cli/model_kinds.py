@@ -27,7 +27,7 @@ class Owner(NamedTuple):
 OWNERS = (
     Owner((DEEP,), "deep models", {"layers": "--layers", "width": "--width", "steps": "--steps"}),
     Owner((LINEAR, NETWORK), "linear models and networks", {"prior": "--prior"}),
-    Owner((LINEAR,), "linear models", {"blocks": "--blocks"}),
+    Owner((LINEAR,), "linear models", {"blocks": "--blocks", "integrate": "--integrate"}),
     Owner((NETWORK,), "networks", {"units": "--hidden"}),
     Owner((LATENT,), "embeddings", {"components": "--components", "columns": "--column"}),
     Owner(

@@ -58,6 +58,14 @@ class Request:
             help="Of a linear model: the columns of one category are zero together or not at all.",
         ),
     ] = False
+    integrate: Annotated[
+        str | None,
+        option(
+            "PARTS",
+            "Of a linear model: whose parameters are integrated out and not learned alone: noise, "
+            "prior, or noise,prior.",
+        ),
+    ] = None
     units: Annotated[
         int | None, option("N", "Hidden units of a network: 10.", "--hidden", min=1)
     ] = None

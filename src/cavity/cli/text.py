@@ -55,6 +55,8 @@ def describe_fit(fitted: TableModel) -> str:
     ]
     if "selected" in record:
         rows.append(("selected", describe_selected(record["selected"], _coefficients(fitted))))
+    if record.get("integrated"):
+        rows.append(("integrated out", describe_integrated(record["integrated"])))
     if "relevance" in record:
         rows.append(("relevance", describe_relevance(record["relevance"])))
     if record.get("verdict"):
@@ -90,6 +92,16 @@ def describe_selected(
     listed = f": {'; '.join(parts)}" if parts else ""
     return (
         f"{total} of {plural(count, 'coefficient')} at a false discovery rate of {fdr:g}{listed}"
+    )
+
+
+def describe_integrated(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Parameters that were integrated out, with medians and intervals of those that are one."""
+    return ", ".join(
+        name
+        if isinstance(one["median"], list)
+        else f"{name} {one['median']:.3g} ({one['lower']:.3g} to {one['upper']:.3g})"
+        for name, one in found.items()
     )
 
 

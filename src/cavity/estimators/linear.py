@@ -11,13 +11,16 @@ from cavity.estimators.blocks import feature_blocks
 from cavity.estimators.categories import feature_groups, learn_categories
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.coefficients import coefficient_table
+from cavity.estimators.integrated import asked_parts, integrated_out
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import CLASSIFICATION, REGRESSION, build_likelihood, one_of, whole
 from cavity.estimators.regression import AbstractRegressor
 from cavity.learning.fit import fit
 from cavity.learning.initialisation.linear import PRIORS, starting_linear
 from cavity.learning.methods import PowerEP
+from cavity.learning.result import FitResult
 from cavity.models.base import AbstractModel
+from cavity.models.integrated_parameters import integrated_parameters
 from cavity.models.linear.coefficients import Coefficients, coefficients
 from cavity.numerics.text import plural
 from cavity.weights.base import AbstractWeightPrior
@@ -32,6 +35,7 @@ class AbstractLinearSettings:
     power: object = 1.0
     groups: object = None
     blocks: object = None
+    integrate: object = None
     fit_intercept: object = True
     level: object = 0.9
     standardise: object = True
@@ -99,7 +103,9 @@ class HasCoefficients:
         asked: Any = self
         fitted: Any = model
         self.prior_, self.likelihood_ = fitted.prior, model.likelihood
-        self.coefficients_ = found = coefficients(asked.posterior_, float(asked.level))
+        level = float(asked.level)
+        self.coefficients_ = found = coefficients(asked.posterior_, level)
+        self.integrated_parameters_ = integrated_parameters(asked.posterior_, level)
         several = found.mean.ndim > 1
 
         def columns_last(x: np.ndarray) -> np.ndarray:
@@ -150,6 +156,9 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
             them all zero or none: lists of columns by number or name; or "columns", which makes a
             block of each categorical column of a data frame. For priors that are scale mixtures,
             which "laplace" is not; in the place of groups. None for none.
+        integrate: what is uncertain too: "noise", the parameters of the likelihood; "prior",
+            those of the prior, not with blocks; or a list of both. They are learned first, and
+            then are variables with wide priors about their starting values. None for none.
         fit_intercept: whether there is an intercept.
         level: the probability in `coef_interval_`.
         standardise: columns about their mean in units of their deviation, and starting values
@@ -167,6 +176,8 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         intercept_: posterior mean of the function where all columns are zero.
         relevance_: sizes of the coefficients per deviation of their column.
         coefficients_: the same as a `cavity.Coefficients`, of outputs divided by `output_scale_`.
+        integrated_parameters_: posteriors of the parameters that were integrated out, by name, of
+            outputs divided by `output_scale_`; see `cavity.integrated_parameters`.
         prior_: the fitted prior.
         likelihood_: the fitted likelihood.
         log_evidence_: approximate log marginal likelihood, nats, outputs in their own units.
@@ -226,6 +237,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         power: in [0, 1], of the rows' sites.
         groups: as in `LinearRegressor`.
         blocks: as in `LinearRegressor`.
+        integrate: as in `LinearRegressor`.
         fit_intercept: whether there is an intercept.
         level: the probability in `coef_interval_`.
         standardise: columns about their mean in units of their deviation.
@@ -241,6 +253,7 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         intercept_: posterior mean of the function where all columns are zero.
         relevance_: sizes of the coefficients per deviation of their column.
         coefficients_: the same as a `cavity.Coefficients`.
+        integrated_parameters_: as of `LinearRegressor`.
         prior_: the fitted prior.
         likelihood_: the fitted likelihood.
         log_evidence_: approximate log marginal likelihood, nats.
@@ -287,6 +300,7 @@ def _check(asked: AbstractLinearSettings) -> None:
     if not isinstance(asked.prior, AbstractWeightPrior):
         one_of("prior", asked.prior, PRIORS)
     whole("max_iterations", asked.max_iterations, 0)
+    asked_parts(asked.integrate)
     level: Any = asked.level
     if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < float(level) < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level!r}")
@@ -356,10 +370,16 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         "callback": problem.callback,
         "checkpoint": problem.checkpoint,
     }
-    result = fit(starts[0], X, problem.y, **options)
+    parts = asked_parts(asked.integrate)
+
+    def learned(start: AbstractModel) -> FitResult:
+        uncertain = integrated_out(start, parts)._asdict() if parts else {}
+        return fit(start, X, problem.y, **options, **uncertain)
+
+    result = learned(starts[0])
     for start in starts[1:]:
         if result.converged or result.interrupted or problem.checkpoint is not None:
             break
-        other = fit(start, X, problem.y, **options)
+        other = learned(start)
         result = other if other.converged else result
     return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X), settings.power)
