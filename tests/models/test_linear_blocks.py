@@ -112,6 +112,33 @@ def test_categories_of_which_data_know_all_but_one_direction(noise):
     np.testing.assert_allclose(found.mean, mean, atol=1e-5)
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e9])
+@pytest.mark.parametrize("name", ["spike and slab", "student-t"])
+def test_units_of_unequal_blocks_change_nothing_but_units(name, unit):
+    """Outputs and weights in another unit: densities are divided by it, once for each row."""
+    X, y = table(9)
+    priors_in = {
+        "spike and slab": lambda u: weights.SpikeSlab(SHARE, SLAB * u**2),
+        "student-t": lambda u: weights.StudentT(0.3 * u, 4.0),
+    }[name]
+    one, other = (
+        cavity.infer(
+            linear(UNEQUAL, priors_in(u), likelihood=likelihoods.Gaussian(NOISE * u**2)),
+            X,
+            u * y,
+            power=1.0,
+        )
+        for u in (1.0, unit)
+    )
+    np.testing.assert_allclose(
+        other.log_evidence + len(y) * np.log(unit), one.log_evidence, atol=1e-6
+    )
+    found: Any = [cavity.coefficients(result.posterior) for result in (one, other)]
+    np.testing.assert_allclose(found[1].upper / unit, found[0].upper, rtol=1e-6, atol=1e-9)
+    if found[0].inclusion is not None:
+        np.testing.assert_allclose(found[1].inclusion, found[0].inclusion, rtol=1e-6)
+
+
 def test_a_block_that_no_row_sees():
     """It keeps its prior; cavities of others are improper on the way, and their sites move on."""
     X, y = table(15)

@@ -129,21 +129,20 @@ def _match(prior: AbstractScaleMixture, cavities: Cavities) -> BlockMatch:
     each = log_share + 0.5 * (each + jnp.sum((1.0 - there) * LOG_2PI, axis=-1))
     log_integral = jax.nn.logsumexp(each, axis=0)
     share = jnp.exp(each - log_integral)[..., None]
-    widest = jnp.min(t, axis=0)
-    D, narrower = a + widest, (widest - t) / total
-    apart = narrower * g / D  # of each mean from that of the widest
-    moved = jnp.sum(share * apart, axis=0)
-    e = jnp.sqrt(share * D) * (apart - moved)
+    lowest = jnp.min(t, axis=0)
+    D, gap = a + lowest, (lowest - t) / total
+    offset = gap * g / D  # of each mean from that of the widest
+    moved = jnp.sum(share * offset, axis=0)
+    e = jnp.sqrt(share * D) * (offset - moved)
     between, eye = jnp.einsum("sbpi,sbpj->bpij", e, e), jnp.eye(a.shape[-1], dtype=a.dtype)
-    N = between + jnp.sum(share * narrower, axis=0)[..., None] * eye
+    N = between + jnp.sum(share * gap, axis=0)[..., None] * eye
     # I + N as a sum of positive numbers
     whole = between + jnp.sum(share * D / total, axis=0)[..., None] * eye
     root = jax.vmap(jax.vmap(cholesky_and_inverse))(whole)[1]
-    gained = jnp.einsum("bpvi,bpvw,bpwj->bpij", root, root, N)
-    unit = jnp.sqrt(D)
-    gained = unit[..., :, None] * 0.5 * (gained + jnp.swapaxes(gained, 2, 3)) * unit[..., None, :]
-    own = widest[..., None] * eye - gained
-    shift = jnp.einsum("bpij,bpj->bpi", own, g / D + moved) + a * moved - widest * g / D
+    reduced = jnp.einsum("bpvi,bpvw,bpwj->bpij", root, root, N)
+    reduced, unit = 0.5 * (reduced + jnp.swapaxes(reduced, 2, 3)), jnp.sqrt(D)
+    own = lowest[..., None] * eye - unit[..., :, None] * reduced * unit[..., None, :]
+    shift = jnp.einsum("bpij,bpj->bpi", own, g / D + moved) + a * moved - lowest * g / D
     precision = jnp.einsum("bpwi,bpij,bpuj->bpwu", axes, own, axes)
     return BlockMatch(log_integral, jnp.einsum("bpwi,bpi->bpw", axes, shift), precision)
 
@@ -179,8 +178,9 @@ def _nodes(prior: AbstractScaleMixture, cavities: Cavities) -> _Nodes:
     log_share, s = _scales(prior, cavities)
     h, present = cavities.shift, cavities.present[:, None]
     # rounding may leave a direction of which nothing is known below zero
-    lost = _ROUNDING * jnp.trace(cavities.precision, axis1=-2, axis2=-1)
-    own = jnp.maximum(present / s, jax.lax.stop_gradient(lost)[..., None])
+    known = present * jnp.diagonal(cavities.precision, axis1=-2, axis2=-1)
+    lost = _ROUNDING * jax.lax.stop_gradient(jnp.sum(known, axis=-1, keepdims=True))
+    own = present * jnp.maximum(1.0 / s, lost)
     own = own[..., None] * jnp.eye(h.shape[2], dtype=h.dtype)
     total = cavities.precision + own
     flat = jax.vmap(cholesky_and_inverse)(total.reshape(-1, *total.shape[-2:]))

@@ -60,25 +60,21 @@ class Blocks(eqx.Module):
         count, width = self.index.shape
         inside = jnp.zeros(A.shape[0], bool).at[self.index].set(True)
         others = jnp.nonzero(~inside, size=A.shape[0] - self.count)[0]
-        place, there = self.index.reshape(-1), self.present.reshape(-1)
+        place, present = self.index.reshape(-1), self.present.reshape(-1)
         own_h, own_A = h[place], A[place[:, None], place]
         if others.shape[0]:
-            gone = A[others[:, None], others], h[others]
-            own_h, own_A = without(own_h, own_A, A[others[:, None], place], *gone)
+            eliminated = A[others[:, None], others], h[others]
+            own_h, own_A = marginalised(own_h, own_A, A[others[:, None], place], *eliminated)
         # halves of halves: as many blocks as a power of two, the last of them empty
-        more = 2 ** math.ceil(math.log2(count)) - count
-        rest = jnp.broadcast_to(jnp.eye(width, dtype=A.dtype), (more, width, width))
+        padding = 2 ** math.ceil(math.log2(count)) - count
+        rest = jnp.broadcast_to(jnp.eye(width, dtype=A.dtype), (padding, width, width))
         empty = (1.0 - self.present)[:, :, None] * jnp.eye(width, dtype=A.dtype)
         site_precision = jnp.concatenate([self._pairs * site_precision + empty, rest])
-        site_shift = jnp.pad(self.present * site_shift, ((0, more), (0, 0)))
-        own_h = jnp.pad(there * own_h, (0, more * width))
-        own_A = jnp.pad(there[:, None] * own_A * there, (0, more * width))
-        found_h, found_A = in_halves(own_h, own_A, site_shift, site_precision)
+        site_shift = jnp.pad(self.present * site_shift, ((0, padding), (0, 0)))
+        own_h = jnp.pad(present * own_h, (0, padding * width))
+        own_A = jnp.pad(present[:, None] * own_A * present, (0, padding * width))
+        found_h, found_A = leave_one_block_out(own_h, own_A, site_shift, site_precision)
         return found_h[:count], found_A[:count] + empty
-
-    def of(self, values: Float[Array, "P p"]) -> Float[Array, "B P W"]:
-        """The values of the weights of each block, zero in empty places."""
-        return jnp.swapaxes(values[:, self.index], 0, 1) * self.present[:, None]
 
     def spread(
         self, sites: WeightBlockSites, size: int
@@ -119,7 +115,7 @@ class Blocks(eqx.Module):
         return self.present[:, :, None] * self.present[:, None, :]
 
 
-def without(h: Array, A: Array, across: Array, other: Array, other_h: Array) -> Pair:
+def marginalised(h: Array, A: Array, across: Array, other: Array, other_h: Array) -> Pair:
     r"""Shift and precision of some weights, when others are integrated out.
 
     Args:
@@ -135,7 +131,7 @@ def without(h: Array, A: Array, across: Array, other: Array, other_h: Array) -> 
     return h - seen.T @ (root @ other_h), A - seen.T @ seen
 
 
-def in_halves(
+def leave_one_block_out(
     h: Float[Array, " n"],
     A: Float[Array, "n n"],
     site_shift: Float[Array, "B W"],
@@ -167,8 +163,8 @@ def _halves(h: Array, A: Array, site_shift: Array, site_precision: Array) -> tup
     pairs = []
     for stays, leaves, (p, P) in ((first, second, sites[1]), (second, first, sites[0])):
         other = A[leaves, leaves] + jax.scipy.linalg.block_diag(*P)
-        gone = A[leaves, stays], other, h[leaves] + p.reshape(-1)
-        pairs.append(without(h[stays], A[stays, stays], *gone))
+        eliminated = A[leaves, stays], other, h[leaves] + p.reshape(-1)
+        pairs.append(marginalised(h[stays], A[stays, stays], *eliminated))
     found = tuple(jnp.stack(each) for each in zip(*pairs, strict=True))
     return (*found, *(jnp.stack(each) for each in zip(*sites, strict=True)))
 
