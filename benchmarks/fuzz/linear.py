@@ -30,7 +30,7 @@ from benchmarks.results import Table
 from cavity import likelihoods, weights
 
 TABLE = Table("fuzz_linear.csv", ("seed", "prior", "likelihood", "blocks", "learn"))
-COUNTS = ("fits", "refused", "open", "failures")
+COUNTS = ("fits", "refused", "unconverged", "failures")
 # Cases in a row of the same structure, which share their programs.
 SHARED = 50
 SHAPES = ((1, 3), (6, 4), (12, 6), (8, 20), (30, 9))
@@ -159,7 +159,7 @@ def _outputs(
 
 
 def outcome(case: Case) -> tuple[bool, bool, list[str]]:
-    """Whether a fit was refused with words, whether it said that it is open, and failures."""
+    """Whether it raised NumericalError, whether it reported no convergence, and what is wrong."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -216,15 +216,15 @@ def run(seed: int, fits: int) -> int:
     failed, start = 0, time.perf_counter()
     for number in range(sum(tally["fits"] for tally in tallies.values()), fits):
         case = draw(seed, number)
-        refused, unsettled, failures = outcome(case)
+        refused, unconverged, failures = outcome(case)
         key = tuple(str(value) for value in case.key.values())
         tally = tallies.setdefault(key, dict.fromkeys(COUNTS, 0))
-        for name, value in zip(COUNTS, (1, refused, unsettled, len(failures)), strict=True):
+        for name, value in zip(COUNTS, (1, refused, unconverged, len(failures)), strict=True):
             tally[name] += int(value)
         failed += len(failures)
         for failure in failures:
             print(f"{number} {case.kinds} {case.key}: {failure}", flush=True)
-        if number % SHARED == SHARED - 1:
+        if number % SHARED == SHARED - 1 or number == fits - 1:
             for settings, counts in tallies.items():
                 named = dict(zip(TABLE.keys[1:], settings, strict=True))
                 TABLE.add({"seed": seed, **named, **counts})

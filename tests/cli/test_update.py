@@ -26,8 +26,7 @@ def fitted(here, tables):
 
 
 def test_a_model_goes_on_learning(here, tables, fitted):
-    held = ("--no-learn", "--inducing", "keep")
-    record = run("update", fitted, tables / "test.csv", "--out", "n.cavity", *held, "--json").json
+    record = run("update", fitted, tables / "test.csv", "--out", "n.cavity", *HELD, "--json").json
     assert record["skipped"] is False
     assert record["lost"] == 0.0
     rows = run("evaluate", fitted, tables / "test.csv", "--json").json
@@ -40,7 +39,7 @@ def test_a_model_goes_on_learning(here, tables, fitted):
     again = run("update", "n.cavity", tables / "test.csv", "--out", "n.cavity", "--json")
     assert again.json["skipped"] is True
     assert again.json["rows_seen"] == record["rows_seen"]
-    named = ("--batch-id", "monday", *held)
+    named = ("--batch-id", "monday", *HELD)
     more = run("update", "n.cavity", tables / "test.csv", "--out", "n.cavity", *named, "--json")
     assert more.json["skipped"] is False
     twice = run("update", "n.cavity", tables / "train.csv", "--out", "n.cavity", *named)
@@ -97,8 +96,7 @@ def test_a_file_that_changed_meanwhile_is_left(here, tables, fitted, monkeypatch
         return go_on(*args, **options)
 
     monkeypatch.setattr(update, "go_on", slowly)
-    held = ("--no-learn", "--inducing", "keep")
-    done = run("update", fitted, tables / "test.csv", "--out", fitted, *held)
+    done = run("update", fitted, tables / "test.csv", "--out", fitted, *HELD)
     assert done.code == 1
     assert "has changed since it was read" in done.err
 

@@ -307,6 +307,7 @@ class TiedPowerEP(AbstractMethod):
             over 200 paths, or as many as `propagation` has nodes where these are more.
         joint: for `inducing.OfParts`, whether the belief about the inducing variables of all terms
             of a sum is joint; False for mean field, which makes the terms independent.
+            `cavity.update` goes on with a joint belief.
         batch: rows of a minibatch, drawn anew in every pass through the data, for Adam; None for
             all of them, and L-BFGS-B.
         max_sweeps: steps of Adam, which is how many it makes; with all rows, iterations at the
