@@ -1,13 +1,17 @@
 """Draws of inputs that are known up to Gaussian noise, against sums over a grid of inputs."""
 
 import itertools
+from typing import Any, cast
 
+import jax
+import jaxtyping
 import numpy as np
 import pytest
 from scipy import stats
 
 import cavity
 from cavity import inducing, kernels, likelihoods, means
+from cavity.learning.failures import NumericalError
 from tests.oracle import dense
 
 VARIANCE, LENGTHSCALE, NOISE, LEVEL = 1.2, 0.8, 0.1, 0.3
@@ -19,7 +23,11 @@ CHAINS = 300
 SAMPLER = cavity.MCMC(draws=60, warmup=60, chains=CHAINS, keep=1)
 
 
-def on_a_grid(mean, var, Y):
+def rbf(X):
+    return VARIANCE * np.exp(-0.5 * ((X[:, :, None] - X[:, None]) / LENGTHSCALE) ** 2)
+
+
+def on_a_grid(mean, var, Y, covariance=rbf, level=LEVEL):
     """Posterior moments of inputs, of their products and of the function's values there.
 
     Sums over the means and variances of one column of inputs, the function integrated out.
@@ -27,16 +35,16 @@ def on_a_grid(mean, var, Y):
     nodes = np.linspace(-4.0, 4.0, 61 if len(mean) < 3 else 33)
     grid = np.array(list(itertools.product(nodes, repeat=len(mean))))
     X = mean + np.sqrt(var) * grid
-    K = VARIANCE * np.exp(-0.5 * ((X[:, :, None] - X[:, None]) / LENGTHSCALE) ** 2)
+    K = covariance(X)
     C = K + NOISE * np.eye(len(mean))
-    R = np.broadcast_to(Y - LEVEL, (len(X), *Y.shape))
+    R = np.broadcast_to(Y - level, (len(X), *Y.shape))
     solved = np.linalg.solve(C, R)
     log_weights = stats.norm.logpdf(grid).sum(1) - 0.5 * np.einsum("rnp,rnp->r", R, solved)
     log_weights -= 0.5 * Y.shape[1] * np.linalg.slogdet(C)[1]
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    values = LEVEL + K @ solved
-    spread = VARIANCE - np.einsum("rnm,rmn->rn", K, np.linalg.solve(C, K))
+    values = level + K @ solved
+    spread = np.einsum("rnn->rn", K) - np.einsum("rnm,rmn->rn", K, np.linalg.solve(C, K))
     return {
         "x": weights @ X,
         "x²": weights @ X**2,
@@ -54,6 +62,15 @@ def drawn_moments(found):
     return {name: draws.mean(axis=1) for name, draws in of_draws.items()}
 
 
+def assert_alike(found, expected, most):
+    """Moments within what the scatter of chains allows, which is small enough to say something."""
+    for name, means_of_chains in drawn_moments(found).items():
+        error = means_of_chains.std(axis=0) / np.sqrt(CHAINS)
+        miss = np.abs(means_of_chains.mean(axis=0) - expected[name])
+        assert np.all(miss < 4.0 * error), (name, miss / error)
+        assert np.all(error < most), (name, error)
+
+
 @HELD
 @pytest.mark.parametrize("rows", [2, 3])
 def test_moments_are_those_of_a_grid(hold, rows):
@@ -65,14 +82,20 @@ def test_moments_are_those_of_a_grid(hold, rows):
     )
     assert found.inputs.shape == (CHAINS, 60, rows, 1)
     expected = on_a_grid(mean, var, Y)
-    for name, means_of_chains in drawn_moments(found).items():
-        error = means_of_chains.std(axis=0) / np.sqrt(CHAINS)
-        miss = np.abs(means_of_chains.mean(axis=0) - expected[name])
-        assert np.all(miss < 4.0 * error), (name, miss / error)
-        assert np.all(error < 0.03), name  # few draws say enough
+    assert_alike(found, expected, most=0.03)
     np.testing.assert_allclose(found.mean[:, 0], expected["x"], atol=0.05)
     spread = expected["x²"] - expected["x"] ** 2
     np.testing.assert_allclose(found.var[:, 0], spread, rtol=0.15)
+
+
+def test_latent_inputs_of_a_linear_kernel():
+    """The kernel has no variance at the means of the inputs, and the nugget is not that."""
+    mean, var = np.zeros(2), np.ones(2)
+    Y = np.array([[0.9, -0.2], [0.5, 0.3]])
+    model = cavity.GP(kernels.Linear(VARIANCE), likelihoods.Gaussian(NOISE))
+    found = cavity.draw_inputs(model, mean[:, None], var[:, None], Y, sampler=SAMPLER)
+    expected = on_a_grid(mean, var, Y, lambda X: VARIANCE * X[:, :, None] * X[:, None], 0.0)
+    assert_alike(found, expected, most=0.08)
 
 
 @HELD
@@ -122,6 +145,18 @@ def test_draws_of_chains_with_one_seed_are_alike():
     np.testing.assert_array_equal(first.inputs, second.inputs)
     assert first.acceptance.shape == (2, 2)
     assert first.rhat().shape == first.ess().shape == (2, 1)
+    assert not np.any(first.known)
+
+
+def test_known_inputs_have_converged():
+    few = cavity.MCMC(draws=20, warmup=5, chains=2, keep=1)
+    var = [[0.1, 0.0], [0.0, 0.0]]
+    found = cavity.draw_inputs(MODEL, np.eye(2), var, [0.3, -0.4], sampler=few)
+    np.testing.assert_array_equal(found.known, np.array(var) == 0.0)
+    np.testing.assert_array_equal(found.rhat()[found.known], 1.0)
+    np.testing.assert_array_equal(found.ess()[found.known], 40.0)
+    assert np.all(np.isfinite(found.rhat()))
+    assert found.ess()[0, 0] != 40.0
 
 
 def test_what_is_refused():
@@ -139,6 +174,75 @@ def test_what_is_refused():
         cavity.draw_inputs(sparse, *data)
     with pytest.raises(ValueError, match="StudentT"):
         cavity.draw_inputs(cavity.GP(MODEL.kernel, likelihoods.StudentT()), *data)
+
+
+FEW = cavity.MCMC(draws=20, warmup=5, chains=2, keep=1)
+
+
+@HELD
+def test_draws_are_finite_or_refused(hold):
+    smooth = cavity.GP(kernels.RBF(1.0, 8.0), likelihoods.Gaussian(0.1))
+    mean, y = np.zeros((6, 1)), np.arange(6.0)
+    with pytest.raises(NumericalError, match="jitter of 0 of the mean"):
+        cavity.draw_inputs(smooth, mean, mean + 0.1, y, hold=hold, sampler=FEW, jitter=0)
+    with pytest.raises(NumericalError, match="equal inputs"):
+        cavity.draw_inputs(smooth, mean, mean, y, hold=hold, sampler=FEW, jitter=0)
+    found = cavity.draw_inputs(smooth, mean, mean + 0.1, y, hold=hold, sampler=FEW)
+    assert np.all(np.isfinite(found.values))
+
+
+@pytest.fixture
+def without_type_checks(monkeypatch):
+    """Users have none: the checks of the library itself must say what is wrong."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+
+
+@pytest.mark.usefixtures("without_type_checks")
+@pytest.mark.parametrize("jitter", [-1.0, np.nan, np.inf, "small"])
+def test_jitter_is_a_share(jitter):
+    with pytest.raises(ValueError, match="finite number of at least 0"):
+        cavity.draw_inputs(MODEL, [[0.0]], [[1.0]], [0.3], sampler=FEW, jitter=jitter)
+
+
+def test_single_precision_is_refused():
+    data = [[0.0], [1.0]], [[0.1], [0.2]], [0.3, -0.4]
+    with jax.enable_x64(False):
+        with pytest.raises(TypeError, match="64-bit numbers"):
+            cavity.draw_inputs(MODEL, *data)
+        with pytest.raises(TypeError, match="mean is float64"):
+            cavity.draw_inputs(MODEL, np.array(data[0]), *data[1:])
+    single = [np.array(a, np.float32) for a in data]
+    with pytest.raises(TypeError, match="64-bit numbers"):
+        cavity.draw_inputs(MODEL, *single)
+
+
+@pytest.mark.usefixtures("without_type_checks")
+def test_other_models_and_samplers_are_refused():
+    data = [[0.0], [1.0]], [[0.1], [0.2]], [0.3, -0.4]
+    linear: Any = cavity.LinearModel(cavity.weights.Laplace(), likelihoods.Gaussian())
+    named, method = cast(Any, "mcmc"), cast(Any, cavity.PowerEP())
+    with pytest.raises(TypeError, match="Gaussian process, given LinearModel"):
+        cavity.draw_inputs(linear, *data)
+    with pytest.raises(TypeError, match="given 'mcmc'"):
+        cavity.draw_inputs(MODEL, *data, sampler=named)
+    with pytest.raises(TypeError, match=r"cavity.MCMC\(...\), given PowerEP"):
+        cavity.draw_inputs(MODEL, *data, sampler=method)
+    with pytest.raises(TypeError, match=r"cavity.MCMC\(...\), given PowerEP"):
+        cavity.sample(MODEL, data[0], data[2], method)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_outputs_are_those_of_noise_and_mean(outputs):
+    y = np.ones((2, outputs))
+    noisy = cavity.GP(kernels.RBF(), likelihoods.Gaussian(np.array([0.1, 0.2])))
+    with pytest.raises(ValueError, match=f"shape \\(2,\\), y has {outputs} output"):
+        cavity.draw_inputs(noisy, [[0.0], [1.0]], [[0.1], [0.2]], y)
+    apart = cavity.GP(kernels.RBF(), likelihoods.Gaussian(), mean=means.Constant([1.0, 2.0]))
+    with pytest.raises(ValueError, match=f"2 values for each input, y has {outputs} output"):
+        cavity.draw_inputs(apart, [[0.0], [1.0]], [[0.1], [0.2]], y)
+    nothing = cavity.GP(kernels.RBF(), likelihoods.Gaussian(0.0))
+    with pytest.raises(ValueError, match="domain is positive"):
+        cavity.draw_inputs(nothing, [[0.0], [1.0]], [[0.1], [0.2]], y)
 
 
 def test_noisy_inducing_variables_leave_a_gap():

@@ -11,6 +11,7 @@ import cavity
 from cavity import kernels, likelihoods, means
 from cavity.estimators.base import to_numpy
 from cavity.inducing import InBase, OfParts, Points
+from cavity.report import page
 from cavity.report.image_figures import evidence_of, image_pictures, patch_model
 from tests.report.fitting import fitted_to
 
@@ -18,24 +19,30 @@ RANDOM = np.random.default_rng(5)
 ROWS = 24
 
 
-def of_images(kernel, inducing, classes=2, columns=12):
-    """A model of images with a kernel of sums over their parts, and its table."""
+def of_images(kernel, inducing, classes=2, columns=12, coupled=False):
+    """A model of images with a kernel of sums over their parts, and its table.
+
+    With one class it is a regression.
+    """
     X = (RANDOM.uniform(size=(ROWS, columns)) > 0.5).astype(float) + 0.1 * np.arange(columns)
-    labels = np.arange(ROWS) % classes
-    table = pl.DataFrame({f"p{i:02}": x for i, x in enumerate(X.T)} | {"y": [*map(str, labels)]})
-    likelihood: Any = likelihoods.Bernoulli()
+    labels = [str(n % classes) for n in range(ROWS)]
+    y = np.sin(3.0 * X[:, 0]) + X[:, 5] if classes == 1 else labels
+    table = pl.DataFrame({f"p{i:02}": x for i, x in enumerate(X.T)} | {"y": y})
+    likelihood: Any = likelihoods.Gaussian(0.1) if classes == 1 else likelihoods.Bernoulli()
     if classes > 2:
         likelihood = likelihoods.MultinomialProbit(classes)
     fitted, encoded = fitted_to(table, ["y"], likelihood=likelihood)
     model = cavity.GP(kernel, likelihood, inducing, means.Constant(0.4))
-    method = cavity.PowerEP(coupled=False)
+    method = cavity.PowerEP(coupled=coupled)
     posterior = cavity.infer(model, encoded.X, encoded.y[:, 0], method=method).posterior
     return dataclasses.replace(fitted, posterior=to_numpy(posterior)), encoded
 
 
 def pictures_of(kernel, inducing, **more):
     fitted, encoded = of_images(kernel, inducing, **more)
-    return image_pictures(fitted, encoded, fitted.log_probabilities(encoded.X))
+    pictures, notes = image_pictures(fitted, encoded, fitted.log_probabilities(encoded.X))
+    assert not notes
+    return pictures
 
 
 def patches(count, size):
@@ -94,7 +101,7 @@ def test_which_pictures_there_are():
     # from the middle, place (1, 1) of 3 x 2, to the corner (0, 0)
     r = np.sqrt(3.0) * np.sqrt(2.0) / 2.0
     assert f"smallest is {(1.0 + r) * np.exp(-r):.2f}" in found[1].alt
-    assert "does the work" in found[0].caption
+    assert "explains the classes" in found[0].caption
 
 
 @pytest.mark.parametrize(("channels", "size"), [("joint", 12), ("pooled", 4), (1, 4)])
@@ -114,3 +121,25 @@ def test_models_without_inducing_patches_have_none():
     images = Points(RANDOM.uniform(size=(3, 12)))
     assert not pictures_of(kernels.SumOver(kernels.Patches((4, 3), (2, 2)), base), images)
     assert not pictures_of(base, None)
+
+
+@pytest.mark.parametrize("weights", [None, np.arange(6.0)])
+def test_a_regression_has_the_places_alone(weights, tmp_path):
+    kernel = kernels.SumOver(kernels.Patches((4, 3), (2, 2)), kernels.RBF(0.3, 1.0), weights)
+    fitted, encoded = of_images(kernel, patches(5, 4), classes=1)
+    found, notes = image_pictures(fitted, encoded, None)
+    assert names(found) == ([] if weights is None else ["weights"])
+    assert not notes
+    written = page.write_report(tmp_path / "report.html", fitted, encoded)
+    assert "residuals" in written
+    assert ("weights" in written) == (weights is not None)
+    assert page.PIXELS in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_functions_that_depend_on_each_other_are_said_to():
+    kernel = kernels.SumOver(kernels.Patches((4, 3), (2, 2)), kernels.RBF(0.3, 1.0))
+    fitted, encoded = of_images(kernel, patches(5, 4), classes=3, coupled=True)
+    found, notes = image_pictures(fitted, encoded, fitted.log_probabilities(encoded.X))
+    assert not found
+    assert "no pictures of the inducing patches" in notes[0]
+    assert "coupled=False" in notes[0]

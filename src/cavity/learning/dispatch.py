@@ -27,3 +27,11 @@ def dispatch(
     if isinstance(method, AbstractMethod):
         return approximate(method)
     raise TypeError(f"method must be an object such as cavity.PowerEP(), given {method!r}")
+
+
+def check_sampler(given: object) -> None:
+    """Raises TypeError for what is no settings of Markov chains."""
+    if not isinstance(given, MCMC):
+        raise TypeError(
+            f"sampler must be settings of Markov chains, cavity.MCMC(...), given {given!r}"
+        )

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.validation import all_fixed, check_draws, check_model
+from cavity.learning.dispatch import check_sampler
 from cavity.learning.failures import NumericalError, diagnose_failure
 from cavity.learning.infer import checked_start, from_draws
 from cavity.learning.mcmc.run import Drawn, draw, weak_priors
@@ -60,12 +61,13 @@ def sample(
 
     Raises:
         ValueError: for unusable data, and models that chains are not for.
-        TypeError: for data that are not numbers, or in 32-bit mode.
+        TypeError: for data that are not numbers, in 32-bit mode, and for another kind of sampler.
         NumericalError: where a chain cannot start.
 
     References:
         See `MCMC`.
     """
+    check_sampler(sampler)
     check_model(model, None, sampler)
     data = prepare(X, y, rows=rows, missing=missing)
     model, (maps,), first = checked_start(model, data, jitter, (bijections,))

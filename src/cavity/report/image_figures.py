@@ -8,9 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.estimators.layers import first_functions, layers_of
 from cavity.inducing.base import Points
+from cavity.inducing.sums import InBase, OfParts
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.parts import Patches
+from cavity.kernels.sum_over import SumOver
+from cavity.models.base import AbstractModel
 from cavity.models.contributions import functions_of_parts
 from cavity.numerics.text import plural
 from cavity.report import plots
@@ -63,16 +67,19 @@ class PatchModel:
 
 
 def patch_model(fitted: TableModel) -> PatchModel | None:
-    """What there is to show of a model of images; None where its parts are no patches."""
+    """What there is to show of a model of images; None for a model without inducing patches.
+
+    Raises:
+        ValueError: for inducing patches of functions that depend on each other.
+    """
     posterior: Any = fitted.posterior
+    if not _of_patches(posterior.model):
+        return None
     with jax.enable_x64(True):
-        try:
-            functions = functions_of_parts(posterior.process, sparse=posterior.model.sparse)
-        except ValueError:
-            return None  # it has no inducing patches
+        functions = functions_of_parts(posterior.process, sparse=posterior.model.sparse)
         part = functions[0][1]
         if not isinstance(part.whole.parts, Patches) or not isinstance(part.inducing, Points):
-            return None
+            return None  # the patches are in another term, which has no inducing patches
         means = [np.asarray(g.moments(jnp.asarray(part.inducing.Z))[0]) for g, _ in functions]
     weights = None if part.whole.weights is None else np.asarray(part.whole.weights)
     return PatchModel(
@@ -85,28 +92,48 @@ def patch_model(fitted: TableModel) -> PatchModel | None:
     )
 
 
+def _of_patches(model: AbstractModel) -> bool:
+    """Whether a model has a sum over patches, and points in the space of one part."""
+    if layers_of(model):
+        return False
+    functions: Any = first_functions(model)
+    given = functions.inducing
+    each = given.each if isinstance(given, OfParts) else (given,)
+    own = [one for one in each if isinstance(one, InBase) and isinstance(one.inner, Points)]
+    nodes = jax.tree.leaves(functions.kernel, is_leaf=lambda node: isinstance(node, SumOver))
+    sums = [node for node in nodes if isinstance(node, SumOver)]
+    return len(own) == 1 and any(isinstance(one.parts, Patches) for one in sums)
+
+
 def image_pictures(
     fitted: TableModel, encoded: Encoded, log_probabilities: np.ndarray | None
-) -> list[Picture]:
-    """The pictures of a model of images; none where its parts are no patches.
+) -> tuple[list[Picture], list[str]]:
+    """The pictures of a model of images, and what to say where some are not drawn.
+
+    A regression has those of the places alone; a model without inducing patches has none.
 
     Args:
         fitted: the model.
         encoded: the table to report on.
-        log_probabilities: of the classes of its rows, (N, C); None without targets.
+        log_probabilities: of the classes of its rows, (N, C); None without targets, and for a
+            regression.
     """
-    found, classes = patch_model(fitted), fitted.classes
-    if found is None or found.means.shape[1] not in (1, len(classes)):
-        return []
-    pictures = [inducing_patches(found, classes)]
+    try:
+        found, classes = patch_model(fitted), fitted.classes
+    except ValueError as error:
+        return [], [f"There are no pictures of the inducing patches: {error}."]
+    functions = 0 if found is None else found.means.shape[1]
+    if found is None or (classes and functions not in (1, len(classes))):
+        return [], []
+    pictures = [inducing_patches(found, classes)] if classes else []
     if found.weights is not None:
         pictures.append(weight_map(found))
     if found.parts.positions:
         pictures.append(likeness_of_places(found))
-    ordered = found.means.shape[1] == 1 and len(classes) > 2
+    ordered = functions == 1 and len(classes) > 2
     if log_probabilities is not None and not ordered:
         pictures.append(least_expected(fitted, encoded, found, log_probabilities))
-    return pictures
+    return pictures, []
 
 
 def inducing_patches(found: PatchModel, classes: tuple[str, ...]) -> Picture:
@@ -139,7 +166,9 @@ def inducing_patches(found: PatchModel, classes: tuple[str, ...]) -> Picture:
             "are its means with the sign turned round."
         )
     if not found.alone:
-        texts.append("Where all numbers are alike, the kernel of whole images does the work.")
+        texts.append(
+            "If these numbers are nearly equal, the kernel of whole images explains the classes."
+        )
     if found.parts.positions:
         texts.append("That is at the place that the patch has learned; elsewhere it adds less.")
     if found.weights is not None:
@@ -247,7 +276,11 @@ def least_expected(
             grid[1, i].set_xlabel(f"against {short[rival[i]]}")
         figure.colorbar(drawn, ax=list(grid[1])).outline.set_visible(False)
 
-    beside = "" if found.alone else " The kernel of whole images has its say beside that."
+    beside = (
+        ""
+        if found.alone
+        else " The kernel of whole images also contributes, and is not in these maps."
+    )
     return Picture(
         "least_expected",
         "Images least expected",

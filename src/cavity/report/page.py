@@ -287,8 +287,9 @@ class Page:
             return [], ["The relevance of the inputs needs a table of at least two rows."]
         model = self.fitted.posterior.model
         if plain_columns(model) is not None:
-            chances = None if self.encoded.y is None else self.log_probabilities
-            return image_pictures(self.fitted, self.encoded, chances), []
+            labelled = self.fitted.classes and self.encoded.y is not None
+            probabilities = self.log_probabilities if labelled else None
+            return image_pictures(self.fitted, self.encoded, probabilities)
         if weight_priors(model):
             return [figures.relevance([r], features) for r in of_units(self.fitted.record)], []
         if layers_of(model):

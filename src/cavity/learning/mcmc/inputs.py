@@ -9,15 +9,19 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from numpy.typing import ArrayLike
 
+from cavity.learning.data.validation import check_domains
+from cavity.learning.dispatch import check_sampler
+from cavity.learning.failures import NumericalError
 from cavity.learning.mcmc.chains import diagnosed
+from cavity.learning.mcmc.problem import precision_times
 from cavity.learning.mcmc.settings import MCMC
-from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.gp import GP
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import cholesky, log_determinant
+from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Bool, Float, Key, PRNGKeyArray, Scalar
-from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.numerics.validation import as_floats, check_columns, check_finite, check_magnitude
 
 HELD = ("function", "values")
 # Random walks are adapted to this acceptance, by steps that shrink with this power of the sweeps.
@@ -32,11 +36,13 @@ class InputDraws:
         inputs: (C, S, N, D).
         values: of the function at these inputs, (C, S, N), or (C, S, N, P) of a matrix of outputs.
         acceptance: share of random walks accepted, by chain and row, (C, N).
+        known: which inputs are known, because their variance is 0, (N, D).
     """
 
     inputs: np.ndarray
     values: np.ndarray
     acceptance: np.ndarray
+    known: np.ndarray
 
     @property
     def mean(self) -> np.ndarray:
@@ -49,12 +55,16 @@ class InputDraws:
         return self.inputs.var(axis=(0, 1))
 
     def rhat(self) -> np.ndarray:
-        """Rank-normalised split R-hat of the inputs, (N, D); it needs blackjax."""
-        return diagnosed(self.inputs)[0]
+        """Rank-normalised split R-hat of the inputs, (N, D), 1 of known ones; needs blackjax."""
+        return np.where(self.known, 1.0, diagnosed(self.inputs)[0])
 
     def ess(self) -> np.ndarray:
-        """Bulk effective sample sizes of the inputs, (N, D); it needs blackjax."""
-        return diagnosed(self.inputs)[1]
+        """Bulk effective sample sizes of the inputs, (N, D); it needs blackjax.
+
+        That of a known input is the number of draws.
+        """
+        chains, draws = self.inputs.shape[:2]
+        return np.where(self.known, float(chains * draws), diagnosed(self.inputs)[1])
 
 
 def draw_inputs(
@@ -88,12 +98,16 @@ def draw_inputs(
         y: outputs, (N,), or (N, P) of P functions.
         hold: "function" or "values".
         sampler: its `draws`, `warmup`, `chains` and `seed` count.
-        jitter: share of the mean prior variance on the diagonal of covariances of values.
+        jitter: share of the mean prior variance on the diagonal of covariances of values; that
+            variance is the mean over inputs at `mean` and one deviation to either side of it.
 
     Raises:
-        ValueError: for unusable data, another `hold`, and models with inducing variables, several
-            functions for one output or other noise.
-        TypeError: for data that are not numbers, or in 32-bit mode.
+        ValueError: for unusable data, another `hold`, a negative jitter, models with inducing
+            variables, several functions for one output or other noise, and parameters outside
+            their domains.
+        TypeError: for data that are not numbers, in 32-bit mode, and for another kind of model or
+            sampler.
+        NumericalError: where the values' covariance is not positive definite with this jitter.
 
     References:
         van der Wilk (2018), items 76 to 78 with erratum X-22; Adams, Murray and MacKay (2009);
@@ -101,14 +115,19 @@ def draw_inputs(
     """
     if hold not in HELD:
         raise ValueError(f'hold must be "function" or "values", given {hold!r}')
+    check_sampler(sampler)
     problem = _problem(model, (mean, var, y), jitter)
     keys = jax.random.split(jax.random.key(sampler.seed), sampler.chains)
     inputs, values, accepted = _chains(
         problem, keys, hold=hold, warmup=sampler.warmup, draws=sampler.draws
     )
+    _check_draws(inputs, values, jitter)
     found = np.asarray(values)
     return InputDraws(
-        np.asarray(inputs), found[..., 0] if np.ndim(y) == 1 else found, np.asarray(accepted)
+        np.asarray(inputs),
+        found[..., 0] if np.ndim(y) == 1 else found,
+        np.asarray(accepted),
+        np.asarray(problem.deviation) == 0.0,
     )
 
 
@@ -135,16 +154,19 @@ class _Step(NamedTuple):
     """What a move gave: whether it was accepted, and the probability of that."""
 
     accepted: Bool[Array, ""]
-    chance: Scalar
+    acceptance_probability: Scalar
 
 
 def _problem(model: GP, given: tuple[Any, Any, Any], jitter: float) -> _Problem:
     """Checked data, with a model that chains of inputs are for."""
     _check_model(model)
+    if not isinstance(jitter, float | int | np.number) or not 0.0 <= jitter < np.inf:
+        raise ValueError(f"jitter must be a finite number of at least 0, given {jitter!r}")
     mean, var, y = (as_floats(n, a) for n, a in zip(("mean", "var", "y"), given, strict=True))
     check_columns("mean", mean)
     for name, array in (("mean", mean), ("var", var), ("y", y)):
         check_finite(name, array)
+        check_magnitude(name, array, small=False)
     if var.shape != mean.shape or np.any(np.asarray(var) < 0.0):
         raise ValueError(
             f"var must be of the shape of mean, {mean.shape}, and not negative; given shape "
@@ -152,15 +174,35 @@ def _problem(model: GP, given: tuple[Any, Any, Any], jitter: float) -> _Problem:
         )
     if y.ndim not in (1, 2) or len(y) != len(mean):
         raise ValueError(f"y must have {len(mean)} rows as mean has, given shape {y.shape}")
-    mean, var, y = (jnp.asarray(a) for a in (mean, var, y))
+    wide = np.result_type(mean.dtype, var.dtype, y.dtype)
+    if wide != np.float64:
+        raise TypeError(
+            "inputs are drawn with 64-bit numbers: give float64 inside "
+            "`with jax.enable_x64(True):`"
+        )
+    mean, var, y = (jnp.asarray(a, wide) for a in (mean, var, y))
     Y = y if y.ndim == 2 else y[:, None]
-    noise = jnp.broadcast_to(_noise(model.likelihood), Y.shape[1:]).astype(Y.dtype)
     kernel: Any = model.kernel
-    nugget = jitter * jnp.mean(kernel.diag(mean))
-    return _Problem(model, mean, jnp.sqrt(var), Y, noise, nugget)
+    deviation = jnp.sqrt(var)
+    spread = [kernel.diag(X) for X in (mean, mean - deviation, mean + deviation)]
+    problem = _Problem(
+        model, mean, deviation, Y, _noise(model, Y.shape[1]), jitter * jnp.mean(jnp.stack(spread))
+    )
+    means = _prior_mean(problem, mean).shape[1]
+    if means not in (1, Y.shape[1]):
+        raise ValueError(
+            f"the mean has {plural(means, 'value')} for each input, y has "
+            f"{plural(Y.shape[1], 'output')}: give a mean of one value, or of one per output"
+        )
+    return problem
 
 
 def _check_model(model: GP) -> None:
+    if not isinstance(model, GP):
+        raise TypeError(
+            f"inputs are drawn for a Gaussian process, given {type(model).__name__}: give "
+            "cavity.GP(kernel, likelihoods.Gaussian())"
+        )
     one = not isinstance(model.kernel, tuple) and not isinstance(model.mean, tuple)
     if model.inducing is not None or not one:
         raise ValueError(
@@ -171,12 +213,32 @@ def _check_model(model: GP) -> None:
             f"inputs are drawn for Gaussian noise, given {type(model.likelihood).__name__}: give "
             "the model likelihoods.Gaussian()"
         )
+    check_domains(model)
 
 
-def _noise(likelihood: AbstractLikelihood) -> Float[Array, "..."]:
-    found = capability(likelihood, GaussianInLatent)
+def _noise(model: GP, outputs: int) -> Float[Array, " P"]:
+    """The noise variance of each output."""
+    found = capability(model.likelihood, GaussianInLatent)
     assert found is not None
-    return found.noise_variance()
+    variance = jnp.asarray(found.noise_variance(), float)
+    if variance.shape not in ((), (1,), (outputs,)):
+        raise ValueError(
+            f"the likelihood has noise variances of shape {variance.shape}, y has "
+            f"{plural(outputs, 'output')}: give one variance, or one per output"
+        )
+    return jnp.broadcast_to(variance, (outputs,))
+
+
+def _check_draws(inputs: Array, values: Array, jitter: float) -> None:
+    """Raises NumericalError for draws that are not finite."""
+    if np.all(np.isfinite(np.asarray(inputs))) and np.all(np.isfinite(np.asarray(values))):
+        return
+    raise NumericalError(
+        "the covariance of the function's values is not positive definite at inputs that a chain "
+        f"came to, with a jitter of {jitter:g} of the mean prior variance: give a larger jitter "
+        "(1e-6, say), leave out all but one of equal inputs that are known, and see that the "
+        "kernel is not zero at all inputs"
+    )
 
 
 @compiled
@@ -197,8 +259,8 @@ def _chains(
             state, accepted = _sweep(problem, state, key, rate, hold)
             return state, (problem.mean + problem.deviation * state.units, state.values, accepted)
 
-        learn = jnp.arange(1.0, warmup + 1.0) ** -SHRINKING
-        rates = jnp.concatenate([learn, jnp.zeros(draws)]).astype(units.dtype)
+        adaptation_rates = jnp.arange(1.0, warmup + 1.0) ** -SHRINKING
+        rates = jnp.concatenate([adaptation_rates, jnp.zeros(draws)]).astype(units.dtype)
         _, found = jax.lax.scan(sweep, state, (jax.random.split(loop, warmup + draws), rates))
         inputs, values, accepted = (a[warmup:] for a in found)
         return inputs, values, jnp.mean(accepted.astype(units.dtype), axis=0)
@@ -216,7 +278,7 @@ def _sweep(
     def row(state: _State, at: tuple[Array, Array]) -> tuple[_State, Array]:
         n, keys = at
         state, walk = _move(problem, state, n, keys[0], hold, independent=False)
-        step = state.log_step.at[n].add(rate * (walk.chance - ACCEPTANCE))
+        step = state.log_step.at[n].add(rate * (walk.acceptance_probability - ACCEPTANCE))
         state, _ = _move(
             problem, state._replace(log_step=step), n, keys[1], hold, independent=True
         )
@@ -249,7 +311,8 @@ def _move(
         change = change + 0.5 * (jnp.sum(old**2) - jnp.sum(new**2))
     accepted = jnp.log(jax.random.uniform(decision, (), old.dtype)) < change
     moved = state._replace(
-        units=jnp.where(accepted, units, state.units),
+        # where the decision is undefined the chain ends in NaN: a move refused would hide it
+        units=jnp.where(jnp.isnan(change), change, jnp.where(accepted, units, state.units)),
         values=jnp.where(accepted, values, state.values),
     )
     return moved, _Step(accepted, jnp.exp(jnp.minimum(change, 0.0)))
@@ -299,10 +362,10 @@ def _values(
     first, second = jax.random.normal(key, (2, *problem.y.shape), problem.y.dtype)
     drawn = L @ first  # of the prior, to be corrected by what outputs say (Matheron's rule)
     missed = problem.y - prior - drawn - jnp.sqrt(problem.noise) * second
-    K, eye = L @ L.T, jnp.eye(L.shape[0], dtype=L.dtype)
+    K = L @ L.T
 
     def one(noise: Scalar, residual: Float[Array, " N"]) -> Float[Array, " N"]:
-        return K @ jax.scipy.linalg.cho_solve((cholesky(K + noise * eye), True), residual)
+        return K @ precision_times(K, jnp.full_like(residual, noise), residual)
 
     return prior + drawn + jax.vmap(one, (0, 1), 1)(problem.noise, missed)
 
