@@ -313,10 +313,11 @@ def test_a_file_keeps_the_draws(ridge, tmp_path):
     ("change", "sampler", "message"),
     [
         ({"prior": weights.SpikeSlab()}, FEW, "a point at zero: give the spike a variance"),
+        ({"prior": weights.SpikeSlab(0.3, 1.0, [0.01, 0.01, 0.0])}, FEW, "a point at zero"),
         ({}, MCMC(temperatures=8), "leave it out, or use PowerEP"),
         ({"integrated": {"variance": LogNormal(1.0, 1.0)}}, FEW, "leave out integrated=, given"),
     ],
-    ids=["spike", "evidence", "integrated"],
+    ids=["spike", "one spike of three", "evidence", "integrated"],
 )
 def test_refusals(change, sampler, message):
     model = cavity.LinearModel(**{"prior": weights.Gaussian(), "likelihood": NOISE, **change})
@@ -328,6 +329,47 @@ def test_chains_that_cannot_start_say_so():
     model = cavity.LinearModel(weights.Gaussian(), likelihoods.Gaussian(1e-310))
     with pytest.raises(cavity.NumericalError, match="posterior of the weights"):
         cavity.sample(model, X, Y, FEW, learn=False)
+
+
+def signs_and_inclusion(units, share=0.3, slab=1.0, spike=0.01, noise=0.2):
+    """Probabilities of negative, positive and included weights, by all sets of units in slabs."""
+    log_p, found, count = [], [], max(units) + 1
+    for number in range(2**count):
+        inside = (number >> np.array(units)) & 1
+        of_units = (number >> np.arange(count)) & 1
+        s = np.where(inside, slab, spike)
+        cov = np.linalg.inv(X.T @ X / noise + np.diag(1.0 / s))
+        mean, width = cov @ X.T @ Y / noise, np.sqrt(np.diag(cov))
+        evidence = stats.multivariate_normal.logpdf(Y, cov=X * s @ X.T + noise * np.eye(12))
+        log_p.append(evidence + np.log(np.where(of_units, share, 1.0 - share)).sum())
+        below = stats.norm.cdf(-mean / width)
+        found.append([inside * below, inside * (1.0 - below), inside])
+    return np.tensordot(special.softmax(log_p), np.array(found), axes=1)
+
+
+@pytest.mark.parametrize("blocks", [None, [[1, 2]]], ids=["alone", "block"])
+def test_signs_of_draws_leave_out_the_spike(blocks):
+    """Against sums over spikes and slabs; a spike at zero counts for neither sign."""
+    prior = weights.SpikeSlab(0.3, 1.0, 0.01)
+    model = cavity.LinearModel(prior, NOISE, intercept=False, blocks=blocks)
+    sampler = MCMC(draws=1600, warmup=200, chains=2, keep=3200)
+    drawn = cavity.coefficients(cavity.sample(model, X, Y, sampler, learn=False).posterior)
+    matched = cavity.coefficients(cavity.infer(model, X, Y, power=1.0).posterior)
+    truth = signs_and_inclusion([0, 1, 2] if blocks is None else [0, 1, 1])
+    for name, expected in zip(("negative", "positive", "inclusion"), truth, strict=True):
+        np.testing.assert_allclose(getattr(drawn, name), expected, atol=0.08, err_msg=name)
+        np.testing.assert_allclose(getattr(matched, name), expected, atol=0.05, err_msg=name)
+    np.testing.assert_allclose(drawn.negative + drawn.positive, drawn.inclusion, rtol=1e-9)
+
+
+def test_what_draws_are_not_for():
+    spiked = cavity.LinearModel(weights.SpikeSlab(0.3, 1.0, 0.01), NOISE)
+    with pytest.raises(TypeError, match="by PowerEP, not MCMC"):
+        cavity.probability_zero(cavity.sample(spiked, X, Y, FEW, learn=False), [0])
+    network = cavity.Network(1, weights.Gaussian(), "erf", NOISE)
+    found = cavity.sample(network, X, Y, FEW, learn=False)
+    with pytest.raises(TypeError, match="given that of a Network"):
+        cavity.coefficients(found.posterior)
 
 
 def test_networks_refuse_spikes():

@@ -209,3 +209,16 @@ def test_a_half_student_t_has_no_negative_weights():
     assert (negative[0], positive[0]) == (0.0, 1.0)
     with pytest.raises(ValueError, match="degrees of freedom must be positive"):
         weights.HalfStudentT(0.3, 0.0)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: weights.HalfStudentT(1.0, "a"),
+        lambda: weights.StudentT(1.0, None),
+        lambda: weights.SpikeSlab(0.1, 1.0, "a"),
+    ],
+)
+def test_what_is_no_number(made):
+    with pytest.raises(TypeError, match="parameters are numbers"):
+        made()

@@ -93,6 +93,10 @@ def check_bound(name: str, likelihood: AbstractLikelihood) -> None:
 
 
 _WHOLE = ("max_sweeps", "batch", "interleaved", "seed")
+_SWITCHES = (
+    *("exact", "fallback", "coupled", "tight", "dtc"),
+    *("input_sites", "hidden_sites", "joint"),
+)
 _NUMBERS = ("step", "tolerance", "learning_rate", "natural")
 
 
@@ -103,6 +107,9 @@ def check_settings(method: Any) -> None:
     for name in (name for name in _WHOLE if name in given):
         if not isinstance(given[name], int | np.integer) or isinstance(given[name], bool):
             raise ValueError(f"{name} must be a whole number, given {given[name]!r}")
+    for name in (name for name in _SWITCHES if name in given):
+        if not isinstance(given[name], bool | np.bool_):
+            raise ValueError(f"{name} must be True or False, given {given[name]!r}")
     for name in (name for name in _NUMBERS if name in given):
         number = isinstance(given[name], int | float | np.number)
         if not number or isinstance(given[name], bool) or not np.isfinite(given[name]):

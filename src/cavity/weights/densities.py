@@ -183,9 +183,11 @@ class StudentT(AbstractScaleMixture):
     local: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):
-        if not np.all(np.asarray(df) > 0.0):
-            raise ValueError(f"the degrees of freedom must be positive, given {df}")
         self.scale, self.df = scale, df
+
+    def __check_init__(self) -> None:
+        if not np.all(np.asarray(self.df) > 0.0):
+            raise ValueError(f"the degrees of freedom must be positive, given {self.df}")
 
     def starting_variance(self) -> Array:
         return 10.0 * self.scale**2
@@ -228,9 +230,11 @@ class HalfStudentT(AbstractWeightPrior):
     nonnegative: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):
-        if not np.all(np.asarray(df) > 0.0):
-            raise ValueError(f"the degrees of freedom must be positive, given {df}")
         self.scale, self.df = scale, df
+
+    def __check_init__(self) -> None:
+        if not np.all(np.asarray(self.df) > 0.0):
+            raise ValueError(f"the degrees of freedom must be positive, given {self.df}")
 
     def starting_variance(self) -> Array:
         return 10.0 * self.scale**2

@@ -63,11 +63,11 @@ class Horseshoe(AbstractScaleMixture):
 
 @runtime_checkable
 class HasPointSpike(Protocol):
-    """A prior under which a weight may be exactly zero."""
+    """A prior under which weights may be exactly zero."""
 
     @property
-    def has_point_spike(self) -> bool:
-        """Whether the spike is a point at zero."""
+    def point_spikes(self) -> np.ndarray:
+        """Whether spikes are points at zero, one truth value or one for each weight or group."""
         ...
 
     def for_weights(self, groups: Any, count: int) -> Any:
@@ -96,17 +96,19 @@ class SpikeSlab(AbstractScaleMixture):
     spike: Float[Array, "..."] = fixed(output=2)
 
     def __init__(self, share: Any = 0.1, slab: Any = 1.0, spike: Any = 0.0):
-        if np.any(np.asarray(spike) < 0.0):
-            raise ValueError(f"the variance of the spike must not be negative, given {spike}")
         self.share, self.slab, self.spike = share, slab, spike
+
+    def __check_init__(self) -> None:
+        if np.any(np.asarray(self.spike) < 0.0):
+            raise ValueError(f"the variance of the spike must not be negative, given {self.spike}")
 
     def starting_variance(self) -> Array:
         return self.slab
 
     @property
-    def has_point_spike(self) -> bool:
-        """Whether the spike is a point at zero."""
-        return not np.any(np.asarray(self.spike))
+    def point_spikes(self) -> np.ndarray:
+        """Whether spikes are points at zero, one truth value or one for each weight or group."""
+        return np.asarray(self.spike) == 0.0
 
     def scales(self) -> tuple[Array, Array]:
         shares = jnp.broadcast_arrays(jnp.log1p(-self.share), jnp.log(self.share), self.slab)[:2]

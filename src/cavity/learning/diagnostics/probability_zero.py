@@ -40,11 +40,11 @@ def probability_zero(result: Inference, columns: Sequence[int] | np.ndarray) -> 
     model: Any = None if left_out is None else cast(Any, left_out.problem.build).model
     if left_out is None or not isinstance(model, LinearModel):
         raise TypeError(
-            "probability_zero is for the result of a LinearModel: give what cavity.infer or "
-            "cavity.fit gave for one"
+            "probability_zero is for the result of a LinearModel by PowerEP, not MCMC: give what "
+            "cavity.infer or cavity.fit gave for one"
         )
     prior = capability(model.prior, HasPointSpike)
-    if prior is None or not prior.has_point_spike:
+    if prior is None or not np.all(prior.point_spikes):
         raise ValueError(
             "only a prior with a spike at zero says that coefficients are zero: give the model "
             "cavity.weights.SpikeSlab(share, slab)"

@@ -22,6 +22,7 @@ from cavity.learning.initialisation.linear import (
 )
 from cavity.learning.optimisers.lbfgs import minimise
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.models.linear.drawn_weights import DrawnWeights
 from cavity.models.network.network import Network, NetworkStart, random_start
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Scalar
@@ -102,9 +103,11 @@ def network_at_mode(
     """A network whose search for the posterior starts from a mode of its weights.
 
     The mode of the likelihood times the priors, each as a Gaussian of its starting variance, is
-    found by gradients from weights at random. Output weights are made positive where the
-    activation is odd. Different seeds find different modes: of the results of `infer` or `fit`
-    from them, the one with the largest evidence is the best guess.
+    found by gradients from weights at random. Weights whose prior allows no negative ones have
+    none at the mode, and output weights that are known stay. Output weights are made positive
+    where the activation is odd, unless their units may not change sign. Different seeds find
+    different modes: of the results of `infer` or `fit` from them, the one with the largest
+    evidence is the best guess.
 
     Args:
         model: the network, whose parameters stay as they are.
@@ -136,10 +139,7 @@ def network_at_mode(
         value, slope = _slope(weights, checked, data.rows, spread)
         return float(value), np.asarray(ravel_pytree(slope)[0], float)
 
-    lowest = jax.tree.map(lambda w: np.full(w.shape, -np.inf), first)
-    if model.output.nonnegative:
-        lowest.output[:-1] = 0.0
-    lower = np.asarray(ravel_pytree(lowest)[0], float)
+    lower = np.asarray(ravel_pytree(_lowest(model, first))[0], float)
     bounds = np.stack([lower, np.full(x.size, np.inf)], axis=1)
     found = minimise(
         evaluate,
@@ -150,6 +150,18 @@ def network_at_mode(
     )
     mode = restore(jnp.asarray(found.x, x.dtype))
     return dataclasses.replace(model, start=_upright(mode, model))
+
+
+def _lowest(model: Network, like: NetworkStart) -> NetworkStart:
+    """Lower bounds: zero where a prior allows no negative weights, none for known weights."""
+    lowest = jax.tree.map(lambda w: np.full(w.shape, -np.inf), like)
+    if model.prior.nonnegative:
+        lowest.hidden[:-1] = 0.0
+    if model.output.nonnegative and model.output_weights is None:
+        lowest.output[:-1] = 0.0
+    if model.linear is not None and model.linear.nonnegative:
+        lowest.linear[:] = 0.0
+    return lowest
 
 
 def _spread(model: Network, like: NetworkStart) -> NetworkStart:
@@ -172,7 +184,7 @@ def _slope(
     """The negative log of likelihood and priors, constants left out, and its slopes."""
 
     def value(weights: NetworkStart) -> Scalar:
-        f = _function(model, weights, rows.x)[:, None]
+        f = model.functions_of(_by_prior(weights, model), rows.x)
         log_p = model.likelihood.log_prob(f, rows.y, **rows.columns)
         squares = jax.tree.map(lambda w, v: jnp.sum(w**2 / v), weights, spread)
         penalty = sum(jax.tree.leaves(squares), jnp.zeros(()))
@@ -184,19 +196,22 @@ def _slope(
     return found, slope
 
 
-def _function(model: Network, weights: NetworkStart, X: Array) -> Array:
-    inputs = model.design(X)
-    units = activation_of(model.activation)(inputs @ weights.hidden) / model.hidden**0.5
-    f = units @ weights.output[:-1] + weights.output[-1]
-    return f if weights.linear is None else f + inputs[:, :-1] @ weights.linear
+def _by_prior(weights: NetworkStart, model: Network) -> DrawnWeights:
+    """The weights in the order of `model.weight_parts`."""
+    parts = [weights.hidden[:-1], weights.hidden[-1:]]
+    if model.output_weights is None:
+        parts.extend((weights.output[:-1, None], weights.output[-1:, None]))
+    if weights.linear is not None:
+        parts.append(weights.linear[:, None])
+    return tuple(parts)
 
 
 def _upright(mode: NetworkStart, model: Network) -> NetworkStart:
-    """The same network with output weights that are positive, where the activation is odd."""
+    """The same network with output weights that are positive, where signs may be changed."""
     g = activation_of(model.activation)
     odd = bool(jnp.allclose(g(jnp.asarray([0.5, 1.5])), -g(jnp.asarray([-0.5, -1.5]))))
     hidden, output = np.array(mode.hidden), np.array(mode.output)
-    if odd and model.output_weights is None:
+    if odd and model.output_weights is None and not model.prior.nonnegative:
         sign = np.where(output[:-1] < 0.0, -1.0, 1.0)
         hidden, output[:-1] = hidden * sign, output[:-1] * sign
     return NetworkStart(hidden, output, mode.linear)

@@ -54,7 +54,7 @@ def check_weights(model: AbstractModel, columns: int, sampler: MCMC) -> None:
 
 def _check_prior(prior: AbstractWeightPrior) -> None:
     name, spike = type(prior).__name__, capability(prior, HasPointSpike)
-    if spike is not None and spike.has_point_spike:
+    if spike is not None and np.any(spike.point_spikes):
         raise ValueError(
             f"MCMC() draws weights whose priors are densities, given {name} with a point at zero: "
             "give the spike a variance, as in SpikeSlab(spike=1e-3), or another prior, such as "
@@ -89,25 +89,12 @@ def weights_at(
         w = jnp.sqrt(var) * (_half_normal(z) if part.prior.nonnegative else z)
         if part.prior.gaussian:
             return Drawn(w, jnp.zeros((), z.dtype))
-        return Drawn(w, _mixed_density(part, w) + jnp.sum(0.5 * (jnp.log(var) + z**2 + LOG_2PI)))
+        log_density = jnp.sum(jax.nn.logsumexp(part.log_joint(w), axis=0))
+        return Drawn(w, log_density + jnp.sum(0.5 * (jnp.log(var) + z**2 + LOG_2PI)))
     every = local if part.units is None else local[jnp.asarray(part.units)]
     var, log_density = part.prior.given_local(every)
     w = jnp.sqrt(var) * (_half_normal(z) if part.prior.nonnegative else z)
     return Drawn(w, jnp.sum(log_density[part.firsts]))
-
-
-def _mixed_density(part: WeightPart, w: Float[Array, "p P"]) -> Scalar:
-    """The log density of weights of which every unit has one of several Gaussians."""
-    prior = part.prior
-    assert isinstance(prior, AbstractScaleMixture)
-    log_share, s = (jnp.asarray(x) for x in prior.scales())
-    each = -0.5 * (LOG_2PI + jnp.log(s) + w**2 / s)  # S x p x P
-    firsts = part.firsts
-    if part.units is not None:
-        blank = jnp.zeros((each.shape[0], len(firsts), each.shape[2]), each.dtype)
-        each = blank.at[:, jnp.asarray(part.units)].add(each)
-    log_share = jnp.broadcast_to(log_share, (log_share.shape[0], w.shape[0], 1))
-    return jnp.sum(jax.nn.logsumexp(log_share[:, firsts] + each, axis=0))
 
 
 def _half_normal(z: Array) -> Array:

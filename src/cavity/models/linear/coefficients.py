@@ -94,7 +94,8 @@ class Coefficients:
 def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficients:
     """Posterior marginals of the coefficients of a linear model.
 
-    Those of draws, by `MCMC`, are shares and quantiles of the draws that were kept.
+    Those of draws, by `MCMC`, are means, shares and quantiles of the draws that were kept. With a
+    spike a draw counts for its sign with the probability that it is not (nearly) zero.
 
     Args:
         posterior: `result.posterior` of a `LinearModel`, or that of `cavity.integrate`.
@@ -112,7 +113,7 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     ):
         raise TypeError(
             "coefficients are those of a LinearModel: give result.posterior of one, given "
-            f"{type(posterior).__name__}"
+            f"{_what(posterior)}"
         )
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level}")
@@ -139,6 +140,13 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
     return Coefficients(**found, intercept=intercept)
 
 
+def _what(posterior: object) -> str:
+    """What was given, by its model where it has one."""
+    if isinstance(posterior, Posterior | MixturePosterior):
+        return f"that of a {type(posterior.model).__name__}"
+    return type(posterior).__name__
+
+
 def _drawn(posterior: MixturePosterior) -> HasNamedWeights | None:
     """The processes of draws, in which weights are known."""
     return capability(cast(Posterior, posterior.parts).process, HasNamedWeights)
@@ -147,13 +155,15 @@ def _drawn(posterior: MixturePosterior) -> HasNamedWeights | None:
 def coefficients_of_draws(posterior: MixturePosterior, level: float) -> Coefficients:
     """Posterior marginals from draws of the weights; see `coefficients`."""
     process, model = cast(Any, posterior.parts).process, cast(LinearModel, posterior.model)
-    weights, inclusion = (None if x is None else np.asarray(x) for x in _of_draws(process))
-    assert weights is not None
+    weights, inclusion = _of_draws(process)
+    weights = np.asarray(weights)
+    share = np.ones_like(weights) if inclusion is None else np.asarray(inclusion)
     unit: Any = 1.0
     if model.scale is not None:
         unit = (1.0 / np.asarray(model.scale)).reshape(-1, *[1] * (weights.ndim - 2))
     if not posterior.single and weights.ndim == 2:
-        weights, unit = weights[..., None], np.reshape(unit, (-1, 1))
+        weights, share = weights[..., None], share[..., None]
+        unit = np.reshape(unit, (-1, 1))
     tail = 0.5 * (1.0 - level)
     lower, upper = np.quantile(weights, (tail, 1.0 - tail), axis=0)
     return Coefficients(
@@ -161,34 +171,30 @@ def coefficients_of_draws(posterior: MixturePosterior, level: float) -> Coeffici
         deviation=unit * weights.std(axis=0),
         lower=unit * lower,
         upper=unit * upper,
-        negative=np.mean(weights < 0.0, axis=0),
-        positive=np.mean(weights > 0.0, axis=0),
-        inclusion=None if inclusion is None else inclusion.reshape(weights.shape[1:]),
+        negative=np.mean(share * (weights < 0.0), axis=0),
+        positive=np.mean(share * (weights > 0.0), axis=0),
+        inclusion=None if inclusion is None else share.mean(axis=0),
         intercept=_intercept(posterior),
     )
 
 
 @compiled
 def _of_draws(processes: KnownWeights) -> tuple[Array, Array | None]:
-    """Weights of draws, and the means of their probabilities of not being (nearly) zero."""
+    """Weights of draws, and their probabilities of not being (nearly) zero, of equal shapes."""
 
     def one(process: KnownWeights) -> tuple[Array, Array | None]:
         model, weights = cast(LinearModel, process.model), process.named_weights()["weights"]
-        if model.blocks is not None:
-            return weights, None
         columns = weights.reshape(len(weights), -1)
-        found = [
-            model.prior_of_weights(i, len(weights)).inclusion(
-                w[:, None], jnp.zeros_like(w)[:, None]
-            )
-            for i, w in enumerate(columns.T)
-        ]
+        every = model.weight_parts(len(weights))
+        # an intercept follows the weights of each function
+        parts = every if model.intercept is None else every[::2]
+        found = [part.inclusion(w[:, None]) for part, w in zip(parts, columns.T, strict=True)]
         known = [x for x in found if x is not None]
-        included = jnp.concatenate(known, axis=1) if len(known) == len(found) else None
-        return weights, included
+        if len(known) < len(found):
+            return weights, None
+        return weights, jnp.concatenate(known, axis=1).reshape(weights.shape)
 
-    weights, included = jax.lax.map(one, processes)
-    return weights, None if included is None else jnp.mean(included, axis=0)
+    return jax.lax.map(one, processes)
 
 
 def _intercept(

@@ -3,12 +3,14 @@
 from typing import ClassVar, Protocol, runtime_checkable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.models.process import AbstractProcess
+from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float
-from cavity.weights.base import AbstractWeightPrior
+from cavity.weights.base import AbstractScaleMixture, AbstractWeightPrior, Components
 from cavity.weights.densities import Gaussian
 
 # The weights of every part of a model, in the order of the parts, each (p, P).
@@ -40,6 +42,27 @@ class WeightPart(eqx.Module):
         if self.units is None:
             return np.arange(self.shape[0])
         return np.unique(self.units, return_index=True)[1]
+
+    def log_joint(self, weights: Float[Array, "p P"]) -> Float[Array, "S U P"]:
+        """Logs of share times density of each unit's weights, for each Gaussian of a mixture."""
+        prior = self.prior
+        assert isinstance(prior, AbstractScaleMixture)
+        log_share, s = (jnp.asarray(x) for x in prior.scales())
+        each = -0.5 * (LOG_2PI + jnp.log(s) + weights**2 / s)
+        if self.units is not None:
+            blank = jnp.zeros((each.shape[0], len(self.firsts), each.shape[2]), each.dtype)
+            each = blank.at[:, jnp.asarray(self.units)].add(each)
+        log_share = jnp.broadcast_to(log_share, (log_share.shape[0], weights.shape[0], 1))
+        return log_share[:, self.firsts] + each
+
+    def inclusion(self, weights: Float[Array, "p P"]) -> Float[Array, "p P"] | None:
+        """The probability that known weights are of the slab; None for a prior without a spike."""
+        if not isinstance(self.prior, AbstractScaleMixture):
+            return None
+        log_share = jax.nn.log_softmax(self.log_joint(weights), axis=0)
+        if self.units is not None:
+            log_share = log_share[:, jnp.asarray(self.units)]
+        return self.prior.inclusion_of(Components(log_share, weights, jnp.zeros_like(weights)))
 
 
 def gaussian_part(variance: Array, functions: int = 1) -> WeightPart:

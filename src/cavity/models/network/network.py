@@ -320,6 +320,8 @@ class Network(AbstractModel):
 def random_start(model: Network, columns: int, seed: int = 0) -> NetworkStart:
     """Weights drawn from Gaussians as wide as the priors, output weights positive.
 
+    Of units whose prior allows no negative weights they are positive too.
+
     Args:
         model: the network.
         columns: of the inputs.
@@ -327,6 +329,8 @@ def random_start(model: Network, columns: int, seed: int = 0) -> NetworkStart:
     """
     random = np.random.default_rng(seed)
     hidden = random.standard_normal((columns + 1, model.hidden))
+    if model.prior.nonnegative:
+        hidden[:-1] = np.abs(hidden[:-1])
     output = np.append(np.abs(random.standard_normal(model.hidden)), 0.0)
     spread = jnp.append(
         model.prior.for_weights(model.groups, columns).starting_variance()[:, 0], model.intercept
