@@ -255,6 +255,7 @@ def test_what_tied_sites_cannot_do():
         cavity.infer(model(), X, LABELS, method=TIED, power=np.linspace(0.0, 1.0, N))
     for options, message in (
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"joint": "no"}, "joint must be True or False, given 'no'"),
         ({"natural": 1.5, "batch": 3}, r"natural must lie in \(0, 1\]"),
         ({"natural": 0.5}, "give batch as well"),
     ):

@@ -175,6 +175,9 @@ def test_probability_of_zero_asks_for_a_spike():
     lasso = cavity.infer(cavity.LinearModel(weights.Laplace(0.2), noise), X, y)
     with pytest.raises(ValueError, match="spike at zero"):
         cavity.probability_zero(lasso, [0])
+    some = weights.SpikeSlab(0.1, 1.0, np.append(np.zeros(79), 0.01))
+    with pytest.raises(ValueError, match="spike at zero"):
+        cavity.probability_zero(cavity.infer(cavity.LinearModel(some, noise), X, y), [0])
     model = cavity.LinearModel(weights.SpikeSlab(0.1, 1.0), noise)
     result = cavity.infer(model, X, y, power=1.0)
     assert cavity.probability_zero(result, []) == 1.0

@@ -42,7 +42,7 @@ from cavity.learning.optimisers.lbfgs import Minimum, StartFailed
 from cavity.learning.result import Inference, Posterior
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
-from cavity.models.linear.drawn_weights import HasWeights
+from cavity.models.linear.drawn_weights import HasWeightParts
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import MOST_JITTER, with_escalating_jitter
 from cavity.numerics.text import plural
@@ -121,8 +121,8 @@ def infer(
 def _by_draws(model: AbstractModel, data: Data, sampler: MCMC, jitter: float) -> Inference:
     """Draws at fixed parameters; of a GP in closed form where noise is Gaussian."""
     check_draws(model, data, sampler, learning=False)
-    drawn_anyway = capability(model, HasWeights) is not None
-    if capability(model.likelihood, GaussianInLatent) is not None and not drawn_anyway:
+    has_weights = capability(model, HasWeightParts) is not None
+    if capability(model.likelihood, GaussianInLatent) is not None and not has_weights:
         return infer_from(model, data, PowerEP(), jitter)
     maps, densities = all_fixed(bijections(model)), flat(model)
     with one_blas_thread():

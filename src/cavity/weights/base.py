@@ -36,13 +36,15 @@ class AbstractWeightPrior(eqx.Module):
     Attributes:
         gaussian: whether the density is a Gaussian, whose sites need no search.
         any_power: whether powers of the density other than 1 have moments here.
-        local: whether Markov chains draw a scale for each weight, given which it is Gaussian.
-        nonnegative: whether no weight is negative: what would be a Gaussian is its positive half.
+        has_local_scales: whether Markov chains draw a scale for each weight, given which it is
+            Gaussian.
+        nonnegative: whether weights cannot be negative; given its scale, a weight is
+            half-Gaussian.
     """
 
     gaussian: ClassVar[bool] = False
     any_power: ClassVar[bool] = False
-    local: ClassVar[bool] = False
+    has_local_scales: ClassVar[bool] = False
     nonnegative: ClassVar[bool] = False
 
     @abc.abstractmethod
@@ -84,14 +86,14 @@ class AbstractWeightPrior(eqx.Module):
         """The probability that a weight is not (nearly) zero; None where no prior says so."""
         return None
 
-    def given_local(
+    def variance_given_scale(
         self, local: Float[Array, "..."]
     ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
         """The variance of a weight given its local scale, and the log density of the scale.
 
         Args:
-            local: local scales on an unbounded scale of the prior's own, near zero where they are
-                likely. Without `local` they play no part.
+            local: logarithms of local variances, up to a constant of the prior. Ignored if the
+                prior has no local scales.
         """
         return jnp.broadcast_to(self.starting_variance(), local.shape), jnp.zeros_like(local)
 

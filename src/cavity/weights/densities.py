@@ -74,7 +74,7 @@ class Laplace(AbstractWeightPrior):
     scale: Float[Array, "..."] = positive(output=1)
 
     any_power: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    has_local_scales: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3):
         self.scale = scale
@@ -82,7 +82,7 @@ class Laplace(AbstractWeightPrior):
     def starting_variance(self) -> Array:
         return 2.0 * self.scale**2
 
-    def given_local(self, local: Array) -> tuple[Array, Array]:
+    def variance_given_scale(self, local: Array) -> tuple[Array, Array]:
         # variances are exponential, with mean 2b²
         return 2.0 * self.scale**2 * jnp.exp(local), local - jnp.exp(local)
 
@@ -180,7 +180,7 @@ class StudentT(AbstractScaleMixture):
     df: Float[Array, "..."] = fixed()
 
     any_power: ClassVar[bool] = True
-    local: ClassVar[bool] = True
+    has_local_scales: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):
         self.scale, self.df = scale, df
@@ -195,7 +195,7 @@ class StudentT(AbstractScaleMixture):
     def scales(self) -> tuple[Array, Array]:
         return _student_t_scales(self.scale, self.df)
 
-    def given_local(self, local: Array) -> tuple[Array, Array]:
+    def variance_given_scale(self, local: Array) -> tuple[Array, Array]:
         half = 0.5 * jnp.asarray(self.df)
         return self.scale**2 * jnp.exp(local), _log_inverse_gamma(local, half)
 
@@ -226,7 +226,7 @@ class HalfStudentT(AbstractWeightPrior):
     scale: Float[Array, "..."] = positive(output=1)
     df: Float[Array, "..."] = fixed()
 
-    local: ClassVar[bool] = True
+    has_local_scales: ClassVar[bool] = True
     nonnegative: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):
@@ -239,7 +239,7 @@ class HalfStudentT(AbstractWeightPrior):
     def starting_variance(self) -> Array:
         return 10.0 * self.scale**2
 
-    def given_local(self, local: Array) -> tuple[Array, Array]:
+    def variance_given_scale(self, local: Array) -> tuple[Array, Array]:
         half = 0.5 * jnp.asarray(self.df)
         return self.scale**2 * jnp.exp(local), _log_inverse_gamma(local, half)
 

@@ -38,7 +38,7 @@ class Horseshoe(AbstractScaleMixture):
     scale: Float[Array, "..."] = positive(output=1)
     slab: Float[Array, "..."] | None = fixed(optional=True, output=1)
 
-    local: ClassVar[bool] = True
+    has_local_scales: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.1, slab: Any = None):
         self.scale, self.slab = scale, slab
@@ -53,7 +53,7 @@ class Horseshoe(AbstractScaleMixture):
         s = s * jnp.asarray(np.exp(_NODES), s.dtype).reshape(shape)
         return jnp.asarray(_LOG_SHARE, s.dtype).reshape(shape), self._in_slab(s)
 
-    def given_local(self, local: Array) -> tuple[Array, Array]:
+    def variance_given_scale(self, local: Array) -> tuple[Array, Array]:
         log_density = -jnp.logaddexp(0.5 * local, -0.5 * local) - jnp.log(jnp.pi)
         return self._in_slab(self.scale**2 * jnp.exp(local)), log_density
 

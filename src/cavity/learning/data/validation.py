@@ -17,7 +17,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractGP, AbstractModel
 from cavity.models.latent_gp import shared_parameters
-from cavity.models.linear.drawn_weights import HasWeights
+from cavity.models.linear.drawn_weights import HasWeightParts
 from cavity.numerics.text import plural
 from cavity.numerics.validation import check_side_names
 from cavity.parameters import FIXED, Bijection, Interval, Positive, Real, bijections, entries
@@ -108,7 +108,7 @@ def check_draws(model: AbstractModel, data: Data, method: MCMC, *, learning: boo
             weights that cannot be drawn.
         TypeError: in 32-bit mode, and for models of other kinds.
     """
-    weights = capability(model, HasWeights) is not None
+    weights = capability(model, HasWeightParts) is not None
     if not weights and not isinstance(model, AbstractGP):
         raise TypeError(
             "MCMC() draws from Gaussian-process models, linear models and networks, given "

@@ -28,7 +28,7 @@ from cavity.learning.optimisers.checkpoint import Search, leaves, refilled
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
-from cavity.models.linear.drawn_weights import HasWeights
+from cavity.models.linear.drawn_weights import HasWeightParts
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import escalate
@@ -140,7 +140,7 @@ def problem_of(
 def target_of(problem: Problem) -> Any:
     """What chains of a problem draw from, by its model and its likelihood."""
     likelihood = problem.start.likelihood
-    if capability(problem.start, HasWeights) is not None:
+    if capability(problem.start, HasWeightParts) is not None:
         return WeightTarget(problem, sliced=not likelihood.smooth)
     if capability(likelihood, GaussianInLatent) is not None:
         return Collapsed(problem)
@@ -215,7 +215,7 @@ def draw(
             interrupted = run.all(states, jax.random.fold_in(key, method.chains))
             return _gathered(run, data, level, interrupted=interrupted)
         # weights have no covariance that a jitter would help
-        level = None if capability(model, HasWeights) is not None else escalate(level)
+        level = None if capability(model, HasWeightParts) is not None else escalate(level)
     return None
 
 
@@ -328,7 +328,7 @@ def _gathered(run: _Run, data: Data, jitter: float, *, interrupted: bool) -> Dra
     chains = chains_of(
         *(_by_name(problem, trace["x"]), latents, stats, error),
         weights=weights,
-        judged=target.judged_weights,
+        compare_weights=target.weights_identified,
     )
     total = stats["lp"].size
     flat = {k: v.reshape(total, *v.shape[2:]) for k, v in trace.items()}

@@ -46,7 +46,7 @@ class AbstractFunctionTarget(eqx.Module):
     """
 
     problem: eqx.AbstractVar[Problem]
-    judged_weights: ClassVar[bool] = False
+    weights_identified: ClassVar[bool] = False
 
     @abc.abstractmethod
     def noise(self, state: State) -> Array | None:

@@ -1,8 +1,9 @@
 r"""The target of chains that draw weights: those of linear models and networks.
 
 A weight is a standard normal number times its scale, and scales that a prior has for single
-weights are drawn on a logarithmic scale. In these coordinates sparse priors have no funnels, as
-scale and weight are independent a priori (the non-centred parameterisation).
+weights are drawn on a logarithmic scale. Sparse priors have no funnel in these coordinates, as
+both are independent a priori (the non-centred parameterisation). The posterior has one where data
+know a weight well.
 """
 
 from typing import NamedTuple
@@ -18,7 +19,12 @@ from cavity.learning.mcmc.problem import Problem
 from cavity.learning.mcmc.settings import MCMC
 from cavity.likelihoods.capabilities import capability
 from cavity.models.base import AbstractModel
-from cavity.models.linear.drawn_weights import DrawnWeights, HasWeights, KnownWeights, WeightPart
+from cavity.models.linear.drawn_weights import (
+    DrawnWeights,
+    HasWeightParts,
+    KnownWeights,
+    WeightPart,
+)
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.models.posterior import Posterior
 from cavity.numerics.jit import compiled
@@ -41,7 +47,7 @@ def check_weights(model: AbstractModel, columns: int, sampler: MCMC) -> None:
         columns: of the inputs.
         sampler: settings.
     """
-    weights = capability(model, HasWeights)
+    weights = capability(model, HasWeightParts)
     assert weights is not None
     for part in weights.weight_parts(columns):
         _check_prior(part.prior)
@@ -60,14 +66,15 @@ def _check_prior(prior: AbstractWeightPrior) -> None:
             "give the spike a variance, as in SpikeSlab(spike=1e-3), or another prior, such as "
             "Horseshoe(), or use PowerEP()"
         )
-    if not (prior.local or prior.gaussian or isinstance(prior, AbstractScaleMixture)):
+    if not (prior.has_local_scales or prior.gaussian or isinstance(prior, AbstractScaleMixture)):
         raise ValueError(
             f"MCMC() draws weights whose priors are mixtures of Gaussians, which {name} does not "
-            "say of itself: give it `local` and `given_local`, or use PowerEP()"
+            "say of itself: give it `has_local_scales` and `variance_given_scale`, or use "
+            "PowerEP()"
         )
 
 
-class Drawn(NamedTuple):
+class DrawnPart(NamedTuple):
     """Weights of one prior, and the log density of their coordinates but for $-z^2 / 2$."""
 
     weights: Float[Array, "p P"]
@@ -76,7 +83,7 @@ class Drawn(NamedTuple):
 
 def weights_at(
     part: WeightPart, z: Float[Array, "p P"], local: Float[Array, "U P"] | None
-) -> Drawn:
+) -> DrawnPart:
     """The weights at a point.
 
     Args:
@@ -85,16 +92,16 @@ def weights_at(
         local: local scales of the units, where the prior has such.
     """
     if local is None:
-        var, _ = part.prior.given_local(jnp.zeros_like(z))
+        var, _ = part.prior.variance_given_scale(jnp.zeros_like(z))
         w = jnp.sqrt(var) * (_half_normal(z) if part.prior.nonnegative else z)
         if part.prior.gaussian:
-            return Drawn(w, jnp.zeros((), z.dtype))
+            return DrawnPart(w, jnp.zeros((), z.dtype))
         log_density = jnp.sum(jax.nn.logsumexp(part.log_joint(w), axis=0))
-        return Drawn(w, log_density + jnp.sum(0.5 * (jnp.log(var) + z**2 + LOG_2PI)))
+        return DrawnPart(w, log_density + jnp.sum(0.5 * (jnp.log(var) + z**2 + LOG_2PI)))
     every = local if part.units is None else local[jnp.asarray(part.units)]
-    var, log_density = part.prior.given_local(every)
+    var, log_density = part.prior.variance_given_scale(every)
     w = jnp.sqrt(var) * (_half_normal(z) if part.prior.nonnegative else z)
-    return Drawn(w, jnp.sum(log_density[part.firsts]))
+    return DrawnPart(w, jnp.sum(log_density[part.firsts]))
 
 
 def _half_normal(z: Array) -> Array:
@@ -121,7 +128,7 @@ class WeightTarget(eqx.Module):
     def start(self, key: Array, x: Float[Array, " parameters"]) -> State:
         """The state of a chain that begins at a point."""
         sizes = [int(np.prod(part.shape)) for part in self.parts]
-        local = [len(p.firsts) * p.functions for p in self.parts if p.prior.local]
+        local = [len(p.firsts) * p.functions for p in self.parts if p.prior.has_local_scales]
         z = DISPERSION * jax.random.normal(key, (sum(sizes) + sum(local),), x.dtype)
         state = {"x": x, "z": z[: sum(sizes)], "local": z[sum(sizes) :]}
         return self._with_functions(key, state)
@@ -160,7 +167,7 @@ class WeightTarget(eqx.Module):
         return {k: np.asarray(v).reshape(*shape, *v.shape[1:]) for k, v in found.items()}
 
     @property
-    def judged_weights(self) -> bool:
+    def weights_identified(self) -> bool:
         """Whether weights have to agree between chains."""
         return self.problem.start.identified
 
@@ -185,17 +192,17 @@ class WeightTarget(eqx.Module):
             side=parts.side,
         )
 
-    def _parts(self, model: HasWeights) -> tuple[WeightPart, ...]:
+    def _parts(self, model: HasWeightParts) -> tuple[WeightPart, ...]:
         return model.weight_parts(self.problem.inputs.shape[1])
 
-    def _drawn(self, model: HasWeights, state: State) -> list[Drawn]:
+    def _drawn(self, model: HasWeightParts, state: State) -> list[DrawnPart]:
         found, at, local_at = [], 0, 0
         for part in self._parts(model):
             rows, functions = part.shape
             z = state["z"][at : at + rows * functions].reshape(rows, functions)
             at += rows * functions
             local = None
-            if part.prior.local:
+            if part.prior.has_local_scales:
                 units = len(part.firsts)
                 local = state["local"][local_at : local_at + units * functions]
                 local = local.reshape(units, functions)

@@ -71,7 +71,7 @@ def gaussian_part(variance: Array, functions: int = 1) -> WeightPart:
 
 
 @runtime_checkable
-class HasWeights(Protocol):
+class HasWeightParts(Protocol):
     """A model whose functions are known once its weights are.
 
     Attributes:
@@ -117,7 +117,7 @@ class KnownWeights(AbstractProcess):
         weights: its weights.
     """
 
-    model: HasWeights
+    model: HasWeightParts
     weights: DrawnWeights
 
     @property
