@@ -108,7 +108,7 @@ class SpikeSlab(AbstractScaleMixture):
     @property
     def point_spikes(self) -> np.ndarray:
         """Whether spikes are points at zero, one truth value or one for each weight or group."""
-        return np.asarray(self.spike) == 0.0
+        return np.asarray(np.equal(self.spike, 0.0))
 
     def scales(self) -> tuple[Array, Array]:
         shares = jnp.broadcast_arrays(jnp.log1p(-self.share), jnp.log(self.share), self.slab)[:2]
