@@ -390,33 +390,3 @@ def test_output_weights_that_are_not_negative():
     assert np.all(np.asarray(mean)[:-1] > np.sqrt(np.diagonal(cov))[:-1])
     away = np.asarray(found.posterior.marginals(X).mean) - y
     assert np.sqrt(np.mean(away**2)) < 0.3
-
-
-@pytest.mark.parametrize(
-    ("hidden", "linear"),
-    [
-        (weights.HalfStudentT(1.0), None),
-        (weights.Gaussian(np.full(3, 0.5)), weights.HalfStudentT(1.0)),
-    ],
-    ids=["units", "linear"],
-)
-def test_modes_have_no_weights_that_a_prior_does_not_allow(hidden, linear):
-    """On data that ask for negative ones; the odd activation keeps its signs."""
-    X, y = table()
-    model = cavity.Network(2, hidden, "erf", NOISE, linear=linear)
-    start = cavity.network_at_mode(model, X, y - 2.0 * X[:, 0]).start
-    assert start is not None
-    found = np.asarray(start.hidden)[:-1] if linear is None else np.asarray(start.linear)
-    assert np.all(found >= 0.0)
-    free = np.asarray(start.hidden)[-1] if linear is None else np.asarray(start.hidden)[:-1]
-    assert np.any(free < 0.0)
-
-
-def test_modes_leave_known_output_weights():
-    X, y = table()
-    known, output = np.array([-1.0, 1.0, 0.0]), weights.HalfStudentT(1.0)
-    prior = weights.Gaussian(np.full(3, 0.5))
-    model = cavity.Network(2, prior, "erf", NOISE, output=output, output_weights=known)
-    start = cavity.network_at_mode(model, X, y).start
-    assert start is not None
-    np.testing.assert_array_equal(start.output, known)
