@@ -164,5 +164,8 @@ def test_noise_that_is_integrated_out(tables, here):
     wrong = run(*few, "noise,share")
     assert wrong.code == 2
     assert "must be one of ['noise', 'prior']" in wrong.err
+    beside = run(*few, "noise,prior", "--blocks")
+    assert beside.code == 2
+    assert "beside --blocks" in beside.err
     other = run("fit", tables / "train.csv", "--target", "weight", "--integrate", "noise")
     assert other.code == 2

@@ -281,6 +281,12 @@ def test_what_cannot_be_integrated_out(table, integrate, message):
         cavity.LinearRegressor(integrate=integrate).fit(X, y)
 
 
+def test_priors_of_blocks_are_not_integrated_out(table):
+    X, y, _ = table
+    with pytest.raises(ValueError, match="leave 'prior' out of integrate"):
+        cavity.LinearRegressor(blocks=[[0, 1]], integrate="prior").fit(X, y)
+
+
 def test_labels_have_no_noise_to_integrate_out(table):
     X, y, _ = table
     with pytest.raises(ValueError, match="leave 'noise' out of integrate"):

@@ -41,7 +41,9 @@ def check_linear(request: Request) -> None:
     if request.blocks and prior_of(request) == "laplace":
         raise usage("--blocks", "a Laplace prior is no scale mixture here: take another --prior")
     with blaming("--integrate"):
-        _integrated(request)
+        integrated = _integrated(request) or []
+    if request.blocks and "prior" in integrated:
+        raise usage("--integrate", "it takes noise alone beside --blocks: leave prior out")
     if request.mean == "linear":
         raise usage("--mean", "a linear model has an intercept, or with --mean zero none")
 

@@ -300,7 +300,11 @@ def _check(asked: AbstractLinearSettings) -> None:
     if not isinstance(asked.prior, AbstractWeightPrior):
         one_of("prior", asked.prior, PRIORS)
     whole("max_iterations", asked.max_iterations, 0)
-    asked_parts(asked.integrate)
+    if "prior" in asked_parts(asked.integrate) and asked.blocks is not None:
+        raise ValueError(
+            "parameters of a prior with blocks cannot be integrated out: leave 'prior' out of "
+            "integrate, or leave blocks=None"
+        )
     level: Any = asked.level
     if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < float(level) < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level!r}")
