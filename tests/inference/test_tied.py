@@ -2,9 +2,11 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 from scipy import stats
@@ -255,12 +257,18 @@ def test_what_tied_sites_cannot_do():
         cavity.infer(model(), X, LABELS, method=TIED, power=np.linspace(0.0, 1.0, N))
     for options, message in (
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
-        ({"joint": "no"}, "joint must be True or False, given 'no'"),
         ({"natural": 1.5, "batch": 3}, r"natural must lie in \(0, 1\]"),
         ({"natural": 0.5}, "give batch as well"),
     ):
         with pytest.raises(ValueError, match=message):
             cavity.TiedPowerEP(**options)
+
+
+def test_whether_a_belief_is_joint_is_true_or_false(monkeypatch):
+    options: dict[str, Any] = {"joint": "no"}
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with pytest.raises(ValueError, match="joint must be True or False, given 'no'"):
+        cavity.TiedPowerEP(**options)
 
 
 def solved(A, B):
