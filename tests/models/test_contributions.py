@@ -28,19 +28,23 @@ def inferred(X, likelihood, y, weights: Any = WEIGHTS, factor=1.0) -> Any:
     return cavity.infer(model, X, y, jitter=1e-12, method=method).posterior
 
 
-def test_contributions_are_those_of_conditioning_on_the_outputs():
-    """Item 93: with all distinct patches as variables, exact regression on sums of g."""
-    found = inferred(IMAGES, likelihoods.Gaussian(0.2), Y, factor=2.0).contributions(NEW)
+def assert_conditioned(found, noise):
+    """Contributions are those of a dense regression on sums of g, with this covariance beside."""
     seen = np.asarray(PARTS.of(IMAGES)).reshape(-1, 4)
     W = np.kron(np.eye(9), WEIGHTS)
-    K = 2.0 * dense.rbf(seen, seen, 1.3, 0.9)
-    C = W @ K @ W.T + 0.2 * np.eye(9)
+    C = W @ (2.0 * dense.rbf(seen, seen, 1.3, 0.9)) @ W.T + noise
     for n, parts in enumerate(np.asarray(PARTS.of(NEW))):
         k = 2.0 * dense.rbf(parts, seen, 1.3, 0.9) @ W.T
         mean = k @ np.linalg.solve(C, Y - 0.4)
         var = 2.0 * 1.3 - np.sum(k * np.linalg.solve(C, k.T).T, axis=1)
         np.testing.assert_allclose(found.mean[n], WEIGHTS * mean, atol=1e-6)
         np.testing.assert_allclose(found.var[n], WEIGHTS**2 * var, atol=1e-6)
+
+
+def test_contributions_are_those_of_conditioning_on_the_outputs():
+    """Item 93: with all distinct patches as variables, exact regression on sums of g."""
+    found = inferred(IMAGES, likelihoods.Gaussian(0.2), Y, factor=2.0).contributions(NEW)
+    assert_conditioned(found, 0.2 * np.eye(9))
 
 
 def test_in_a_sum_of_kernels_contributions_are_those_of_the_sum_over_parts():
@@ -50,16 +54,8 @@ def test_in_a_sum_of_kernels_contributions_are_those_of_the_sum_over_parts():
     model = cavity.GP(kernel, likelihoods.Gaussian(0.2), variables, means.Constant(0.4))
     posterior: Any = cavity.infer(model, IMAGES, Y, jitter=1e-12).posterior
     found = posterior.contributions(NEW)
-    seen = np.asarray(PARTS.of(IMAGES)).reshape(-1, 4)
-    W = np.kron(np.eye(9), WEIGHTS)
-    C = W @ (2.0 * dense.rbf(seen, seen, 1.3, 0.9)) @ W.T + 0.2 * np.eye(9)
-    C = C + dense.rbf(IMAGES, IMAGES, 0.8, 2.0)
-    for n, parts in enumerate(np.asarray(PARTS.of(NEW))):
-        k = 2.0 * dense.rbf(parts, seen, 1.3, 0.9) @ W.T
-        mean = k @ np.linalg.solve(C, Y - 0.4)
-        var = 2.0 * 1.3 - np.sum(k * np.linalg.solve(C, k.T).T, axis=1)
-        np.testing.assert_allclose(found.mean[n], WEIGHTS * mean, atol=1e-6)
-        np.testing.assert_allclose(found.var[n], WEIGHTS**2 * var, atol=1e-6)
+    noise = 0.2 * np.eye(9) + dense.rbf(IMAGES, IMAGES, 0.8, 2.0)
+    assert_conditioned(found, noise)
 
 
 def test_means_add_up_to_that_of_each_function():

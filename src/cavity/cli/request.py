@@ -62,8 +62,8 @@ class Request:
         str | None,
         option(
             "PARTS",
-            "Of a linear model: whose parameters are integrated out and not learned alone: noise, "
-            "prior, or noise,prior.",
+            "Of a linear model: parameters to integrate over, once learned: noise, prior, "
+            "or noise,prior.",
         ),
     ] = None
     units: Annotated[

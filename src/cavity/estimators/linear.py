@@ -156,9 +156,9 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
             them all zero or none: lists of columns by number or name; or "columns", which makes a
             block of each categorical column of a data frame. For priors that are scale mixtures,
             which "laplace" is not; in the place of groups. None for none.
-        integrate: what is uncertain too: "noise", the parameters of the likelihood; "prior",
-            those of the prior, not with blocks; or a list of both. They are learned first, and
-            then are variables with wide priors about their starting values. None for none.
+        integrate: parameters to integrate over: "noise", those of the likelihood; "prior", those
+            of the prior, not with blocks; or a list of both. They are learned first, and then
+            are variables with wide priors about their starting values. None for none.
         fit_intercept: whether there is an intercept.
         level: the probability in `coef_interval_`.
         standardise: columns about their mean in units of their deviation, and starting values

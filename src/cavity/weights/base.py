@@ -158,7 +158,7 @@ class AbstractScaleMixture(AbstractWeightPrior):
 
     def tilted(self, mean: Float[Array, "..."], var: Float[Array, "..."], power: Power) -> Tilted:
         assert is_exactly(power, 1.0)
-        return mixture_tilted(mean, var, *self._aligned(mean))
+        return mixture_tilted(mean, var, *aligned(self.scales(), mean))
 
     def cdf(
         self, weight: Float[Array, "..."], mean: Float[Array, "..."], var: Float[Array, "..."]
@@ -184,21 +184,21 @@ class AbstractScaleMixture(AbstractWeightPrior):
         """`inclusion` from that mixture."""
         return None
 
-    def _aligned(self, mean: Float[Array, "..."]) -> tuple[Array, Array]:
-        """The scales with their own axis before those of the means."""
-
-        def before(x: Array) -> Array:
-            return x.reshape(x.shape[0], *[1] * (mean.ndim + 1 - x.ndim), *x.shape[1:])
-
-        log_share, s = self.scales()
-        return before(log_share), before(s)
-
     @typing.final
     def components(self, mean: Float[Array, "..."], var: Float[Array, "..."]) -> Components:
         r"""The product of the prior and $\mathcal N(m, v)$, normalised, as Gaussians."""
-        log_share, s = self._aligned(mean)
+        log_share, s = aligned(self.scales(), mean)
         kept = s / (var + s)
         return Components(_posterior_shares(mean, var, log_share, s)[0], mean * kept, var * kept)
+
+
+def aligned(scales: tuple[Array, Array], mean: Float[Array, "..."]) -> tuple[Array, Array]:
+    """Scales of a mixture with their own axis before those of the means."""
+
+    def before(x: Array) -> Array:
+        return x.reshape(x.shape[0], *[1] * (mean.ndim + 1 - x.ndim), *x.shape[1:])
+
+    return before(scales[0]), before(scales[1])
 
 
 def mixture_tilted(

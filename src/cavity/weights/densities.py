@@ -18,7 +18,7 @@ from cavity.numerics.special import (
 )
 from cavity.numerics.types import Array, Float
 from cavity.parameters import fixed, positive
-from cavity.weights.base import AbstractScaleMixture, AbstractWeightPrior
+from cavity.weights.base import AbstractScaleMixture, AbstractWeightPrior, aligned
 
 # Nodes in the log of a variance over the square of its scale, in steps that are narrow enough for
 # its spread, which is about (2 / df)^(1/2).
@@ -156,30 +156,17 @@ def _log_inverse_gamma(psi: Array, half: Array) -> Array:
     return half * (jnp.log(half) - psi - jnp.exp(-psi)) - gammaln(half)
 
 
-def _student_t_scales(scale: Array, df: Array) -> tuple[Array, Array]:
-    """Logs of the shares, and variances, of Gaussians: an inverse gamma distribution's nodes."""
-    s = jnp.asarray(scale**2)[None]
-    half = 0.5 * jnp.asarray(df)[None]
-    step = jnp.minimum(_STEP, _SPREADS / jnp.sqrt(2.0 * half))
-    psi = step * jnp.asarray(_NODES, s.dtype).reshape(-1, *[1] * (s.ndim - 1))
-    return _log_inverse_gamma(psi, half) + jnp.log(step), s * jnp.exp(psi)
+class AbstractStudentT(AbstractWeightPrior):
+    """A Student-t density, or its half: Gaussians whose variances are inverse gamma distributed.
 
-
-class StudentT(AbstractScaleMixture):
-    r"""A Student-t density about zero: most weights small, a few far from it.
-
-    Args:
-        scale: $\sigma$, in units of a weight; one number, or one for each weight or group.
-        df: $\nu$, the degrees of freedom, not learned by default; small means heavy tails.
-
-    References:
-        Jylanki (2013), S94.
+    Attributes:
+        scale: of the density, in units of a weight.
+        df: the degrees of freedom.
     """
 
     scale: Float[Array, "..."] = positive(output=1)
     df: Float[Array, "..."] = fixed()
 
-    any_power: ClassVar[bool] = True
     has_local_scales: ClassVar[bool] = True
 
     def __init__(self, scale: Any = 0.3, df: Any = 4.0):
@@ -193,11 +180,30 @@ class StudentT(AbstractScaleMixture):
         return 10.0 * self.scale**2
 
     def scales(self) -> tuple[Array, Array]:
-        return _student_t_scales(self.scale, self.df)
+        """Logs of the shares, and variances, of the Gaussians, at nodes of the variance."""
+        s = jnp.asarray(self.scale**2)[None]
+        half = 0.5 * jnp.asarray(self.df)[None]
+        step = jnp.minimum(_STEP, _SPREADS / jnp.sqrt(2.0 * half))
+        psi = step * jnp.asarray(_NODES, s.dtype).reshape(-1, *[1] * (s.ndim - 1))
+        return _log_inverse_gamma(psi, half) + jnp.log(step), s * jnp.exp(psi)
 
     def variance_given_scale(self, local: Array) -> tuple[Array, Array]:
         half = 0.5 * jnp.asarray(self.df)
         return self.scale**2 * jnp.exp(local), _log_inverse_gamma(local, half)
+
+
+class StudentT(AbstractStudentT, AbstractScaleMixture):
+    r"""A Student-t density about zero: most weights small, a few far from it.
+
+    Args:
+        scale: $\sigma$, in units of a weight; one number, or one for each weight or group.
+        df: $\nu$, the degrees of freedom, not learned by default; small means heavy tails.
+
+    References:
+        Jylanki (2013), S94.
+    """
+
+    any_power: ClassVar[bool] = True
 
     def log_power_mean(self, mean: Array, var: Array, power: Power) -> Array:
         return self._noise().log_power_mean(mean, var, jnp.zeros_like(mean), power)
@@ -209,7 +215,7 @@ class StudentT(AbstractScaleMixture):
         return StudentTNoise(self.scale, self.df)
 
 
-class HalfStudentT(AbstractWeightPrior):
+class HalfStudentT(AbstractStudentT):
     r"""The positive half of a Student-t density: $p(w) = 2\, t_\nu(w; 0, \sigma^2)$ for $w \ge 0$.
 
     For weights whose sign is known, such as the output weights of a network with an odd
@@ -223,25 +229,7 @@ class HalfStudentT(AbstractWeightPrior):
         Jylanki (2013), S96 and S104.
     """
 
-    scale: Float[Array, "..."] = positive(output=1)
-    df: Float[Array, "..."] = fixed()
-
-    has_local_scales: ClassVar[bool] = True
     nonnegative: ClassVar[bool] = True
-
-    def __init__(self, scale: Any = 0.3, df: Any = 4.0):
-        self.scale, self.df = scale, df
-
-    def __check_init__(self) -> None:
-        if not np.all(np.asarray(self.df) > 0.0):
-            raise ValueError(f"the degrees of freedom must be positive, given {self.df}")
-
-    def starting_variance(self) -> Array:
-        return 10.0 * self.scale**2
-
-    def variance_given_scale(self, local: Array) -> tuple[Array, Array]:
-        half = 0.5 * jnp.asarray(self.df)
-        return self.scale**2 * jnp.exp(local), _log_inverse_gamma(local, half)
 
     def tilted(self, mean: Array, var: Array, power: Power) -> Tilted:
         assert is_exactly(power, 1.0)
@@ -265,10 +253,7 @@ class HalfStudentT(AbstractWeightPrior):
 
     def _halves(self, mean: Array, var: Array) -> "_Halves":
         """The products of the Gaussians of the scale mixture with the cavity, above zero."""
-        log_share, s = (
-            x.reshape(x.shape[0], *[1] * (mean.ndim + 1 - x.ndim), *x.shape[1:])
-            for x in _student_t_scales(self.scale, self.df)
-        )
+        log_share, s = aligned(self.scales(), mean)
         total = var + s
         unit = jnp.sqrt(s / (var * total))  # of x per mean
         x = unit * mean
