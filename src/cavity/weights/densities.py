@@ -169,7 +169,7 @@ class AbstractStudentT(AbstractWeightPrior):
 
     has_local_scales: ClassVar[bool] = True
 
-    def __init__(self, scale: Any = 0.3, df: Any = 4.0):
+    def __init__(self, scale: Any, df: Any):
         self.scale, self.df = scale, df
 
     def __check_init__(self) -> None:
@@ -205,6 +205,9 @@ class StudentT(AbstractStudentT, AbstractScaleMixture):
 
     any_power: ClassVar[bool] = True
 
+    def __init__(self, scale: Any = 0.3, df: Any = 4.0):
+        super().__init__(scale, df)
+
     def log_power_mean(self, mean: Array, var: Array, power: Power) -> Array:
         return self._noise().log_power_mean(mean, var, jnp.zeros_like(mean), power)
 
@@ -230,6 +233,9 @@ class HalfStudentT(AbstractStudentT):
     """
 
     nonnegative: ClassVar[bool] = True
+
+    def __init__(self, scale: Any = 0.3, df: Any = 4.0):
+        super().__init__(scale, df)
 
     def tilted(self, mean: Array, var: Array, power: Power) -> Tilted:
         assert is_exactly(power, 1.0)
