@@ -9,6 +9,10 @@ parameters, points of all rows: those parameters; points chosen among all rows, 
 parameters, points of the first batch: those parameters; points chosen among the first, and kept.
 parameters, moved: those parameters; points chosen anew at every batch.
 points: those points, kept; parameters learned from batch to batch.
+points and kernel: those of all rows; the variance of the noise learned.
+points and noise: those of all rows; the kernel's parameters learned.
+parameters; points learned: those parameters; points chosen among the first and learned.
+points, with memory: those points, kept; 2,000 rows of largest leverage stay in memory.
 none: points and parameters learned from batch to batch.
 
 python -m benchmarks.stream_parts [--inducing 200] [--batches 20]
@@ -17,6 +21,7 @@ python -m benchmarks.stream_parts [--inducing 200] [--batches 20]
 import argparse
 import time
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -26,8 +31,13 @@ import numpy as np
 import cavity
 from benchmarks.results import Table
 from benchmarks.streaming import kin40k
+from cavity import parameters
 
 TABLE = Table("streaming_parts.csv", ("held", "batches", "M"))
+Where = Callable[[Any], Any]
+POINTS: tuple[Where, ...] = (lambda m: m.inducing.Z,)
+KERNEL: tuple[Where, ...] = (lambda m: m.kernel.variance, lambda m: m.kernel.lengthscale)
+VARIANCE: tuple[Where, ...] = (lambda m: m.likelihood.variance,)
 HELD: dict[str, Any] = {"learn": False, "inducing": "keep"}
 
 
@@ -65,17 +75,24 @@ def main() -> None:
         TABLE.add(row | {"seconds": time.perf_counter() - began})
         print(row, flush=True)
 
-    def stream(held: str, model: cavity.GP, first: int, **settings: Any) -> None:
+    def stream(
+        held: str, model: cavity.GP, first: int, fixed: Sequence[Where] = (), **settings: Any
+    ) -> None:
+        if TABLE.has(held=held, batches=options.batches, M=M):
+            return
         began, rows, lost = time.perf_counter(), parts[0], 0.0
-        result: Any = cavity.infer(model, X[rows], y[rows], power=0.5)
-        if first:
-            result = cavity.fit(model, X[rows], y[rows], power=0.5, max_iterations=first)
+        maps = parameters.bijections(model)
+        for where in fixed:
+            maps = eqx.tree_at(where, maps, replace_fn=lambda _: parameters.FIXED)
+        learned: Any = {"bijections": maps, "max_iterations": first}
+        result: Any = cavity.fit(model, X[rows], y[rows], power=0.5, **learned)
         for rows in parts[1:]:
             result = cavity.update(result, X[rows], y[rows], **settings)
             lost += result.lost
         report(held, result, began, lost)
 
-    report("batch", whole, time.perf_counter(), 0.0)
+    if not TABLE.has(held="batch", batches=options.batches, M=M):
+        report("batch", whole, time.perf_counter(), 0.0)
     head = X[parts[0]]
     stream("both", whole.model, 0, **HELD)
     stream("parameters, points of all rows", points_among(X), 0, **HELD)
@@ -83,6 +100,12 @@ def main() -> None:
     stream("parameters, moved", points_among(head), 0, learn=False)
     fresh = at_points(start, np.asarray(whole.model.inducing.Z))
     stream("points", fresh, 0, inducing="keep")
+    stream("points, with memory", fresh, 200, POINTS, inducing="keep", memory=2000)
+    noisy = eqx.tree_at(VARIANCE[0], whole.model, start.likelihood.variance)
+    stream("points and kernel", noisy, 200, POINTS + KERNEL, inducing="keep")
+    rough = eqx.tree_at(lambda m: m.kernel, whole.model, kernel)
+    stream("points and noise", rough, 200, POINTS + VARIANCE, inducing="keep")
+    stream("parameters; points learned", points_among(head), 200, KERNEL + VARIANCE)
     Z = cavity.select_inducing(kernel, head, M)
     stream("none", at_points(start, Z), 200)
 

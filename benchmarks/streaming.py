@@ -3,11 +3,13 @@
 banana: three batches, 30 points, in random order and sorted by the first column.
 kin40k: 20 batches of its 10,000 training rows, 200 points.
 powers: a curve in six sorted batches, 14 points; powers of the past and of the new rows.
+drift: the curve in 30 batches of ten rows in random order, 14 points that stay where they are, so
+that only parameters move; the likelihood of old rows as a factor, and their posterior as a prior.
 elevators: evans_elevators sorted by its first input, ten batches, 100 points, Matern-5/2.
 co2: weekly carbon dioxide in 40 batches; how each batch was predicted by the stream, and by a fit
 of all rows before it that starts from the last one.
 
-python -m benchmarks.streaming [--only banana,kin40k,powers,elevators,co2] [--seeds 3]
+python -m benchmarks.streaming [--only banana,kin40k,powers,drift,elevators,co2] [--seeds 3]
 """
 
 import argparse
@@ -191,19 +193,27 @@ def on_co2(batches: int = 40, M: int = 50) -> None:
     CO2.add(row | {"seconds": float(took[0]), "refitted_seconds": float(took[1])})
 
 
+def curve(seed: int) -> tuple[np.ndarray, ...]:
+    """300 noisy rows of a sine, and 200 of the sine itself."""
+    random = np.random.default_rng(seed)
+    X = random.uniform(-3.0, 3.0, (300, 1))
+    y = np.sin(3.0 * X[:, 0]) + 0.2 * random.normal(size=300)
+    X_test = np.linspace(-3.0, 3.0, 200)[:, None]
+    return X, y, X_test, np.sin(3.0 * X_test[:, 0])
+
+
+def at(Z: np.ndarray) -> cavity.GP:
+    """A model of the curve with these inducing points."""
+    kernel = cavity.kernels.RBF(1.0, 0.5)
+    return cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), cavity.inducing.Points(Z))
+
+
 def on_powers(seeds: int) -> None:
+    def model(rows: np.ndarray) -> cavity.GP:
+        return at(cavity.select_inducing(cavity.kernels.RBF(1.0, 0.5), rows, 14))
+
     for seed in range(seeds):
-        random = np.random.default_rng(seed)
-        X = random.uniform(-3.0, 3.0, (300, 1))
-        y = np.sin(3.0 * X[:, 0]) + 0.2 * random.normal(size=300)
-        X_test = np.linspace(-3.0, 3.0, 200)[:, None]
-        split = (X, y, X_test, np.sin(3.0 * X_test[:, 0]))
-
-        def model(rows: np.ndarray) -> cavity.GP:
-            kernel = cavity.kernels.RBF(1.0, 0.5)
-            Z = cavity.select_inducing(kernel, rows, 14)
-            return cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), cavity.inducing.Points(Z))
-
+        split = curve(seed)
         arranged: dict[str, Any] = {"order": "sorted", "batches": 6, "seed": seed}
         for power, past in POWERS:
             compare("curve", split, model, {"power": power, "past_power": past}, **arranged)
@@ -211,9 +221,19 @@ def on_powers(seeds: int) -> None:
         compare("curve", split, model, naive, **arranged)
 
 
+def on_drift(seeds: int) -> None:
+    Z = np.linspace(-3.0, 3.0, 14)[:, None]
+    for seed, power, reuse in itertools.product(
+        range(seeds), (0.0, 0.5), ("likelihood", "posterior")
+    ):
+        settings = {"power": power, "past_power": 0.0, "reuse": reuse, "inducing": "keep"}
+        arranged: dict[str, Any] = {"order": "random", "batches": 30, "seed": seed}
+        compare("drift", curve(seed), lambda rows: at(Z), settings, **arranged)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="banana,powers,kin40k,elevators,co2")
+    parser.add_argument("--only", default="banana,powers,drift,kin40k,elevators,co2")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     chosen = options.only.split(",")
@@ -221,6 +241,8 @@ def main() -> None:
     with jax.enable_x64(True):
         if "powers" in chosen:
             on_powers(options.seeds)
+        if "drift" in chosen:
+            on_drift(options.seeds)
         if "banana" in chosen:
             on_banana(options.seeds)
         if "kin40k" in chosen:
