@@ -13,7 +13,8 @@ points and kernel: those of all rows; the variance of the noise learned.
 points and noise: those of all rows; the kernel's parameters learned.
 parameters; points learned: those parameters; points chosen among the first and learned.
 points, with memory: those points, kept; 2,000 rows of largest leverage stay in memory.
-none: points and parameters learned from batch to batch.
+none: points and parameters learned from batch to batch; with 2,000 rows in memory; and with the
+points kept that were learned from the first batch.
 
 python -m benchmarks.stream_parts [--inducing 200] [--batches 20]
 """
@@ -108,6 +109,8 @@ def main() -> None:
     stream("parameters; points learned", points_among(head), 200, KERNEL + VARIANCE)
     Z = cavity.select_inducing(kernel, head, M)
     stream("none", at_points(start, Z), 200)
+    stream("none, with memory", at_points(start, Z), 200, memory=2000)
+    stream("none, points of the first fit", at_points(start, Z), 200, inducing="keep")
 
 
 if __name__ == "__main__":
