@@ -96,7 +96,7 @@ CASES = [(name, form) for name in ("rbf", "sum") for form in COVARIANCES]
 
 @pytest.mark.parametrize(("name", "form"), [*CASES, ("waves", "diagonal"), ("products", "full")])
 def test_closed_form_is_the_integral(name, form):
-    """Identity bui 4, against quadrature in the place of draws."""
+    """Identities bui 4 and vanderwilk T65, against quadrature in the place of draws."""
     inputs = GaussianInputs(MEAN, COVARIANCES[form])
     assert isinstance(rule(CLOSED[name], D), ClosedForm)
     actual, expected = (

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import signal
 
 import cavity
 from cavity import kernels, likelihoods
@@ -60,6 +61,46 @@ def test_covariances_and_variances_are_double_sums(weighted):
     expected = by_pairs(parts, parts, w)
     assert_close(kernel.cross(X[:2], X), expected[:2], "factorised")
     assert_close(kernel.diag(X), np.diag(expected), "factorised")
+
+
+def test_covariances_with_patches_are_those_of_distances_by_convolution():
+    """T61: |x|² - 2 x'z + |z|² of all patches, by correlating images with z and with ones.
+
+    Every pixel of a patch has a lengthscale of its own here, by which all three are weighed.
+    """
+    Z = np.random.default_rng(10).normal(size=(4, 6))
+    scales = np.array([0.8, 1.1, 0.9, 1.4, 1.0, 0.7])  # of the pixels of a patch
+    expected = np.zeros((4, 6))
+    for n, image in enumerate(X.reshape(-1, *SHAPE)):
+        own = signal.correlate2d(image**2, (scales**-2.0).reshape(3, 2), "valid")
+        for m, z in enumerate(Z):
+            products = signal.correlate2d(image, (z / scales**2).reshape(3, 2), "valid")
+            r2 = np.maximum(own - 2.0 * products + np.sum((z / scales) ** 2), 0.0)
+            expected[m, n] = np.sum(np.arange(9.0) * VARIANCE * np.exp(-0.5 * r2.ravel()))
+    kernel = SumOver(PATCHES, kernels.RBF(VARIANCE, scales), np.arange(9.0))
+    assert_close(covariance(kernel, InBase(Points(Z)), Points(X)), expected, "factorised")
+
+
+def test_random_convolutional_networks_have_the_covariance_of_arc_cosines():
+    """T62: rectified filters at all patches, of which each place has a weight that is known.
+
+    The covariance over output weights tends to it as filters become many; over networks of three
+    filters it is right on average. Both within five standard errors.
+    """
+    random = np.random.default_rng(11)
+    places, filters = random.normal(size=9), random.normal(size=(90_000, 7))
+    hidden = np.empty((90_000, 3))
+    for n, image in enumerate(X[:3]):
+        inside = np.maximum(filters[:, :6] @ patches_of(image).T + filters[:, 6:], 0.0)
+        hidden[:, n] = inside @ places
+    weights = np.sqrt(2.0 / 3.0) * random.normal(size=(90_000, 1))
+    networks = np.sum((weights * hidden).reshape(30_000, 3, 3), axis=1)
+    expected = SumOver(PATCHES, kernels.ArcCosine(order=1), places).cross(X[:3], X[:3])
+    for values in (np.sqrt(2.0) * hidden, networks):
+        products = values[:, :, None] * values[:, None]
+        errors = np.std(products, axis=0) / np.sqrt(len(values))
+        assert np.all(np.abs(np.mean(products, axis=0) - expected) < 5.0 * errors)
+        assert np.all(errors < 0.03 * np.max(expected))
 
 
 def test_weights_of_one_are_none_and_their_sign_changes_nothing():

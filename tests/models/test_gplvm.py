@@ -23,7 +23,7 @@ def tied_method(propagation, *, sites=False):
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_collapsed_bound_is_that_of_quadrature(missing):
-    """Identity bui S47: two latent dimensions, outputs missing, a noise for each output."""
+    """Identities bui S47, vanderwilk T65: two dimensions, outputs missing, a noise for each."""
     Y, _ = toy.outputs(missing)
     data = toy.data_of(Y, 0.0)
     Z = np.random.default_rng(4).standard_normal((5, 2))
@@ -40,7 +40,10 @@ def test_collapsed_bound_is_that_of_quadrature(missing):
 
 @pytest.mark.parametrize("power", POWERS)
 def test_inputs_of_no_variance_give_the_sparse_gp(power):
-    """Collapsed and tied, at every power; a point mass has an infinite divergence, left out."""
+    """Identity vanderwilk T65: collapsed (VFE at power 0) and tied (SVGP), at every power.
+
+    A point mass has an infinite divergence, which is left out.
+    """
     Y, X = toy.outputs()
     data, tied = toy.data_of(Y, power), toy.random_tied()
     mean = np.zeros((data.rows.y.shape[0], 1))
