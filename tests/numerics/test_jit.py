@@ -1,6 +1,8 @@
 """Compiled programs: the same results however they were compiled."""
 
 import importlib
+import subprocess
+import sys
 
 import equinox as eqx
 import jax
@@ -8,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cavity.numerics.jit import SMALL, Bound, compiled, shapes_of
+from cavity.numerics.jit import SMALL, Bound, compiled, shapes_of, stops_in_batches
 
 module = importlib.import_module("cavity.numerics.jit")
 
@@ -105,3 +107,40 @@ def test_shapes_are_found_once_for_each_structure():
     assert shape(jnp.ones((1, 4)), "a", 2.0)[1:] == ((1, 4), x.dtype, False)
     assert shape(x.astype(jnp.float32), "a", 2.0)[2] == jnp.float32
     assert traced == ["a", "b", "a", "a"]
+
+
+@pytest.mark.parametrize(
+    ("version", "stops"),
+    [
+        ("0.9.2", False),
+        ("0.10.0", True),
+        ("0.10.2", True),
+        ("0.11.0", True),
+        ("0.11.1", False),
+        ("0.12.0.1", False),
+    ],
+)
+def test_releases_that_stop_in_factorisations_of_batches(version, stops):
+    assert stops_in_batches(version) == stops
+
+
+# Four solves of three matrices each, side by side.
+SOLVES = """
+import os
+os.environ.pop("XLA_FLAGS", None)
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+import jax, jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+solve = jax.vmap(lambda a, b: solve_triangular(a, b, lower=True))
+B = jnp.ones((3, 300, 300))
+A = B + 300.0 * jnp.eye(300)
+several = jax.jit(lambda A, B: sum(solve(A + i, B) for i in range(4)))
+for _ in range(100):
+    several(A, B).block_until_ready()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sets the cores of a process, as Linux does")
+def test_batches_are_solved_side_by_side_on_two_cores():
+    """The installed jaxlib does not stop for ever, which no test of numbers would see."""
+    subprocess.run([sys.executable, "-c", SOLVES], check=True, timeout=60)

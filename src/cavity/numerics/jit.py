@@ -1,6 +1,7 @@
 """Compiled programs that small data need not wait for."""
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxlib.version import __version__ as jaxlib_version
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,6 +21,25 @@ SMALL = 2**15
 # the same results, at large sizes more slowly. Sums in a tree are a quarter of the rest, and stay:
 # without them searches at the smallest noise end early.
 QUICK: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False}
+# Releases of jaxlib, from the first to before the second, that share factorisations and solves of
+# a batch out among the threads of the pool that they run in, and wait for them there. Where as
+# many of them run side by side as there are threads, all wait and none works, for ever.
+STOPS = (0, 10, 0), (0, 11, 1)
+
+
+def stops_in_batches(version: str) -> bool:
+    """Whether this release of jaxlib may stop forever in factorisations of batches."""
+    numbers = tuple(int(part) for part in version.split(".")[:3])
+    return STOPS[0] <= numbers < STOPS[1]
+
+
+if stops_in_batches(jaxlib_version):
+    warnings.warn(
+        f"jaxlib {jaxlib_version} may stop forever on machines of few cores, in factorisations of "
+        "several matrices at a time: install jax 0.11.1 or newer, or with Python 3.11 jax 0.9.2",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def compiled(fn: Callable[P, T]) -> Callable[P, T]:
