@@ -1,5 +1,6 @@
 """Classification of images by convolutional Gaussian processes."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -80,6 +81,27 @@ def test_three_classes_by_every_sum(settings):
     model.fit(images, names)
     assert list(model.classes_) == ["across", "diagonal", "down"]
     assert model.score(images, names) > 0.7
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_minibatches_go_on_where_the_fit_ended(monkeypatch):
+    """Steps too small to move anything leave the posterior; others raise the evidence."""
+    images, labels = bars(40, 3, side=5)
+    quick = {"max_iterations": 0, "scale_iterations": 2, "n_inducing": 6, "power": 0.0}
+    settings = SMALL | quick | {"parts": "invariant"}
+    first = ConvGPClassifier(**settings).fit(images, labels)
+    learned = ConvGPClassifier(**settings, steps=60, batch=20).fit(images, labels)
+    assert "then 60 steps with 20 images each" in learned.message_
+    assert learned.log_evidence_ > first.log_evidence_ + 1.0
+    pairs = zip(jax.tree.leaves(learned.kernel_), jax.tree.leaves(first.kernel_), strict=True)
+    assert all(np.any(moved != before) for moved, before in pairs)
+    monkeypatch.setattr("cavity.learning.images.RATE", 1e-12)
+    monkeypatch.setattr("cavity.learning.images.NATURAL", 1e-12)
+    still = ConvGPClassifier(**settings, steps=2, batch=20).fit(images, labels)
+    # at power 0 sweeps end at the belief that is best of all Gaussians
+    np.testing.assert_allclose(still.log_evidence_, first.log_evidence_, rtol=1e-6)
+    expected = first.predict_proba(images[:5])
+    np.testing.assert_allclose(still.predict_proba(images[:5]), expected, rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

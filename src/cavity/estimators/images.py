@@ -63,6 +63,10 @@ class ConvGPClassifier(AbstractClassifier):
             the most.
         max_iterations: iterations that the kernel is learned for; 0 keeps starting values.
         scale_iterations: iterations that the scale of the functions is learned for.
+        steps: steps of minibatches of all images in which kernel, patches and functions are
+            learned together after that, with one tied site (`TiedPowerEP`); where they lower the
+            evidence the model stays as it was, with a warning. 0 for none.
+        batch: images of a minibatch.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or generator for everything random.
 
@@ -102,6 +106,8 @@ class ConvGPClassifier(AbstractClassifier):
     n_learning: object = 5000
     max_iterations: object = 50
     scale_iterations: object = 30
+    steps: object = 0
+    batch: object = 200
     jitter: object = 1e-8
     random_state: object = None
 
@@ -203,6 +209,8 @@ class ConvGPClassifier(AbstractClassifier):
             images=whole("n_learning", self.n_learning, 2),
             iterations=whole("max_iterations", self.max_iterations, 0),
             scale_iterations=whole("scale_iterations", self.scale_iterations, 0),
+            steps=whole("steps", self.steps, 0),
+            batch=whole("batch", self.batch, 1),
             jitter=cast(float, settings.jitter),
             seed=settings.seed,
         )

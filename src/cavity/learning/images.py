@@ -2,7 +2,8 @@
 
 With Gaussian noise the energy is in closed form, and one matrix serves all classes, so that kernel
 and patches are learned on a part of the images in a fraction of the time that sweeps would take.
-What the likelihood needs to know beside is how large its functions are: one factor.
+What the likelihood needs to know beside is how large its functions are: one factor. Steps of
+minibatches may follow, in which kernel, patches and the beliefs of the classes are learned together.
 """
 
 import dataclasses
@@ -22,18 +23,23 @@ from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError
 from cavity.learning.initialisation.images import tabulated_values
 from cavity.learning.method import AbstractMethod
+from cavity.learning.methods import TiedPowerEP
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.result import FitResult
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import Constant
 from cavity.models.gp import GP
+from cavity.models.remembered import tied_sites_of
+from cavity.numerics.text import plural
 from cavity.parameters import bijections
 
 # Images held out to see whether learning helped, at the most, and as a share of those there are.
 HELD_OUT, SHARE = 1000, 0.2
 # The noise variance of labels of -1 and 1 to begin with, and the first guess of the factor.
 NOISE, FACTOR = 0.1, 4.0
+# The step of natural gradients for beliefs, and that of Adam for kernel and patches.
+NATURAL, RATE = 0.2, 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +55,8 @@ class ImageSearch:
         scale_iterations: of L-BFGS-B for the factor of the functions.
         jitter: share of the mean prior variance added to the inducing covariance.
         seed: of the choice of images.
+        steps: of Adam with minibatches for everything together, at the end.
+        batch: images of a minibatch.
     """
 
     method: AbstractMethod
@@ -59,6 +67,8 @@ class ImageSearch:
     scale_iterations: int
     jitter: float
     seed: int
+    steps: int = 0
+    batch: int = 200
 
 
 def fit_images(
@@ -104,7 +114,40 @@ def fit_images(
         n_evaluations=scaled.n_evaluations + result.n_evaluations,
         interrupted=scaled.interrupted or result.interrupted,
     )
+    if search.steps and not result.interrupted:
+        return _together(result, X, labels, search, options, said)
     return result, said
+
+
+def _together(
+    result: FitResult,
+    X: np.ndarray,
+    labels: np.ndarray,
+    search: ImageSearch,
+    options: dict[str, Any],
+    said: str,
+) -> tuple[FitResult, str]:
+    """Everything learned on together by steps of minibatches, where that raises the evidence."""
+    batch = min(search.batch, len(X))
+    settings = {"batch": batch, "max_sweeps": search.steps, "seed": search.seed}
+    method = TiedPowerEP(natural=NATURAL, learning_rate=RATE, **settings)
+    posterior: Any = result.posterior
+    options = options | {"method": method, "sites": (tied_sites_of(posterior.process),)}
+    before = fit(result.model, X, labels, max_iterations=0, **options)
+    try:
+        after = fit(result.model, X, labels, **options)
+    except NumericalError as error:
+        warnings.warn(f"minibatches led nowhere, and were in vain: {error}", stacklevel=2)
+        return result, said
+    steps = f"{plural(after.n_iterations, 'step')} with {plural(batch, 'image')} each"
+    if after.log_evidence < before.log_evidence:
+        warnings.warn(
+            f"{steps} lowered the evidence from {before.log_evidence:.6g} to "
+            f"{after.log_evidence:.6g} nats, so that the model stays as it was: give more steps",
+            stacklevel=2,
+        )
+        return result, said
+    return after, f"{said}; then {steps}"
 
 
 def _scaled(

@@ -12,6 +12,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from cavity.inducing.base import Points
+from cavity.inference.factors.tied import TiedSite, as_tied
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.views import InducingView, inducing_view
 from cavity.inference.past import Past, PastFunction, log_evidence_of
@@ -86,6 +87,30 @@ def costs_of_removal(posterior: AbstractPosterior) -> np.ndarray:
             precision = np.sum(root * (block @ root), axis=0)
             costs = costs + 0.5 * precision / np.sum(root**2, axis=0)
     return costs
+
+
+@functools.singledispatch
+def tied_sites_of(process: AbstractProcess) -> tuple[TiedSite, ...]:
+    """Tied sites that make the beliefs of a process, one for each of its variables.
+
+    Args:
+        process: of a sparse `GP` whose functions do not depend on each other.
+
+    Raises:
+        TypeError: for other processes.
+    """
+    raise TypeError(f"{type(process).__name__} has no beliefs of its own for each function")
+
+
+@tied_sites_of.register
+def _(process: SparseProcess) -> tuple[TiedSite, ...]:
+    mean, cov = process.belief.dense()
+    return (as_tied(mean, cov),)
+
+
+@tied_sites_of.register
+def _(process: IndependentProcess) -> tuple[TiedSite, ...]:
+    return tuple(site for function in process.functions for site in tied_sites_of(function))
 
 
 @functools.singledispatch

@@ -70,6 +70,13 @@ class TiedSite(eqx.Module):
         return DirectMessages(self.mean[:, None, :], jnp.swapaxes(self.root, -1, -2))
 
 
+def as_tied(mean: Float[Array, "P M"], cov: Float[Array, "P M M"]) -> TiedSite:
+    """The tied site that makes this Gaussian."""
+    S = cholesky(cov)
+    logarithms = jnp.log(jnp.diagonal(S, axis1=-2, axis2=-1))
+    return TiedSite(mean, jnp.tril(S, -1) + logarithms[..., None] * jnp.eye(S.shape[-1]))
+
+
 class TiedCavity(eqx.Module):
     """The cavity that all rows share, and the energy's terms of the tied site."""
 
