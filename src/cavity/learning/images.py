@@ -3,7 +3,7 @@
 With Gaussian noise the energy is in closed form, and one matrix serves all classes, so that kernel
 and patches are learned on a part of the images in a fraction of the time that sweeps would take.
 What the likelihood needs to know beside is how large its functions are: one factor. Steps of
-minibatches may follow, in which kernel, patches and the beliefs of the classes are learned together.
+minibatches may follow, in which kernel, patches and beliefs are learned together.
 """
 
 import dataclasses
