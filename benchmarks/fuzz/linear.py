@@ -26,6 +26,7 @@ import jax
 import numpy as np
 
 import cavity
+from benchmarks.fuzz.tallies import Tallies
 from benchmarks.results import Table
 from cavity import likelihoods, weights
 
@@ -208,26 +209,17 @@ def wrong(case: Case, result: Any) -> list[str]:
 
 def run(seed: int, fits: int) -> int:
     """The fits that are not counted yet; how many of them are failures."""
-    rows = [row for row in TABLE.rows() if row["seed"] == str(seed)]
-    tallies = {
-        tuple(row[name] for name in TABLE.keys[1:]): {c: int(row[c]) for c in COUNTS}
-        for row in rows
-    }
-    failed, start = 0, time.perf_counter()
-    for number in range(sum(tally["fits"] for tally in tallies.values()), fits):
+    tallies, failed = Tallies(TABLE, COUNTS, seed), 0
+    start = time.perf_counter()
+    for number in range(tallies.begun, fits):
         case = draw(seed, number)
         refused, unconverged, failures = outcome(case)
-        key = tuple(str(value) for value in case.key.values())
-        tally = tallies.setdefault(key, dict.fromkeys(COUNTS, 0))
-        for name, value in zip(COUNTS, (1, refused, unconverged, len(failures)), strict=True):
-            tally[name] += int(value)
+        tallies.count(case.key, 1, refused, unconverged, len(failures))
         failed += len(failures)
         for failure in failures:
             print(f"{number} {case.kinds} {case.key}: {failure}", flush=True)
         if number % SHARED == SHARED - 1 or number == fits - 1:
-            for settings, counts in tallies.items():
-                named = dict(zip(TABLE.keys[1:], settings, strict=True))
-                TABLE.add({"seed": seed, **named, **counts})
+            tallies.write()
             print(f"{number + 1} fits, {time.perf_counter() - start:.0f} s", flush=True)
             jax.clear_caches()
     return failed

@@ -25,6 +25,7 @@ import jax
 import numpy as np
 
 import cavity
+from benchmarks.fuzz.tallies import Tallies
 from benchmarks.results import Table
 from cavity import kernels, likelihoods
 
@@ -230,27 +231,20 @@ def _beyond_numbers(stream: Stream, found: Any, predicted: Any) -> bool:
 
 def run(seed: int, updates: int) -> int:
     """The updates that are not counted yet; how many of them are failures."""
-    rows = [row for row in TABLE.rows() if row["seed"] == str(seed)]
-    tallies = {
-        tuple(row[name] for name in TABLE.keys[1:]): {c: int(row[c]) for c in COUNTS}
-        for row in rows
-    }
-    begun, failed = sum(tally["updates"] for tally in tallies.values()), 0
+    tallies, failed = Tallies(TABLE, COUNTS, seed), 0
     start = time.perf_counter()
-    for number in range(begun // UPDATES, updates // UPDATES):
+    for number in range(tallies.begun // UPDATES, updates // UPDATES):
         stream = draw(seed, number)
         _, refused, failures = run_stream(stream)
-        key = tuple(str(value) for value in stream.key.values())
-        tally = tallies.setdefault(key, dict.fromkeys(COUNTS, 0))
-        for name, value in zip(COUNTS, (UPDATES, refused, len(failures)), strict=True):
-            tally[name] += value
-        TABLE.add({"seed": seed, **stream.key, **tally})
+        tallies.count(stream.key, UPDATES, refused, len(failures))
         failed += len(failures)
         for failure in failures:
             print(f"{failure}; {stream.key}", flush=True)
         if number % SHARED == SHARED - 1:
+            tallies.write()
             print(f"{number + 1} streams, {time.perf_counter() - start:.0f} s", flush=True)
             jax.clear_caches()
+    tallies.write()
     return failed
 
 
