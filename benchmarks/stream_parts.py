@@ -102,7 +102,7 @@ def main() -> None:
     fresh = at_points(start, np.asarray(whole.model.inducing.Z))
     stream("points", fresh, 0, inducing="keep")
     stream("points, with memory", fresh, 200, POINTS, inducing="keep", memory=2000)
-    noisy = eqx.tree_at(VARIANCE[0], whole.model, start.likelihood.variance)
+    noisy = eqx.tree_at(VARIANCE[0], whole.model, np.asarray(0.1))
     stream("points and kernel", noisy, 200, POINTS + KERNEL, inducing="keep")
     rough = eqx.tree_at(lambda m: m.kernel, whole.model, kernel)
     stream("points and noise", rough, 200, POINTS + VARIANCE, inducing="keep")

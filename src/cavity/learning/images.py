@@ -129,7 +129,7 @@ def _together(
 ) -> tuple[FitResult, str]:
     """Everything learned on together by steps of minibatches, where that raises the evidence."""
     batch = min(search.batch, len(X))
-    settings = {"batch": batch, "max_sweeps": search.steps, "seed": search.seed}
+    settings: dict[str, Any] = {"batch": batch, "max_sweeps": search.steps, "seed": search.seed}
     method = TiedPowerEP(natural=NATURAL, learning_rate=RATE, **settings)
     posterior: Any = result.posterior
     options = options | {"method": method, "sites": (tied_sites_of(posterior.process),)}

@@ -212,7 +212,7 @@ def _cdf(y: Array, mean: Array, d: Any, exact: Array, size: Array) -> Array:
     is_small = jnp.abs(u) < float(jnp.finfo(a.dtype).eps) ** (1 / 7)
     limit = (d * a - 1.0) / (3.0 * jnp.sqrt(a * (1.0 + d * a)))
     safe_w, safe_u = (jnp.where(is_small | (x == 0.0), 1.0, x) for x in (w, u))
-    extra = jnp.where(is_small, limit, 1.0 / safe_w - 1.0 / safe_u)
+    extra: Any = jnp.where(is_small, limit, 1.0 / safe_w - 1.0 / safe_u)
     expansion = ndtr(w) + jnp.exp(-0.5 * (w**2 + LOG_2PI)) * extra
     value = jnp.where(size < SETTINGS.uniform, exact, jnp.clip(expansion, 0.0, 1.0))
     return jnp.where(y < 0.0, 0.0, value)

@@ -4,7 +4,7 @@ Densities are of the real value, with no Jacobian of the optimiser's scale.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -120,7 +120,7 @@ class HalfNormal:
 
     def log_prob(self, value: Array) -> Array:
         inside = -0.5 * (value / self.scale) ** 2 - np.log(self.scale) + 0.5 * np.log(2 / np.pi)
-        return jnp.where(value >= 0, inside, -jnp.inf)
+        return cast(Array, jnp.where(value >= 0, inside, -jnp.inf))
 
     def __str__(self) -> str:
         return f"halfnormal({self.scale:g})"

@@ -19,6 +19,8 @@ References:
     Bui (2017), S14 and S30; Hernandez-Lobato et al. (2016).
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -198,7 +200,7 @@ def _shortened_step(
 
     def shorter(roots: Array) -> tuple[Array, Array]:
         least = jnp.linalg.eigvalsh(change)[:, 0]
-        lengths = jnp.where(1.0 + step * least > LEAST_PRECISION, step, -0.5 / least)
+        lengths: Any = jnp.where(1.0 + step * least > LEAST_PRECISION, step, -0.5 / least)
         return jax.vmap(inverse_root)(change, lengths), lengths
 
     lengths = jnp.full(change.shape[0], step, change.dtype)

@@ -263,9 +263,10 @@ def _pseudo_data(
             f"{plural(bad, 'site')} cannot stand for a Gaussian observation: the precision is "
             "negative, or above what the residual allows; this posterior has no bracket"
         )
-    weight = jnp.where(usable, precision / jnp.where(usable, spare, 1.0), 0.0)
-    noise = jnp.where(usable, 1.0 / jnp.where(usable, weight, 1.0), 1.0)
-    y = jnp.where(usable, shift / jnp.where(usable, precision, 1.0), 0.0)
+    weight: Any = jnp.where(usable, precision / jnp.where(usable, spare, 1.0), 0.0)
+    positive: Any = jnp.where(usable, weight, 1.0)
+    noise: Any = jnp.where(usable, 1.0 / positive, 1.0)
+    y: Any = jnp.where(usable, shift / jnp.where(usable, precision, 1.0), 0.0)
     index = jnp.arange(y.shape[0])
     observed = Observations(data.rows.x, y, usable.astype(y.dtype), noise, index)
     value = _evidence_of_sites(gp, observed, jitter, graph_power)

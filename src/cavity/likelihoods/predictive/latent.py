@@ -1,6 +1,6 @@
 """Predictive distributions from the distribution function given a Gaussian latent value."""
 
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 
@@ -60,7 +60,8 @@ class LatentPredictive(AbstractPredictive):
     def log_density_given(self, f: Array, y: Array) -> Array:
         """Log density of y given f; minus infinity for an output outside the support."""
         inside, safe = possible(self.likelihood, y)
-        return jnp.where(inside, self.likelihood.log_prob(f, safe, **self.side), -jnp.inf)
+        found: Any = self.likelihood.log_prob(f, safe, **self.side)
+        return cast(Array, jnp.where(inside, found, -jnp.inf))
 
     def cdf_given(self, f: Array, y: Array) -> Array:
         """Probability that outputs are at most y given f."""
@@ -73,4 +74,5 @@ def log_density_within_support(
 ) -> Array:
     """Log predictive density; minus infinity for an output outside the support."""
     inside, safe = possible(likelihood, y)
-    return jnp.where(inside, likelihood.log_power_mean(mean, var, safe, 1.0, side), -jnp.inf)
+    found = likelihood.log_power_mean(mean, var, safe, 1.0, side)
+    return cast(Array, jnp.where(inside, found, -jnp.inf))

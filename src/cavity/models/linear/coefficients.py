@@ -311,8 +311,8 @@ def _marginal(part: Posterior, function: int) -> _Marginal:
         prior = own.scales.averaged(prior, mean.shape[1])
     about, width, proper = (x[:count] for x in own.cavities())
     # nothing but the prior knows of a weight that no row sees
-    about = jnp.where(proper, about, 0.0)
-    width = jnp.where(proper, width, _FLAT * prior.starting_variance())
+    about = cast(Array, jnp.where(proper, about, 0.0))
+    width = cast(Array, jnp.where(proper, width, _FLAT * prior.starting_variance()))
     found = _Marginal(prior, about, width, mean, var)
     return (
         found if model.blocks is None or prior.gaussian else _in_blocks(found, own, model.blocks)
