@@ -73,6 +73,12 @@ def main() -> None:
         row = {"held": held, "batches": options.batches, "M": M, "smse": error}
         row |= {"nlpd": float(-np.mean(predicted.log_density(y_test))), "lost": lost}
         row |= {"log_evidence": float(result.log_evidence)}
+        model = result.posterior.model
+        row |= {
+            "noise": float(model.likelihood.variance),
+            "variance": float(model.kernel.variance),
+        }
+        row |= {"lengthscale": float(np.exp(np.mean(np.log(model.kernel.lengthscale))))}
         TABLE.add(row | {"seconds": time.perf_counter() - began})
         print(row, flush=True)
 
@@ -100,7 +106,7 @@ def main() -> None:
     stream("parameters, points of the first batch", points_among(head), 0, **HELD)
     stream("parameters, moved", points_among(head), 0, learn=False)
     fresh = at_points(start, np.asarray(whole.model.inducing.Z))
-    stream("points", fresh, 0, inducing="keep")
+    stream("points", fresh, 200, POINTS, inducing="keep")
     stream("points, with memory", fresh, 200, POINTS, inducing="keep", memory=2000)
     noisy = eqx.tree_at(VARIANCE[0], whole.model, np.asarray(0.1))
     stream("points and kernel", noisy, 200, POINTS + KERNEL, inducing="keep")

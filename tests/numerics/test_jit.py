@@ -118,6 +118,9 @@ def test_shapes_are_found_once_for_each_structure():
         ("0.11.0", True),
         ("0.11.1", False),
         ("0.12.0.1", False),
+        ("0.10.2rc1", True),
+        ("0.12.0+rocm7", False),
+        ("unknown", False),
     ],
 )
 def test_releases_that_stop_in_factorisations_of_batches(version, stops):
@@ -143,4 +146,4 @@ for _ in range(100):
 @pytest.mark.skipif(sys.platform != "linux", reason="sets the cores of a process, as Linux does")
 def test_batches_are_solved_side_by_side_on_two_cores():
     """The installed jaxlib does not stop for ever, which no test of numbers would see."""
-    subprocess.run([sys.executable, "-c", SOLVES], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", SOLVES], check=True, timeout=120)

@@ -64,8 +64,9 @@ class ConvGPClassifier(AbstractClassifier):
         max_iterations: iterations that the kernel is learned for; 0 keeps starting values.
         scale_iterations: iterations that the scale of the functions is learned for.
         steps: steps of minibatches of all images in which kernel, patches and functions are
-            learned together after that, with one tied site (`TiedPowerEP`); where they lower the
-            evidence the model stays as it was, with a warning. 0 for none.
+            learned together after that, with one tied site (`TiedPowerEP`); then the classes are
+            inferred again. Where that lowers the evidence the model stays as it was, with a
+            warning; predictions of other images are not looked at. 0 for none.
         batch: images of a minibatch.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or generator for everything random.

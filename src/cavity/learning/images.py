@@ -9,7 +9,7 @@ minibatches may follow, in which kernel, patches and beliefs are learned togethe
 import dataclasses
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ HELD_OUT, SHARE = 1000, 0.2
 # The noise variance of labels of -1 and 1 to begin with, and the first guess of the factor.
 NOISE, FACTOR = 0.1, 4.0
 # The step of natural gradients for beliefs, and that of Adam for kernel and patches.
-NATURAL, RATE = 0.2, 0.01
+NATURAL, RATE = 0.05, 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,19 +104,38 @@ def fit_images(
     scaled = _scaled(kernel, inducing, likelihood, (X[some], labels[some]), search, options)
     found: Any = scaled.model
     model = GP(Scaled(kernel, found.kernel.factor), found.likelihood, inducing, found.mean)
+    result = _classes_of(model, X, labels, scaled, options)
+    if not search.steps or result.interrupted:
+        return result, said
+    further, ended = _together(result, X, labels, search, callback)
+    if further is not None:
+        learned = _classes_of(further, X, labels, scaled, options)
+        if learned.log_evidence >= result.log_evidence:
+            return learned, f"{said}; then {ended}"
+        ended = (
+            f"{ended} lowered the log evidence from {result.log_evidence:.6g} to "
+            f"{learned.log_evidence:.6g}"
+        )
+    warnings.warn(
+        f"{ended}, so that the model stays as it was: give larger batches, or fewer steps",
+        stacklevel=2,
+    )
+    return result, said
+
+
+def _classes_of(
+    model: GP, X: np.ndarray, labels: np.ndarray, scaled: FitResult, options: dict[str, Any]
+) -> FitResult:
+    """The classes of all images at the parameters of a model, after the search for their scale."""
     result = fit(model, X, labels, max_iterations=0, **options)
-    message = scaled.message if result.converged else result.message
-    result = dataclasses.replace(
+    return dataclasses.replace(
         result,
-        message=message,
+        message=scaled.message if result.converged else result.message,
         converged=scaled.converged and result.converged,
         n_iterations=scaled.n_iterations,
         n_evaluations=scaled.n_evaluations + result.n_evaluations,
         interrupted=scaled.interrupted or result.interrupted,
     )
-    if search.steps and not result.interrupted:
-        return _together(result, X, labels, search, options, said)
-    return result, said
 
 
 def _together(
@@ -124,30 +143,23 @@ def _together(
     X: np.ndarray,
     labels: np.ndarray,
     search: ImageSearch,
-    options: dict[str, Any],
-    said: str,
-) -> tuple[FitResult, str]:
-    """Everything learned on together by steps of minibatches, where that raises the evidence."""
+    callback: Callable[[Progress], None] | None,
+) -> tuple[GP | None, str]:
+    """A model learned on by steps of minibatches, None where they fail, and what was done."""
     batch = min(search.batch, len(X))
     settings: dict[str, Any] = {"batch": batch, "max_sweeps": search.steps, "seed": search.seed}
     method = TiedPowerEP(natural=NATURAL, learning_rate=RATE, **settings)
     posterior: Any = result.posterior
-    options = options | {"method": method, "sites": (tied_sites_of(posterior.process),)}
-    before = fit(result.model, X, labels, max_iterations=0, **options)
+    sites = (tied_sites_of(posterior.process),)
+    options: dict[str, Any] = {"power": search.class_power, "jitter": search.jitter}
+    done = f"{plural(search.steps, 'step')} with {plural(batch, 'image')} each"
     try:
-        after = fit(result.model, X, labels, **options)
-    except NumericalError as error:
-        warnings.warn(f"minibatches led nowhere, and were in vain: {error}", stacklevel=2)
-        return result, said
-    steps = f"{plural(after.n_iterations, 'step')} with {plural(batch, 'image')} each"
-    if after.log_evidence < before.log_evidence:
-        warnings.warn(
-            f"{steps} lowered the evidence from {before.log_evidence:.6g} to "
-            f"{after.log_evidence:.6g} nats, so that the model stays as it was: give more steps",
-            stacklevel=2,
+        after = fit(
+            result.model, X, labels, method=method, sites=sites, callback=callback, **options
         )
-        return result, said
-    return after, f"{said}; then {steps}"
+    except NumericalError:
+        return None, f"{done} led to an energy that is not finite"
+    return cast(GP, after.model), done
 
 
 def _scaled(

@@ -93,8 +93,10 @@ def costs_of_removal(posterior: AbstractPosterior) -> np.ndarray:
 def tied_sites_of(process: AbstractProcess) -> tuple[TiedSite, ...]:
     """Tied sites that make the beliefs of a process, one for each of its variables.
 
+    Of dependent classes they make the marginals.
+
     Args:
-        process: of a sparse `GP` whose functions do not depend on each other.
+        process: of a sparse `GP`.
 
     Raises:
         TypeError: for other processes.
@@ -111,6 +113,14 @@ def _(process: SparseProcess) -> tuple[TiedSite, ...]:
 @tied_sites_of.register
 def _(process: IndependentProcess) -> tuple[TiedSite, ...]:
     return tuple(site for function in process.functions for site in tied_sites_of(function))
+
+
+@tied_sites_of.register
+def _(process: SparseClasses) -> tuple[TiedSite, ...]:
+    belief: CoupledClassInducingBelief = process.belief
+    own = jnp.einsum("cacb->cab", belief.covariance)
+    pairs = zip(belief.mean, own, strict=True)
+    return tuple(as_tied(mean[None], cov[None]) for mean, cov in pairs)
 
 
 @functools.singledispatch

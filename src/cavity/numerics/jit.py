@@ -1,6 +1,7 @@
 """Compiled programs that small data need not wait for."""
 
 import functools
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -29,8 +30,8 @@ STOPS = (0, 10, 0), (0, 11, 1)
 
 def stops_in_batches(version: str) -> bool:
     """Whether this release of jaxlib may stop forever in factorisations of batches."""
-    numbers = tuple(int(part) for part in version.split(".")[:3])
-    return STOPS[0] <= numbers < STOPS[1]
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    return found is not None and STOPS[0] <= tuple(map(int, found.groups())) < STOPS[1]
 
 
 if stops_in_batches(jaxlib_version):

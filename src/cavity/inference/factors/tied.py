@@ -74,9 +74,13 @@ class TiedSite(eqx.Module):
 
 def as_tied(mean: Float[Array, "P M"], cov: Float[Array, "P M M"]) -> TiedSite:
     """The tied site that makes this Gaussian."""
-    S = cholesky(cov)
-    logarithms = jnp.log(jnp.diagonal(S, axis1=-2, axis2=-1))
-    return TiedSite(mean, jnp.tril(S, -1) + logarithms[..., None] * jnp.eye(S.shape[-1]))
+    return TiedSite(mean, raw_of(cholesky(cov)))
+
+
+def raw_of(root: Float[Array, "... M M"]) -> Float[Array, "... M M"]:
+    """A lower triangular root as `raw` has it, its diagonal as logarithms."""
+    logarithms = jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1))
+    return jnp.tril(root, -1) + logarithms[..., None] * jnp.eye(root.shape[-1])
 
 
 class TiedCavity(eqx.Module):
@@ -172,7 +176,7 @@ def natural_step(site: TiedSite, slope: TiedSite, step: Power) -> TiedSite:
     def moved(m: Array, S: Array, raw: Array, by_mean: Array, R: Array, rho: Array) -> tuple:
         root = S @ R
         mean = m - rho * (root @ (root.T @ by_mean))
-        new = jnp.tril(root, -1) + jnp.diag(jnp.log(jnp.diagonal(root)))
+        new = raw_of(root)
         ok = jnp.all(jnp.isfinite(new)) & jnp.all(jnp.isfinite(mean))
         return jnp.where(ok, mean, m), jnp.where(ok, new, raw)
 

@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from cavity.inference.factors.tied import raw_of
 from cavity.inference.factors.uncertain import AbstractSight, GaussianRows
 from cavity.inference.graph.base import AbstractView, Marginal, Moments
 from cavity.inference.graph.rows import Rows
@@ -32,8 +33,7 @@ class StatesView(AbstractView[ChainBelief]):
 
     def start(self, rows: Rows) -> ChainMoments:
         """The chain that a search starts from: states that do not depend on each other."""
-        L = jnp.linalg.cholesky(self.start_cov)
-        raw = jnp.tril(L, -1) + jnp.diag(jnp.log(jnp.diagonal(L)))
+        raw = raw_of(jnp.linalg.cholesky(self.start_cov))
         raw = jnp.broadcast_to(raw, (len(self.start_mean), *raw.shape))
         return ChainMoments(self.start_mean, raw, jnp.zeros_like(raw) if self.coupled else None)
 
