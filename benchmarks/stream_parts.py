@@ -47,6 +47,51 @@ def at_points(model: cavity.GP, Z: np.ndarray) -> cavity.GP:
     return eqx.tree_at(lambda m: m.inducing, model, cavity.inducing.Points(Z))
 
 
+class Streams:
+    """Streams of the same batches, whose results go to the table.
+
+    Args:
+        table: inputs and outputs of the training rows, in their order, and of the test rows.
+        batches: number of batches.
+        inducing: number of inducing points.
+    """
+
+    def __init__(self, table: tuple[np.ndarray, ...], batches: int, inducing: int):
+        self.X, self.y, self.X_test, self.y_test = table
+        self.parts = np.array_split(np.arange(len(self.X)), batches)
+        self.key = {"batches": batches, "M": inducing}
+
+    def report(self, held: str, result: Any, began: float, lost: float) -> None:
+        """Adds a row with the errors and the parameters of a result."""
+        predicted, model = result.posterior.predict(self.X_test), result.posterior.model
+        error = float(np.mean((np.asarray(predicted.mean) - self.y_test) ** 2))
+        row = {"held": held, **self.key, "smse": error}
+        row |= {"nlpd": float(-np.mean(predicted.log_density(self.y_test))), "lost": lost}
+        row |= {"log_evidence": float(result.log_evidence)}
+        row |= {"noise": float(model.likelihood.variance)}
+        row |= {"variance": float(model.kernel.variance)}
+        row |= {"lengthscale": float(np.exp(np.mean(np.log(model.kernel.lengthscale))))}
+        TABLE.add(row | {"seconds": time.perf_counter() - began})
+        print(row, flush=True)
+
+    def run(
+        self, held: str, model: cavity.GP, first: int, fixed: Sequence[Where] = (), **settings: Any
+    ) -> None:
+        """One stream; its first batch is learned from in so many iterations."""
+        if TABLE.has(held=held, **self.key):
+            return
+        began, rows, lost = time.perf_counter(), self.parts[0], 0.0
+        maps = parameters.bijections(model)
+        for where in fixed:
+            maps = eqx.tree_at(where, maps, replace_fn=lambda _: parameters.FIXED)
+        learned: Any = {"bijections": maps, "max_iterations": first}
+        result: Any = cavity.fit(model, self.X[rows], self.y[rows], power=0.5, **learned)
+        for rows in self.parts[1:]:
+            result = cavity.update(result, self.X[rows], self.y[rows], **settings)
+            lost += result.lost
+        self.report(held, result, began, lost)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--inducing", type=int, default=200)
@@ -54,69 +99,37 @@ def main() -> None:
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message=".* new outputs")
     jax.config.update("jax_enable_x64", True)
-    M, (X, y, X_test, y_test) = options.inducing, kin40k()
+    M, (X, y, *tests) = options.inducing, kin40k()
     order = np.random.default_rng(0).permutation(len(X))
     X, y = X[order], y[order]
-    parts = np.array_split(np.arange(len(X)), options.batches)
+    streams = Streams((X, y, *tests), options.batches, M)
+    head = X[streams.parts[0]]
     kernel = cavity.kernels.RBF(1.0, np.full(X.shape[1], 2.0))
     chosen = cavity.inducing.Points(cavity.select_inducing(kernel, X, M))
     start = cavity.GP(kernel, cavity.likelihoods.Gaussian(0.1), chosen)
     whole: Any = cavity.fit(start, X, y, power=0.5, max_iterations=300)
 
     def points_among(rows: np.ndarray) -> cavity.GP:
-        Z = cavity.select_inducing(whole.model.kernel, rows, M)
-        return at_points(whole.model, Z)
+        return at_points(whole.model, cavity.select_inducing(whole.model.kernel, rows, M))
 
-    def report(held: str, result: Any, began: float, lost: float) -> None:
-        predicted = result.posterior.predict(X_test)
-        error = float(np.mean((np.asarray(predicted.mean) - y_test) ** 2))
-        row = {"held": held, "batches": options.batches, "M": M, "smse": error}
-        row |= {"nlpd": float(-np.mean(predicted.log_density(y_test))), "lost": lost}
-        row |= {"log_evidence": float(result.log_evidence)}
-        model = result.posterior.model
-        row |= {
-            "noise": float(model.likelihood.variance),
-            "variance": float(model.kernel.variance),
-        }
-        row |= {"lengthscale": float(np.exp(np.mean(np.log(model.kernel.lengthscale))))}
-        TABLE.add(row | {"seconds": time.perf_counter() - began})
-        print(row, flush=True)
-
-    def stream(
-        held: str, model: cavity.GP, first: int, fixed: Sequence[Where] = (), **settings: Any
-    ) -> None:
-        if TABLE.has(held=held, batches=options.batches, M=M):
-            return
-        began, rows, lost = time.perf_counter(), parts[0], 0.0
-        maps = parameters.bijections(model)
-        for where in fixed:
-            maps = eqx.tree_at(where, maps, replace_fn=lambda _: parameters.FIXED)
-        learned: Any = {"bijections": maps, "max_iterations": first}
-        result: Any = cavity.fit(model, X[rows], y[rows], power=0.5, **learned)
-        for rows in parts[1:]:
-            result = cavity.update(result, X[rows], y[rows], **settings)
-            lost += result.lost
-        report(held, result, began, lost)
-
-    if not TABLE.has(held="batch", batches=options.batches, M=M):
-        report("batch", whole, time.perf_counter(), 0.0)
-    head = X[parts[0]]
-    stream("both", whole.model, 0, **HELD)
-    stream("parameters, points of all rows", points_among(X), 0, **HELD)
-    stream("parameters, points of the first batch", points_among(head), 0, **HELD)
-    stream("parameters, moved", points_among(head), 0, learn=False)
+    if not TABLE.has(held="batch", **streams.key):
+        streams.report("batch", whole, time.perf_counter(), 0.0)
+    streams.run("both", whole.model, 0, **HELD)
+    streams.run("parameters, points of all rows", points_among(X), 0, **HELD)
+    streams.run("parameters, points of the first batch", points_among(head), 0, **HELD)
+    streams.run("parameters, moved", points_among(head), 0, learn=False)
     fresh = at_points(start, np.asarray(whole.model.inducing.Z))
-    stream("points", fresh, 200, POINTS, inducing="keep")
-    stream("points, with memory", fresh, 200, POINTS, inducing="keep", memory=2000)
+    streams.run("points", fresh, 200, POINTS, inducing="keep")
+    streams.run("points, with memory", fresh, 200, POINTS, inducing="keep", memory=2000)
     noisy = eqx.tree_at(VARIANCE[0], whole.model, np.asarray(0.1))
-    stream("points and kernel", noisy, 200, POINTS + KERNEL, inducing="keep")
+    streams.run("points and kernel", noisy, 200, POINTS + KERNEL, inducing="keep")
     rough = eqx.tree_at(lambda m: m.kernel, whole.model, kernel)
-    stream("points and noise", rough, 200, POINTS + VARIANCE, inducing="keep")
-    stream("parameters; points learned", points_among(head), 200, KERNEL + VARIANCE)
-    Z = cavity.select_inducing(kernel, head, M)
-    stream("none", at_points(start, Z), 200)
-    stream("none, with memory", at_points(start, Z), 200, memory=2000)
-    stream("none, points of the first fit", at_points(start, Z), 200, inducing="keep")
+    streams.run("points and noise", rough, 200, POINTS + VARIANCE, inducing="keep")
+    streams.run("parameters; points learned", points_among(head), 200, KERNEL + VARIANCE)
+    begun = at_points(start, cavity.select_inducing(kernel, head, M))
+    streams.run("none", begun, 200)
+    streams.run("none, with memory", begun, 200, memory=2000)
+    streams.run("none, points of the first fit", begun, 200, inducing="keep")
 
 
 if __name__ == "__main__":

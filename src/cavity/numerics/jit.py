@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxlib.version import __version__ as jaxlib_version
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,10 +33,11 @@ def stops_in_batches(version: str) -> bool:
     return found is not None and STOPS[0] <= tuple(map(int, found.groups())) < STOPS[1]
 
 
-if stops_in_batches(jaxlib_version):
+if stops_in_batches(jax.lib.__version__):
     warnings.warn(
-        f"jaxlib {jaxlib_version} may stop forever on machines of few cores, in factorisations of "
-        "several matrices at a time: install jax 0.11.1 or newer, or with Python 3.11 jax 0.9.2",
+        f"jaxlib {jax.lib.__version__} may stop forever on machines of few cores, in "
+        "factorisations of several matrices at a time: install jax 0.11.1 or newer, or with "
+        "Python 3.11 jax 0.9.2",
         RuntimeWarning,
         stacklevel=2,
     )
