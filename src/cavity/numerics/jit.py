@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.lib import __version__ as jaxlib_version  # type: ignore[attr-defined]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,9 +34,9 @@ def stops_in_batches(version: str) -> bool:
     return found is not None and STOPS[0] <= tuple(map(int, found.groups())) < STOPS[1]
 
 
-if stops_in_batches(jax.lib.__version__):
+if stops_in_batches(jaxlib_version):
     warnings.warn(
-        f"jaxlib {jax.lib.__version__} may stop forever on machines of few cores, in "
+        f"jaxlib {jaxlib_version} may stop forever on machines of few cores, in "
         "factorisations of several matrices at a time: install jax 0.11.1 or newer, or with "
         "Python 3.11 jax 0.9.2",
         RuntimeWarning,
