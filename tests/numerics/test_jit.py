@@ -1,16 +1,20 @@
 """Compiled programs: the same results however they were compiled."""
 
 import importlib
+import re
 import subprocess
 import sys
+import tomllib
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 
 from cavity.numerics.jit import SMALL, Bound, compiled, shapes_of, stops_in_batches
+from tests.meta.source import ROOT
 
 module = importlib.import_module("cavity.numerics.jit")
 
@@ -124,7 +128,13 @@ def test_shapes_are_found_once_for_each_structure():
     ],
 )
 def test_releases_that_stop_in_factorisations_of_batches(version, stops):
+    """Those that are released are not installed if they stop, and only then."""
     assert stops_in_batches(version) == stops
+    if re.fullmatch(r"[\d.]+", version):
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        wanted = [Requirement(line) for line in project["dependencies"]]
+        accepted = [w.specifier.contains(version) for w in wanted if w.name in ("jax", "jaxlib")]
+        assert accepted == [not stops, not stops]
 
 
 # Four solves of three matrices each, side by side.

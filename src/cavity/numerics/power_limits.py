@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -63,8 +63,7 @@ def log_determinant_ratio(power: Power, S: Float[Array, "B B"]) -> Float[Array, 
 
     def direct(a: Power, S: Array) -> Array:
         sign, log_det = jnp.linalg.slogdet(eye + a * S)
-        found: Any = jnp.where(sign > 0.0, log_det, jnp.nan)
-        return found / a
+        return cast(Array, jnp.where(sign > 0.0, log_det, jnp.nan)) / a
 
     if is_exactly(power, 1.0):
         return direct(1.0, S)

@@ -19,7 +19,7 @@ References:
     Bui (2017), S14 and S30; Hernandez-Lobato et al. (2016).
 """
 
-from typing import Any
+from typing import cast
 
 import equinox as eqx
 import jax
@@ -204,7 +204,8 @@ def _shortened_step(
 
     def shorter(roots: Array) -> tuple[Array, Array]:
         least = jnp.linalg.eigvalsh(change)[:, 0]
-        lengths: Any = jnp.where(1.0 + step * least > LEAST_PRECISION, step, -0.5 / least)
+        whole = 1.0 + step * least > LEAST_PRECISION
+        lengths = cast(Array, jnp.where(whole, step, -0.5 / least))
         return jax.vmap(inverse_root)(change, lengths), lengths
 
     lengths = jnp.full(change.shape[0], step, change.dtype)

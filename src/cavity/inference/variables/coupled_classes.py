@@ -20,7 +20,7 @@ References:
 
 import abc
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -135,8 +135,8 @@ class CoupledClassValuesBelief(AbstractClassBelief):
         def one(parts: tuple[Array, Array, Array]) -> tuple[Array, Array]:
             K, B, pi = parts
             left = jnp.diagonal(B) / pi  # of I - KB: small where the data say much
-            share: Any = jnp.where(left < 0.5, 1.0 - left, jnp.sum(K * B, axis=1))
-            own = share / pi
+            share = jnp.where(left < 0.5, 1.0 - left, jnp.sum(K * B, axis=1))
+            own = cast(Array, share) / pi
             return fn(jnp.maximum(own, 0.0), (B @ self.root.T) / pi[:, None])
 
         return _over_classes(one, self.covariance, self.blocks, self.precision)

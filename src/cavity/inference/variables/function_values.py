@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 import equinox as eqx
 import jax
@@ -105,8 +105,8 @@ def _variances(
     told = (1.0 - jnp.sum(root**2, axis=1) / safe) / safe
 
     def whole() -> Array:
-        found: Any = jnp.where(known > 1.0, told, prior - jnp.sum((root @ K) ** 2, axis=1))
-        return found
+        computed = prior - jnp.sum((root @ K) ** 2, axis=1)
+        return cast(Array, jnp.where(known > 1.0, told, computed))
 
     if K.shape[0] <= SETTINGS.small:
         return whole()

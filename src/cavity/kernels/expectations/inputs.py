@@ -1,7 +1,7 @@
 """Inputs that are Gaussian variables, and the algebra of their covariances, row by row."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -137,8 +137,8 @@ def log_volume_excess(cov: Array, first: Float[Array, " D"], second: Float[Array
     series = near / 5.0
     for k in (4.0, 3.0, 2.0, 1.0):
         series = near / k - near @ series
-    found: Any = jnp.where(small, jnp.trace(series), jnp.linalg.slogdet(_one_plus(far))[1])
-    return found
+    whole = jnp.linalg.slogdet(_one_plus(far))[1]
+    return cast(Array, jnp.where(small, jnp.trace(series), whole))
 
 
 def _one_plus(matrix: Float[Array, "D D"]) -> Float[Array, "D D"]:
