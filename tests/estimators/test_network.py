@@ -65,6 +65,15 @@ def test_two_classes(table):
         cavity.NetworkClassifier().fit(X, np.digitize(y, [2.5, 3.5]))
 
 
+@pytest.mark.parametrize("groups", [None, [0, 1, 1]])
+def test_a_horseshoe_by_name_starts(table, groups):
+    settings = QUICK | {"n_starts": 1, "max_iterations": 0, "power": 0.5}
+    found = cavity.NetworkRegressor(**settings, prior="horseshoe", groups=groups).fit(*table)
+    assert np.all(np.asarray(found.prior_.scale) > 0.0)
+    assert np.shape(found.prior_.scale) == (() if groups is None else (2,))
+    assert np.isfinite(found.log_evidence_)
+
+
 def test_misuse_is_answered(table):
     X, y = table
     for name, value in (("hidden", 0), ("n_starts", 0), ("activation", "step"), ("prior", "flat")):

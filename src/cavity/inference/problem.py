@@ -161,9 +161,9 @@ class Problem(eqx.Module):
         Those that an optimiser moves, those of states in time, and those that make flat priors
         proper, are where a search starts.
         """
-        shapes = shapes_of(_empty_sites, self)
+        shapes, chained, flat = shapes_of(_empty_sites, self)
         started = any(map(is_started, jax.tree.leaves(shapes, is_leaf=is_started)))
-        if started or self.chained or self.flat:
+        if started or chained or flat:
             return _starting_sites(self)
         return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
 
@@ -181,16 +181,26 @@ class Problem(eqx.Module):
         return shapes_of(_all_stationary, self)
 
 
-def _empty_sites(problem: Problem) -> Sites:
-    return empty_sites(problem.graph())
+def _empty_sites(problem: Problem) -> tuple[Sites, bool, bool]:
+    """The sites, and whether any variable is chained or flat."""
+    graph = problem.graph()
+    return empty_sites(graph), _chained(graph), _flat(graph)
+
+
+def _chained(graph: Graph) -> bool:
+    return any(variable.chained for variable in graph.variables)
+
+
+def _flat(graph: Graph) -> bool:
+    return any(variable.flat for variable in graph.variables)
 
 
 def _any_chained(problem: Problem) -> bool:
-    return any(variable.chained for variable in problem.graph().variables)
+    return _chained(problem.graph())
 
 
 def _any_flat(problem: Problem) -> bool:
-    return any(variable.flat for variable in problem.graph().variables)
+    return _flat(problem.graph())
 
 
 def _any_layered(problem: Problem) -> bool:

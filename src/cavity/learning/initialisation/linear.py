@@ -169,7 +169,9 @@ def named_prior(
         return weights.SpikeSlab(share, each / share)
     if name == "horseshoe":
         narrow = share / (1.0 - share) * np.sqrt(noise * variance / rows)
-        return weights.Horseshoe(narrow if sparse else np.sqrt(each), np.sqrt(10.0 * variance))
+        # without noise there is nothing that weights could be narrow beside
+        scale = narrow if sparse and noise > 0.0 else np.sqrt(each)
+        return weights.Horseshoe(scale, np.sqrt(10.0 * variance))
     if name == "laplace":
         return weights.Laplace(np.sqrt(0.5 * each))
     if name == "student_t":

@@ -12,9 +12,12 @@ from cavity.inference.graph.messages import added
 from cavity.inference.past import Past, inducing_views, log_evidence_of
 from cavity.inference.problem import Problem
 from cavity.learning.data.training_data import Data
-from cavity.models.remembered import as_past
+from cavity.models.remembered import as_past, past_of
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Scalar
+
+# What the rows of a result said that is not that of an update.
+first_past = compiled(past_of)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -30,6 +31,7 @@ from cavity.learning.streaming.live_rows import (
     LiveRows,
     absorbed,
     as_power,
+    first_past,
     rows_of,
 )
 from cavity.learning.streaming.one_pass import visited_once
@@ -54,7 +56,6 @@ from cavity.learning.streaming.settings import (
     new_rows,
 )
 from cavity.models.base import AbstractGP
-from cavity.models.remembered import past_of
 from cavity.parameters.priors import log_prior
 
 # Nats per iteration below which learning ends.
@@ -201,7 +202,7 @@ def _so_far(result: Inference, settings: UpdateSettings) -> tuple[Past | None, L
         return past, result.live
     if settings.memory and result.left_out is not None:
         return None, rows_of(result.left_out.data)
-    return past_of(posterior, result.log_evidence, power), None
+    return first_past(posterior, jnp.asarray(result.log_evidence), power), None
 
 
 class _Found(NamedTuple):
