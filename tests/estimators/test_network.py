@@ -1,9 +1,13 @@
 """Estimators of networks: predictions, relevances, files, misuse."""
 
+
 import numpy as np
 import pytest
 
 import cavity
+from cavity.estimators.network import with_advice
+from cavity.inference.solvers.convergence import ConvergenceReport
+from cavity.learning.result import Inference
 
 QUICK = {"hidden": 2, "n_starts": 2, "max_iterations": 5, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
@@ -72,6 +76,18 @@ def test_a_horseshoe_by_name_starts(table, groups):
     assert np.all(np.asarray(found.prior_.scale) > 0.0)
     assert np.shape(found.prior_.scale) == (() if groups is None else (2,))
     assert np.isfinite(found.log_evidence_)
+
+
+def test_a_smaller_power_is_advised_where_sites_are_far_from_settled(fitted):
+    def ended(residual, *, converged=False):
+        report = ConvergenceReport(9, residual, 0, "parallel sweeps", converged)
+        return Inference(fitted.posterior_, 0.0, converged, "ended", 0.0, report, None, None)
+
+    far = ended(np.inf)
+    advice = "ended; at power=0.5 sites of networks settle more often"
+    assert with_advice(far, 1.0).message == advice
+    for same, power in ((far, 0.5), (ended(1e-3), 1.0), (ended(1e-9, converged=True), 1.0)):
+        assert with_advice(same, power) is same
 
 
 def test_misuse_is_answered(table):
