@@ -7,6 +7,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TESTS ?=
 # Other libraries, for the benchmarks: an environment for each, from a list of exact versions.
 PEERS := $(patsubst benchmarks/environments/%.txt,.bench/%/.made,$(wildcard benchmarks/environments/*.txt))
+# Published scripts that are no package: where they are, and the version that is measured.
+SCRIPTS ?= https://github.com/thangbui/streaming_sparse_gp
+SCRIPTS_AT := d95081b8a67316981088172124bc44e3c2235e49
 # Nearly all the time of `make test` is compiling programs that run once. The second flag halves it,
 # and every core is busy without the compiler's threads. jaxlib stops at flags it does not know.
 PLAIN := --xla_backend_optimization_level=0
@@ -75,7 +78,7 @@ bench: $(VENV)/.dev
 	-@$(MAKE) --keep-going bench-environments
 	$(BIN)/python benchmarks/run.py
 
-bench-environments: $(PEERS)
+bench-environments: $(PEERS) .bench/streaming_sparse_gp/.made
 
 clean:
 	rm -rf $(VENV) .bench build dist docs/_build $(TIMES) .pytest_cache .ruff_cache .hypothesis
@@ -85,6 +88,13 @@ clean:
 	@PYTHON="$(PYTHON)" scripts/venv.sh .bench/$*
 	@echo "installing $* into .bench/$*"
 	@.bench/$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+.bench/streaming_sparse_gp/.made:
+	@echo "fetching the scripts of $(SCRIPTS)"
+	@rm -rf $(@D)
+	@git clone --quiet $(SCRIPTS) $(@D)
+	@git -C $(@D) checkout --quiet $(SCRIPTS_AT)
 	@touch $@
 
 # A stamp says which extras are installed; it ages when pyproject.toml changes.

@@ -30,7 +30,7 @@ from cavity import likelihoods, weights
 ACCURACY = Table("sparse_accuracy.csv", ("correlation", "seed", "method"))
 COVERAGE = Table("sparse_coverage.csv", ("likelihood", "seed"))
 TIMES = Table("sparse_times.csv", ("rows", "columns"))
-METHODS = ("spike_slab", "horseshoe", "lasso", "ard")
+METHODS = ("spike_slab", "horseshoe", "laplace", "lasso", "ard")
 
 
 def problem(seed: int, correlation: float) -> tuple[np.ndarray, ...]:

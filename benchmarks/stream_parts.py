@@ -13,8 +13,9 @@ points and kernel: those of all rows; the variance of the noise learned.
 points and noise: those of all rows; the kernel's parameters learned.
 parameters; points learned: those parameters; points chosen among the first and learned.
 points, with memory: those points, kept; 2,000 rows of largest leverage stay in memory.
-none: points and parameters learned from batch to batch; with 2,000 rows in memory; and with the
-points kept that were learned from the first batch.
+none: points and parameters learned from batch to batch; with 2,000 rows in memory; with the
+points kept that were learned from the first batch; and with new rows at power 1.
+all, after 1, 4 or 8 batches: learned from these together, and held from there on.
 
 python -m benchmarks.stream_parts [--inducing 200] [--batches 20]
 """
@@ -75,18 +76,24 @@ class Streams:
         print(row, flush=True)
 
     def run(
-        self, held: str, model: cavity.GP, first: int, fixed: Sequence[Where] = (), **settings: Any
+        self,
+        held: str,
+        model: cavity.GP,
+        first: int,
+        fixed: Sequence[Where] = (),
+        opening: int = 1,
+        **settings: Any,
     ) -> None:
-        """One stream; its first batch is learned from in so many iterations."""
+        """One stream; its opening batches are learned from together in so many iterations."""
         if TABLE.has(held=held, **self.key):
             return
-        began, rows, lost = time.perf_counter(), self.parts[0], 0.0
+        began, lost, rows = time.perf_counter(), 0.0, np.concatenate(self.parts[:opening])
         maps = parameters.bijections(model)
         for where in fixed:
             maps = eqx.tree_at(where, maps, replace_fn=lambda _: parameters.FIXED)
         learned: Any = {"bijections": maps, "max_iterations": first}
         result: Any = cavity.fit(model, self.X[rows], self.y[rows], power=0.5, **learned)
-        for rows in self.parts[1:]:
+        for rows in self.parts[opening:]:
             result = cavity.update(result, self.X[rows], self.y[rows], **settings)
             lost += result.lost
         self.report(held, result, began, lost)
@@ -130,6 +137,11 @@ def main() -> None:
     streams.run("none", begun, 200)
     streams.run("none, with memory", begun, 200, memory=2000)
     streams.run("none, points of the first fit", begun, 200, inducing="keep")
+    streams.run("none, new rows at power 1", begun, 200, power=1.0)
+    for opening in (1, 4, 8):
+        rows = X[np.concatenate(streams.parts[:opening])]
+        opened = at_points(start, cavity.select_inducing(kernel, rows, M))
+        streams.run(f"all, after {opening}", opened, 200, opening=opening, **HELD)
 
 
 if __name__ == "__main__":

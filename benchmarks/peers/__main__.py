@@ -7,11 +7,11 @@ measured again; delete a csv to start it anew.
 import argparse
 import os
 
-from benchmarks.peers import fits, starts, turns
+from benchmarks.peers import fits, gains, linear, starts, streams, turns
 from benchmarks.peers.record import Record
-from benchmarks.peers.turns import TASKS
+from benchmarks.peers.turns import STREAMING, TASKS
 
-PARTS = (*TASKS, "starts", "fits")
+PARTS = (*TASKS, *STREAMING, "starts", "fits", "streaming", "linear", "active")
 
 
 def main() -> None:
@@ -27,10 +27,16 @@ def main() -> None:
     def table(name: str, *keys: str) -> Record:
         return Record(name, keys, asked.threads, quick=asked.quick)
 
-    parts = tuple(part for part in asked.only if part in TASKS)
-    if parts:
-        kept = table("peers.csv", "task", "N", "M", "library", "method")
-        turns.main(kept, asked.repeats, quick=asked.quick, only=parts)
+    columns = ("task", "N", "M", "library", "method")
+    for name, tasks in (("peers.csv", TASKS), ("peers_streaming.csv", STREAMING)):
+        parts = tuple(part for part in asked.only if part in tasks)
+        if name == "peers_streaming.csv" and "streaming" in asked.only:
+            parts = tuple(STREAMING)
+        if parts:
+            turns.main(table(name, *columns), asked.repeats, quick=asked.quick, only=parts)
+    if "streaming" in asked.only:
+        kept = table("peers_streams.csv", "case", "order", "seed", "M", "library", "power")
+        streams.main(kept, 1 if asked.quick else 10)
     if "starts" in asked.only:
         kept = table("peers_starts.csv", "what", "library", "N", "M")
         starts.main(kept, 1 if asked.quick else 5, quick=asked.quick)
@@ -38,6 +44,11 @@ def main() -> None:
         kept = table("peers_fits.csv", "set", "M", "library")
         traces = table("peers_traces.csv", "set", "M", "library", "seconds")
         fits.main(kept, traces, asked.iterations, asked.seconds)
+    if "active" in asked.only:
+        gains.main(table("peers_active.csv", "what", "library"))
+    if "linear" in asked.only:
+        kept = table("peers_linear.csv", "columns", "seed", "library", "method")
+        linear.main(kept, 3)
 
 
 if __name__ == "__main__":

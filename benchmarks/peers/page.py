@@ -12,7 +12,8 @@ from benchmarks.results import Table
 PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "peers.svg"
 BEGIN, END = "<!-- from here on: python -m benchmarks.peers.page -->", "<!-- up to here -->"
 NAMES = {"gpflow": "GPflow", "gpytorch": "GPyTorch", "gpjax": "GPJax", "gpy": "GPy"}
-NAMES |= {"sklearn": "scikit-learn"}
+NAMES |= {"sklearn": "scikit-learn", "streaming": "published scripts"}
+NAMES |= {"numpyro": "NumPyro", "botorch": "BoTorch"}
 WORDS = {
     "exact exact": "exact GP, value and gradient",
     "exact exact_default": "the same, GPyTorch's default algorithm",
@@ -22,6 +23,9 @@ WORDS = {
     "latent latent": "collapsed GPLVM of 12 outputs, value and gradient",
     "step svgp": "step on a minibatch of 256",
     "prediction vfe": "mean and variance of as many rows",
+    "past vfe": "value and gradient after as many rows, power 0",
+    "past power": "the same, power 0.5",
+    "conditioning vfe": "an update after 10,000 rows, with predictions of 1,000",
     "ep_full full": "EP, probit, full",
     "ep_sparse sparse": "EP, probit, sparse",
 }
@@ -75,14 +79,15 @@ def kinds(found: list[Row]) -> list[tuple[str, str, str]]:
 def times(found: list[Row]) -> str:
     """Milliseconds of every library, and how many times cavity's that is."""
     lines = []
+    libraries = dict.fromkeys(row["library"] for row in found)
     for what, N, M in kinds(found):
         task, method = what.split()
         cells = []
-        for library in LIBRARIES:
+        for library in libraries:
             key = (task, method, N, M, library)
             cells += [_cell(one) for one in found if _key(one) == key] or [""]
         lines.append([WORDS[what], f"{int(N):,}", "" if M == "0" else M, *cells])
-    return table(["ms (times cavity's)", "N", "M", *map(called, LIBRARIES)], lines)
+    return table(["ms (times cavity's)", "N", "M", *map(called, libraries)], lines)
 
 
 def _key(row: Row) -> tuple[str, ...]:
@@ -171,25 +176,76 @@ def fits(found: list[Row]) -> str:
     return table([*head, "RMSE", "log density"], lines)
 
 
-def machine(found: list[Row]) -> str:
-    """A sentence on versions and the machine."""
-    versions = {row["library"]: row["version"] for row in found}
-    listed = ", ".join(
-        f"{called(name)} {versions[name]}" for name in LIBRARIES if name in versions
-    )
-    busy = sorted({f"{float(row['others']):.1f}" for row in found if row["others"]})
-    load = f"{' to '.join(busy[:: max(len(busy) - 1, 1)])} cores" if busy else "an unknown share"
+def streams(found: list[Row]) -> str:
+    """What models that learned batches predict, by cavity and by the published scripts."""
+    cases: dict[tuple[str, ...], list[Row]] = {}
+    for row in found:
+        key = row["case"], row["order"], row["M"], row["library"], row["power"]
+        cases.setdefault(key, []).append(row)
+    lines = []
+    for (case, order, M, library, power), rows in cases.items():
+        means = [sum(float(r[name]) for r in rows) / len(rows) for name in ("error", "nlpd")]
+        worst = max(float(row["error"]) for row in rows)
+        cells = [case, order, M, called(library), power, str(len(rows))]
+        lines.append([*cells, *(f"{value:.4f}" for value in (*means, worst))])
+    head = ("set", "order", "M", "by", "power", "starts", "error", "NLPD", "largest error")
+    return table(head, lines)
+
+
+def linear(found: list[Row]) -> str:
+    """Seconds and errors of sparse linear regression, means over draws."""
+    cases: dict[tuple[str, ...], list[Row]] = {}
+    for row in found:
+        key = row["columns"], row["library"], row["method"]
+        cases.setdefault(key, []).append(row)
+    lines = []
+    for (columns, library, method), rows in cases.items():
+        means = [sum(float(r[x]) for r in rows) / len(rows) for x in ("seconds", "error", "rmse")]
+        settled = sum(row["converged"] == "True" for row in rows)
+        cells = [f"{int(columns):,}", called(library), method.replace("_", " ")]
+        cells += [short(str(means[0])), *(f"{value:.3f}" for value in means[1:])]
+        lines.append([*cells, f"{settled} of {len(rows)}"])
+    head = ("columns", "by", "method", "seconds", "error of coefficients", "RMSE", "converged")
+    return table(head, lines)
+
+
+def gains(found: list[Row]) -> str:
+    """A sentence on what a row is worth."""
     row = found[-1]
     return (
-        f"{listed}; {row['processor']}, {row['cores']} cores, {row['threads']} threads for each "
-        f"library. Other work on the machine kept {load} busy meanwhile."
+        f"By how much each of {row['candidates']} candidates would lower the mean variance of f "
+        f'over a hundred places, `criterion="integrated"` beside {called(row["library"])} '
+        f"{row['version']}: {float(row['apart']):.0e} apart at the most, where the largest gain "
+        f"is {short(row['largest_gain'])}."
     )
+
+
+def machine(found: list[Row]) -> str:
+    """A sentence on versions and the machine."""
+    busy = sorted({f"{float(row['others']):.1f}" for row in found if row["others"]})
+    load = f"{' to '.join(busy[:: max(len(busy) - 1, 1)])} cores" if busy else "an unknown share"
+    return f"{machine_of_processes(found)} Other work on the machine kept {load} busy meanwhile."
+
+
+def machine_of_processes(found: list[Row]) -> str:
+    """A sentence on versions and the processor, where other work was not watched."""
+    versions, row = {row["library"]: row["version"] for row in found}, found[-1]
+    listed = ", ".join(
+        f"{called(name)}{' on GPflow' if name == 'streaming' else ''} {version}"
+        for name, version in versions.items()
+    )
+    threads = f"{row['threads']} thread{'' if row['threads'] == '1' else 's'}"
+    return f"{listed}; {row['processor']}, {row['cores']} cores, {threads} for each library."
 
 
 PARTS: tuple[tuple[str, str, tuple[Callable[[list[Row]], str], ...]], ...] = (
     ("Values and times", "peers.csv", (machine, times, aims, agreement)),
     ("Fresh processes", "peers_starts.csv", (starts,)),
     ("Whole fits", "peers_fits.csv", (machine, limits, fits)),
+    ("Models that go on learning", "peers_streaming.csv", (machine, times)),
+    ("Streams", "peers_streams.csv", (machine_of_processes, streams)),
+    ("What a row is worth", "peers_active.csv", (gains,)),
+    ("Sparse linear regression", "peers_linear.csv", (machine_of_processes, linear)),
 )
 
 

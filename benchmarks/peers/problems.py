@@ -53,6 +53,15 @@ def latent(N: int, M: int, Q: int = 10, P: int = 12) -> dict[str, Any]:
     return start(X, Y, X[:M], variances=np.full((N, Q), 0.1))
 
 
+def continued(N: int, M: int, before: int) -> dict[str, Any]:
+    """Rows after others: N new ones, with points beside those that the earlier ones had."""
+    made = synthetic(N + before, M, tests=1_000)
+    X, y, noise = made["X"], made["y"], np.random.default_rng(1).standard_normal(made["Z"].shape)
+    earlier = {"X_before": X[N:], "y_before": y[N:], "Z_before": X[N : N + M]}
+    # beside the old points, since the published scripts fail at equal ones
+    return made | earlier | {"X": X[:N], "y": y[:N], "Z": X[N : N + M] + 0.1 * noise}
+
+
 def table(name: str, M: int, rows: int | None = None) -> dict[str, Any]:
     """A published set, standardised by its training rows, with inducing points by k-means.
 

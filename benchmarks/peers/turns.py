@@ -46,6 +46,8 @@ SIZES = {
     "latent": ((1_000, 50),),
     "step": ((10_000, 200),),
     "prediction": ((10_000, 200),),
+    "past": ((10_000, 200),),
+    "conditioning": ((10, 200), (100, 200), (1_000, 200)),
     "ep_full": ((1_000, 1),),
     "ep_sparse": ((2_000, 50),),
 }
@@ -55,17 +57,26 @@ QUICK = {
     "latent": ((200, 10),),
     "step": ((500, 20),),
     "prediction": ((500, 20),),
+    "past": ((500, 20),),
+    "conditioning": ((10, 20),),
     "ep_full": ((100, 1),),
     "ep_sparse": ((100, 10),),
 }
 # GPyTorch adds jitter only where a factorisation fails.
 WITHOUT_JITTER = ("gpytorch",)
+# The same of models that go on after rows that they have learned.
+STREAMING: dict[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
+    "past": ("past", dict.fromkeys(("cavity", "streaming"), ("vfe", "power"))),
+    "conditioning": ("conditioning", dict.fromkeys(("cavity", "gpytorch"), ("vfe",))),
+}
 
 
 def problem(task: str, N: int, M: int, steps: int) -> dict[str, Any]:
     """The problem of a task."""
     if task == "latent":
         return problems.latent(N, M)
+    if task in STREAMING:
+        return problems.continued(N, M, before=10_000 if M > 20 else 500)
     if task == "prediction":
         return problems.synthetic(N, M, tests=N)
     return problems.synthetic(N, M, 4 if task == "ep_full" else 8, steps=steps)
@@ -76,7 +87,7 @@ def measure(task: str, N: int, M: int, record: Record, repeats: int) -> None:
     key = {"task": task, "N": N, "M": M if M > 1 else 0, "threads": record.threads}
     if record.has(**key):
         return
-    kind, asked = TASKS[task]
+    kind, asked = (TASKS | STREAMING)[task]
     print(f"-- {task}, {N} rows, {M} inducing points", flush=True)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())

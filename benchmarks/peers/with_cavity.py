@@ -1,6 +1,8 @@
 """cavity: see the package for what the functions are."""
 
 import contextlib
+import dataclasses
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,7 @@ from cavity.learning.data.training_data import Minibatch
 from cavity.learning.infer import as_dtype, one_blas_thread
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.adam import Adam
+from cavity.models.remembered import past_of
 
 jax.config.update("jax_enable_x64", True)
 Problem = dict[str, np.ndarray]
@@ -59,6 +62,76 @@ def evaluation(p: Problem, method: str) -> Callable[[], float]:
     start = np.zeros(objective.size)
     ONE_THREAD.enter_context(one_blas_thread())
     return lambda: -objective(start)[0]
+
+
+def past(p: Problem, method: str) -> Callable[[], float]:
+    """The evidence of new rows after those of before, each at the power of the method."""
+    power = POWERS[method]
+    options: Any = {"power": power, "jitter": _jitter(p)}
+    before = p | {"Z": p["Z_before"]}
+    earlier = cavity.infer(_model(before, full=False), p["X_before"], p["y_before"], **options)
+    told = past_of(earlier.posterior, 0.0, jnp.asarray(power) if power else 0.0)
+    data = dataclasses.replace(prepare(p["X"], p["y"], power=power), past=told)
+    model: Any = as_dtype(_model(p, full=False), data)
+    objective = Objective(model, data, jitter=_jitter(p))
+    ONE_THREAD.enter_context(one_blas_thread())
+    return lambda: -objective(objective.first)[0]
+
+
+def conditioning(p: Problem, method: str) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+    """An update with new rows at given parameters and points, and predictions after it."""
+    options: Any = {"power": POWERS[method], "jitter": _jitter(p)}
+    X, y = p["X_before"], p["y_before"]
+    first = cavity.infer(_model(p, full=False), X[1:], y[1:], **options)
+    held: Any = {"power": POWERS[method], "learn": False, "inducing": "keep"}
+    earlier = cavity.update(first, X[:1], y[:1], **held)
+
+    def call() -> tuple[np.ndarray, np.ndarray]:
+        result = cavity.update(earlier, p["X"], p["y"], **held)
+        mean, var = result.posterior.marginals(p["X_test"])
+        return np.asarray(mean), np.asarray(var)
+
+    return call
+
+
+def gains(p: Problem) -> dict[str, Any]:
+    """By how much each candidate lowers the mean variance of f over the test rows."""
+    result = cavity.infer(_model(p, full=True), p["X"], p["y"])
+    settings: Any = {"n": 1, "criterion": "integrated", "reference": p["X_test"]}
+    each = [cavity.suggest(result, row[None], **settings) for row in p["candidates"]]
+    return {"gains": [float(found.gains[0]) for found in each]}
+
+
+def linear(p: Problem, method: str) -> dict[str, Any]:
+    """`LinearRegressor` with a prior of this name, all else by default."""
+    for _ in range(2):
+        start = time.perf_counter()
+        model = cavity.LinearRegressor(prior=method).fit(p["X"], p["y"])
+        seconds = time.perf_counter() - start
+    found = {"coef": model.coef_.tolist(), "intercept": float(model.intercept_)}
+    return found | {"seconds": seconds, "converged": bool(model.converged_)}
+
+
+def stream(p: Problem) -> dict[str, float]:
+    """Batches, with the points given for the first; test error, NLPD and seconds."""
+    start, labels = time.perf_counter(), bool(p["labels"])
+    likelihoods, D = cavity.likelihoods, p["X"].shape[1]
+    kernel = cavity.kernels.RBF(1.0, np.full(D, 1.0 if labels else 2.0))
+    likelihood = likelihoods.Bernoulli() if labels else likelihoods.Gaussian(0.1)
+    model = cavity.GP(kernel, likelihood, cavity.inducing.Points(p["Z"]))
+    power = float(p["power"])
+    result: Any = None
+    for part in np.array_split(np.arange(len(p["X"])), int(p["batches"])):
+        X, y = p["X"][part], p["y"][part]
+        if result is None:
+            result = cavity.fit(model, X, y, power=power, max_iterations=200)
+        else:
+            result = cavity.update(result, X, y, power=power)
+    seconds = time.perf_counter() - start
+    predicted, y_test = result.posterior.predict(p["X_test"]), jnp.asarray(p["y_test"])
+    mean, nlpd = np.asarray(predicted.mean), -np.mean(predicted.log_density(y_test))
+    wrong = np.mean((mean > 0.5) != y_test) if labels else np.sqrt(np.mean((mean - y_test) ** 2))
+    return {"error": float(wrong), "nlpd": float(nlpd), "spent": seconds}
 
 
 def step(p: Problem) -> Callable[[], float]:

@@ -124,6 +124,42 @@ def prediction(p: Problem, method: str) -> Callable[[], tuple[np.ndarray, np.nda
     return lambda: _predict(model, X)
 
 
+def conditioning(p: Problem, method: str) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+    """Fantasies of SVGP at its best q (Maddox et al. 2021), and predictions after them.
+
+    What it gives is an exact GP of the inducing points as pseudo-rows and of the new rows.
+    """
+    model = Variational(p)
+    model.likelihood = _likelihood(p)
+    q = model.variational_strategy._variational_distribution
+    mean, root = _best_q(p)
+    q.variational_mean.data, q.chol_variational_covar.data = mean, root
+    model.eval()
+    X, y, tests = (torch.tensor(p[name]) for name in ("X", "y", "X_test"))
+
+    def call() -> tuple[np.ndarray, np.ndarray]:
+        with torch.no_grad():
+            updated = model.get_fantasy_model(X, y)
+            updated.eval()
+        return _predict(updated, tests)
+
+    return call
+
+
+def _best_q(p: Problem) -> tuple[Any, Any]:
+    """Mean and root of the covariance of whitened inducing variables after the rows before."""
+    kernel, noise = _kernel(p), float(p["noise"])
+    Z, X, y = (torch.tensor(p[name]) for name in ("Z", "X_before", "y_before"))
+    with torch.no_grad():
+        K = kernel(Z).to_dense() + float(p["jitter"]) * torch.eye(len(Z))
+        L = torch.linalg.cholesky(K)
+        A = torch.linalg.solve_triangular(L, kernel(Z, X).to_dense(), upper=False)
+        precision = torch.eye(len(Z)) + A @ A.T / noise
+        covariance = torch.cholesky_inverse(torch.linalg.cholesky(precision))
+        mean = covariance @ (A @ y) / noise
+    return mean, torch.linalg.cholesky(covariance)
+
+
 def fit(
     p: Problem, record: Callable[[float], bool], iterations: int
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 # Where the version is another package's name.
-PACKAGES = {"sklearn": "scikit-learn", "gpy": "GPy"}
+PACKAGES = {"sklearn": "scikit-learn", "gpy": "GPy", "streaming": "gpflow"}
 
 
 class Worker:
@@ -72,6 +72,18 @@ class Worker:
         spent = trace[-1][0]
         density, rmse = scores(mean, var, problem["y_test"])
         return {"trace": trace, "seconds": spent, "density": density, "rmse": rmse}
+
+    def stream(self, path: str) -> dict[str, Any]:
+        """Learns batches one after the other, and gives scores on the test rows."""
+        return self.module.stream(dict(np.load(path)))
+
+    def linear(self, path: str, method: str) -> dict[str, Any]:
+        """Learns a linear regression, and gives its coefficients and seconds."""
+        return self.module.linear(dict(np.load(path)), method)
+
+    def gains(self, path: str) -> dict[str, Any]:
+        """What measuring each candidate is worth."""
+        return self.module.gains(dict(np.load(path)))
 
     def peak(self) -> dict[str, Any]:
         """Peak resident memory in GB, and processor seconds so far."""

@@ -12,10 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers import problems
+
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = Path(os.environ.get("CAVITY_PEERS", ROOT / ".bench"))
 LIBRARIES = ("cavity", "gpflow", "gpytorch", "gpjax", "gpy", "sklearn")
-FOLDERS = {"sklearn": "scikit-learn"}
+FOLDERS = {"sklearn": "scikit-learn", "streaming": "gpflow"}
+# Published scripts, below the environments; they are no package.
+SCRIPTS = {"streaming": "streaming_sparse_gp"}
 # Between turns, so that threads that spin while they wait have gone to sleep.
 PAUSE = 0.2
 
@@ -29,7 +33,8 @@ def interpreter(library: str) -> Path | None:
     if library == "cavity":
         return Path(sys.executable)
     found = ENVIRONMENTS / FOLDERS.get(library, library) / "bin" / "python"
-    return found if found.exists() else None
+    scripts = ENVIRONMENTS / SCRIPTS.get(library, "")
+    return found if found.exists() and scripts.exists() else None
 
 
 def capped(library: str, threads: int) -> dict[str, str]:
@@ -115,6 +120,26 @@ def worker(library: str, threads: int) -> Iterator[Worker]:
         yield started
     finally:
         started.close()
+
+
+def answer_of(
+    library: str, threads: int, problem: dict[str, Any], what: str, **options: Any
+) -> dict[str, Any] | None:
+    """What a fresh worker answers about a problem, and its version; None where it fails, with why.
+
+    A library without an environment is said to have none.
+    """
+    if interpreter(library) is None:
+        print(f"{library} has no environment: make bench-environments", flush=True)
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        path = problems.save(problem, folder, "problem")
+        try:
+            with worker(library, threads) as process:
+                return process.ask(what, path=path, **options) | {"version": process.version}
+        except PeerFailed as failure:
+            print(failure, flush=True)
+            return None
 
 
 def taking_turns(jobs: dict[str, tuple[Worker, str]], repeats: int) -> dict[str, list[dict]]:

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from benchmarks.peers import fits, page, problems, turns, workers
+from benchmarks.peers import fits, linear, page, problems, turns, workers
 from benchmarks.peers.machine import Watch
 from benchmarks.peers.worker import scores
 from benchmarks.results import FOLDER, Table
@@ -138,9 +138,39 @@ def test_every_row_names_its_machine(path):
     assert all(None not in row for row in rows)
 
 
+def test_scores_of_coefficients():
+    made = linear.problem(30, 0)
+    truth = {"coef": made["w"].tolist(), "intercept": 0.0, "seconds": 1.0, "converged": True}
+    found = linear.scored(truth, made)
+    assert found["error"] == 0.0
+    assert found["rmse"] == pytest.approx(np.sqrt(0.5), rel=0.1)
+    assert linear.scored(truth | {"coef": [0.0] * 30, "intercept": 0.0}, made)["error"] == 1.0
+
+
+def test_rows_that_go_on_are_no_earlier_ones():
+    made = problems.continued(50, 5, before=100)
+    assert (len(made["X"]), len(made["X_before"]), len(made["X_test"])) == (50, 100, 1000)
+    both = np.vstack([made["X"], made["X_before"], made["X_test"]])
+    assert len(np.unique(both, axis=0)) == 1150
+    assert np.all(made["Z_before"] == made["X_before"][:5])
+    assert np.all(made["Z"] != made["Z_before"])
+
+
+def test_published_scripts_are_needed_beside_their_environment(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "ENVIRONMENTS", tmp_path)
+    python = tmp_path / "gpflow" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    assert workers.interpreter("gpflow") == python
+    assert workers.interpreter("streaming") is None
+    (tmp_path / "streaming_sparse_gp").mkdir()
+    assert workers.interpreter("streaming") == python
+
+
 def test_versions_are_pinned_exactly():
     lists = sorted((ROOT / "benchmarks" / "environments").glob("*.txt"))
-    assert {path.stem for path in lists} == {"gpflow", "gpytorch", "gpjax", "gpy", "scikit-learn"}
+    names = {"gpflow", "gpytorch", "gpjax", "gpy", "scikit-learn", "botorch", "numpyro", "abess"}
+    assert {path.stem for path in lists} == names
     for path in lists:
         lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
         assert all("==" in line for line in lines), json.dumps(lines)

@@ -1,6 +1,5 @@
 """Estimators of networks: predictions, relevances, files, misuse."""
 
-
 import numpy as np
 import pytest
 
