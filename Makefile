@@ -78,7 +78,7 @@ bench: $(VENV)/.dev
 	-@$(MAKE) --keep-going bench-environments
 	$(BIN)/python benchmarks/run.py
 
-bench-environments: $(PEERS) .bench/streaming_sparse_gp/.made
+bench-environments: $(PEERS) .bench/streaming_sparse_gp/.made-$(SCRIPTS_AT)
 
 clean:
 	rm -rf $(VENV) .bench build dist docs/_build $(TIMES) .pytest_cache .ruff_cache .hypothesis
@@ -90,7 +90,7 @@ clean:
 	@.bench/$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-.bench/streaming_sparse_gp/.made:
+.bench/streaming_sparse_gp/.made-$(SCRIPTS_AT):
 	@echo "fetching the scripts of $(SCRIPTS)"
 	@rm -rf $(@D)
 	@git clone --quiet $(SCRIPTS) $(@D)

@@ -8,6 +8,13 @@ bounds of them.
 - `step(problem)`: one that makes a step of Adam on the next minibatch.
 - `classify(problem, method)`: one that runs EP of a probit classifier to convergence.
 - `prediction(problem, method)`: one that gives mean and variance of f at `X_test`.
+- `past(problem, method)`: as `evaluation`, of new rows after earlier ones, whose evidence does not
+  count.
+- `conditioning(problem, method)`: one that learns new rows at given parameters, and then gives
+  mean and variance of f at `X_test`.
+- `stream(problem)`: learns batches one after the other; test error, NLPD and seconds.
+- `linear(problem, method)`: learns a sparse linear regression; coefficients and seconds.
+- `gains(problem)`: by how much each candidate would lower the mean variance of f at `X_test`.
 - `fit(problem, record, iterations)`: fits, calls `record(value)` on the way, stops where that says
   that the time is over, and gives mean and variance of y at `X_test`.
 

@@ -1,9 +1,10 @@
 """Sparse linear regression: cavity beside the lasso, best subsets and Markov chains.
 
 100 rows, neighbours correlated by 0.5, ten coefficients of 0.7 to 1.5 of either sign, noise of
-variance 0.5. Each learns twice in one process, and the second time counts: programs are compiled.
-Chains are of the model that cavity's horseshoe is, whose prior of the scale is half-Cauchy, and
-count by the seconds that 400 effective draws of the worst coefficient take.
+variance 0.5. Each but the chains learns twice in one process, and the second time counts, when
+programs are compiled. Chains are of nearly the model that cavity calls horseshoe: without its
+slab, and with scale and noise drawn from half-Cauchy priors, where cavity learns both. They count
+by the seconds that 400 effective draws of the worst coefficient take.
 """
 
 from typing import Any

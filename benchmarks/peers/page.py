@@ -4,6 +4,7 @@ python -m benchmarks.peers.page
 """
 
 from collections.abc import Callable, Iterable
+from statistics import median
 
 from benchmarks.peers import picture
 from benchmarks.peers.workers import LIBRARIES, ROOT
@@ -26,6 +27,7 @@ WORDS = {
     "past vfe": "value and gradient after as many rows, power 0",
     "past power": "the same, power 0.5",
     "conditioning vfe": "an update after 10,000 rows, with predictions of 1,000",
+    "conditioning vfe_default": "the same, GPyTorch's default algorithm",
     "ep_full full": "EP, probit, full",
     "ep_sparse sparse": "EP, probit, sparse",
 }
@@ -193,18 +195,21 @@ def streams(found: list[Row]) -> str:
 
 
 def linear(found: list[Row]) -> str:
-    """Seconds and errors of sparse linear regression, means over draws."""
+    """Seconds and errors of sparse linear regression, medians over draws."""
     cases: dict[tuple[str, ...], list[Row]] = {}
     for row in found:
         key = row["columns"], row["library"], row["method"]
         cases.setdefault(key, []).append(row)
     lines = []
     for (columns, library, method), rows in cases.items():
-        means = [sum(float(r[x]) for r in rows) / len(rows) for x in ("seconds", "error", "rmse")]
+        middle = [median(float(r[name]) for r in rows) for name in ("seconds", "error", "rmse")]
         settled = sum(row["converged"] == "True" for row in rows)
+        said = f"{settled} of {len(rows)}" if rows[0]["converged"] else ""
+        if rows[0]["effective"]:
+            drawn = ", ".join(f"{float(row['effective']):.0f}" for row in rows)
+            said = f"effective draws {drawn}"
         cells = [f"{int(columns):,}", called(library), method.replace("_", " ")]
-        cells += [short(str(means[0])), *(f"{value:.3f}" for value in means[1:])]
-        lines.append([*cells, f"{settled} of {len(rows)}"])
+        lines.append([*cells, short(str(middle[0])), *(f"{x:.3f}" for x in middle[1:]), said])
     head = ("columns", "by", "method", "seconds", "error of coefficients", "RMSE", "converged")
     return table(head, lines)
 
@@ -213,9 +218,9 @@ def gains(found: list[Row]) -> str:
     """A sentence on what a row is worth."""
     row = found[-1]
     return (
-        f"By how much each of {row['candidates']} candidates would lower the mean variance of f "
-        f'over a hundred places, `criterion="integrated"` beside {called(row["library"])} '
-        f"{row['version']}: {float(row['apart']):.0e} apart at the most, where the largest gain "
+        f"`cavity.suggest` and {called(row['library'])} {row['version']} agree on how much each "
+        f"of {row['candidates']} candidates would lower the mean variance of f over a hundred "
+        f"places: they differ by {float(row['apart']):.0e} at the most, where the largest gain "
         f"is {short(row['largest_gain'])}."
     )
 
@@ -242,7 +247,7 @@ PARTS: tuple[tuple[str, str, tuple[Callable[[list[Row]], str], ...]], ...] = (
     ("Values and times", "peers.csv", (machine, times, aims, agreement)),
     ("Fresh processes", "peers_starts.csv", (starts,)),
     ("Whole fits", "peers_fits.csv", (machine, limits, fits)),
-    ("Models that go on learning", "peers_streaming.csv", (machine, times)),
+    ("Updates beside other libraries", "peers_streaming.csv", (machine, times)),
     ("Streams", "peers_streams.csv", (machine_of_processes, streams)),
     ("What a row is worth", "peers_active.csv", (gains,)),
     ("Sparse linear regression", "peers_linear.csv", (machine_of_processes, linear)),

@@ -67,7 +67,7 @@ WITHOUT_JITTER = ("gpytorch",)
 # The same of models that go on after rows that they have learned.
 STREAMING: dict[str, tuple[str, Mapping[str, tuple[str, ...]]]] = {
     "past": ("past", dict.fromkeys(("cavity", "streaming"), ("vfe", "power"))),
-    "conditioning": ("conditioning", dict.fromkeys(("cavity", "gpytorch"), ("vfe",))),
+    "conditioning": ("conditioning", {"cavity": ("vfe",), "gpytorch": ("vfe", "vfe_default")}),
 }
 
 

@@ -10,11 +10,14 @@ Problem = dict[str, np.ndarray]
 
 
 def linear(p: Problem, method: str) -> dict[str, Any]:
-    """Coefficients, with the number of columns chosen by the library's own criterion."""
+    """Coefficients, with up to 30 columns, as many as the library's own criterion chooses.
+
+    By default it tries no more than 9 of 500 columns, and 6 of 10,000.
+    """
     for _ in range(2):
         start = time.perf_counter()
-        model = LinearRegression()
+        model = LinearRegression(support_size=range(31))
         model.fit(p["X"], p["y"])
         seconds = time.perf_counter() - start
     found = {"coef": np.ravel(model.coef_).tolist(), "intercept": float(model.intercept_)}
-    return found | {"seconds": seconds, "converged": True}
+    return found | {"seconds": seconds}

@@ -13,7 +13,8 @@ from numpyro.infer import MCMC, NUTS
 
 numpyro.enable_x64()
 Problem = dict[str, np.ndarray]
-DRAWS = 500
+# Warm-up steps, and draws: enough that compiling, which every run does, counts for little.
+WARMUP, DRAWS = 500, 1000
 
 
 def _model(X: Any, y: Any) -> None:
@@ -33,7 +34,7 @@ def linear(p: Problem, method: str) -> dict[str, Any]:
     X, y = jnp.asarray(p["X"]), jnp.asarray(p["y"])
     chains = MCMC(
         NUTS(_model, target_accept_prob=0.95),
-        num_warmup=DRAWS,
+        num_warmup=WARMUP,
         num_samples=DRAWS,
         num_chains=1,
         progress_bar=False,
@@ -48,4 +49,4 @@ def linear(p: Problem, method: str) -> dict[str, Any]:
     found |= {"intercept": float(drawn["intercept"].mean())}
     divergences = int(np.sum(np.asarray(chains.get_extra_fields()["diverging"])))
     found |= {"effective": effective, "divergences": divergences}
-    return found | {"seconds": seconds * 400.0 / effective, "converged": divergences == 0}
+    return found | {"seconds": seconds * 400.0 / effective}

@@ -33,8 +33,10 @@ def interpreter(library: str) -> Path | None:
     if library == "cavity":
         return Path(sys.executable)
     found = ENVIRONMENTS / FOLDERS.get(library, library) / "bin" / "python"
-    scripts = ENVIRONMENTS / SCRIPTS.get(library, "")
-    return found if found.exists() and scripts.exists() else None
+    scripts = SCRIPTS.get(library)
+    if scripts and not any((ENVIRONMENTS / scripts).glob(".made*")):
+        return None
+    return found if found.exists() else None
 
 
 def capped(library: str, threads: int) -> dict[str, str]:

@@ -163,7 +163,10 @@ def test_published_scripts_are_needed_beside_their_environment(tmp_path, monkeyp
     python.touch()
     assert workers.interpreter("gpflow") == python
     assert workers.interpreter("streaming") is None
-    (tmp_path / "streaming_sparse_gp").mkdir()
+    scripts = tmp_path / "streaming_sparse_gp"
+    scripts.mkdir()
+    assert workers.interpreter("streaming") is None  # fetched in part
+    (scripts / ".made-0").touch()
     assert workers.interpreter("streaming") == python
 
 

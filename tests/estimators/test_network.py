@@ -1,9 +1,12 @@
 """Estimators of networks: predictions, relevances, files, misuse."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import cavity
+from cavity.estimators import network
 from cavity.estimators.network import with_advice
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.result import Inference
@@ -87,6 +90,18 @@ def test_a_smaller_power_is_advised_where_sites_are_far_from_settled(fitted):
     assert with_advice(far, 1.0).message == advice
     for same, power in ((far, 0.5), (ended(1e-3), 1.0), (ended(1e-9, converged=True), 1.0)):
         assert with_advice(same, power) is same
+
+
+def test_the_message_advises_a_smaller_power(table, monkeypatch):
+    def diverged(*args, **kwargs):
+        result = cavity.fit(*args, **kwargs)
+        report = dataclasses.replace(result.sites, residual=np.inf)
+        return dataclasses.replace(result, sites=report, converged=False)
+
+    monkeypatch.setattr(network, "fit", diverged)
+    settings = QUICK | {"n_starts": 1, "max_iterations": 0}
+    found = cavity.NetworkRegressor(**settings, power=0.75).fit(*table)
+    assert found.message_.endswith("at power=0.5 sites of networks settle more often")
 
 
 def test_misuse_is_answered(table):

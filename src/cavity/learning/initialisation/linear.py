@@ -169,7 +169,7 @@ def named_prior(
         return weights.SpikeSlab(share, each / share)
     if name == "horseshoe":
         narrow = share / (1.0 - share) * np.sqrt(noise * variance / rows)
-        # without noise there is nothing that weights could be narrow beside
+        # without noise that scale would be zero
         scale = narrow if sparse and noise > 0.0 else np.sqrt(each)
         return weights.Horseshoe(scale, np.sqrt(10.0 * variance))
     if name == "laplace":

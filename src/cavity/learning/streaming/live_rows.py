@@ -16,7 +16,7 @@ from cavity.models.remembered import as_past, past_of
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Scalar
 
-# What the rows of a result said that is not that of an update.
+# The past of a result that is not yet an update's.
 first_past = compiled(past_of)
 
 
