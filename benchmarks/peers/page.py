@@ -201,7 +201,8 @@ def linear(found: list[Row]) -> str:
         key = row["columns"], row["library"], row["method"]
         cases.setdefault(key, []).append(row)
     lines = []
-    for (columns, library, method), rows in cases.items():
+    # a sort that keeps the order of rows of one size
+    for (columns, library, method), rows in sorted(cases.items(), key=lambda c: int(c[0][0])):
         middle = [median(float(r[name]) for r in rows) for name in ("seconds", "error", "rmse")]
         settled = sum(row["converged"] == "True" for row in rows)
         said = f"{settled} of {len(rows)}" if rows[0]["converged"] else ""
