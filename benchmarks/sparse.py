@@ -33,10 +33,10 @@ TIMES = Table("sparse_times.csv", ("rows", "columns"))
 METHODS = ("spike_slab", "horseshoe", "laplace", "lasso", "ard")
 
 
-def problem(seed: int, correlation: float) -> tuple[np.ndarray, ...]:
+def problem(seed: int, correlation: float, columns: int = 1000) -> tuple[np.ndarray, ...]:
     """Inputs and outputs of 100 rows, of 500 test rows, and the coefficients."""
     random = np.random.default_rng(seed)
-    rows, columns = 600, 1000
+    rows = 600
     z = random.normal(size=(rows, columns))
     X = np.empty_like(z)
     X[:, 0] = z[:, 0]

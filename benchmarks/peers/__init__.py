@@ -18,5 +18,5 @@ bounds of them.
 - `fit(problem, record, iterations)`: fits, calls `record(value)` on the way, stops where that says
   that the time is over, and gives mean and variance of y at `X_test`.
 
-The modules import nothing of `cavity` or of each other: they run where only their library is.
+The modules but `with_cavity` import nothing of `cavity`: they run where only their library is.
 """

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import sparse
 from benchmarks.peers.record import Record
 from benchmarks.peers.workers import answer_of
 
@@ -27,17 +28,8 @@ JOBS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
 
 def problem(columns: int, seed: int) -> dict[str, np.ndarray]:
     """Rows, 500 test rows, and the coefficients."""
-    random = np.random.default_rng(seed)
-    z = random.normal(size=(600, columns))
-    X, along = np.empty_like(z), np.sqrt(0.75)
-    X[:, 0] = z[:, 0]
-    for j in range(1, columns):
-        X[:, j] = 0.5 * X[:, j - 1] + along * z[:, j]
-    w = np.zeros(columns)
-    chosen = random.choice(columns, 10, replace=False)
-    w[chosen] = random.uniform(0.7, 1.5, 10) * random.choice([-1.0, 1.0], 10)
-    y = X @ w + np.sqrt(0.5) * random.normal(size=600)
-    return {"X": X[:100], "y": y[:100], "X_test": X[100:], "y_test": y[100:], "w": w}
+    made = sparse.problem(seed, 0.5, columns)
+    return dict(zip(("X", "y", "X_test", "y_test", "w"), made, strict=True))
 
 
 def measure(columns: int, seed: int, record: Record) -> None:

@@ -58,7 +58,7 @@ def continued(N: int, M: int, before: int) -> dict[str, Any]:
     made = synthetic(N + before, M, tests=1_000)
     X, y, noise = made["X"], made["y"], np.random.default_rng(1).standard_normal(made["Z"].shape)
     earlier = {"X_before": X[N:], "y_before": y[N:], "Z_before": X[N : N + M]}
-    # beside the old points, since the published scripts fail at equal ones
+    # beside the old points, as after a step of learning
     return made | earlier | {"X": X[:N], "y": y[:N], "Z": X[N : N + M] + 0.1 * noise}
 
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import cavity
+from benchmarks.streaming import scores, streamed
 from cavity.inference.variables.inputs import InputMoments
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Minibatch
@@ -120,18 +121,10 @@ def stream(p: Problem) -> dict[str, float]:
     likelihood = likelihoods.Bernoulli() if labels else likelihoods.Gaussian(0.1)
     model = cavity.GP(kernel, likelihood, cavity.inducing.Points(p["Z"]))
     power = float(p["power"])
-    result: Any = None
-    for part in np.array_split(np.arange(len(p["X"])), int(p["batches"])):
-        X, y = p["X"][part], p["y"][part]
-        if result is None:
-            result = cavity.fit(model, X, y, power=power, max_iterations=200)
-        else:
-            result = cavity.update(result, X, y, power=power)
+    first = {"power": power, "max_iterations": 200}
+    result = streamed(model, p["X"], p["y"], int(p["batches"]), first, power=power)
     seconds = time.perf_counter() - start
-    predicted, y_test = result.posterior.predict(p["X_test"]), jnp.asarray(p["y_test"])
-    mean, nlpd = np.asarray(predicted.mean), -np.mean(predicted.log_density(y_test))
-    wrong = np.mean((mean > 0.5) != y_test) if labels else np.sqrt(np.mean((mean - y_test) ** 2))
-    return {"error": float(wrong), "nlpd": float(nlpd), "spent": seconds}
+    return scores(result, p["X_test"], p["y_test"], labels=labels) | {"spent": seconds}
 
 
 def step(p: Problem) -> Callable[[], float]:

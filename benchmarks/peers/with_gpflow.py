@@ -12,26 +12,30 @@ gpflow.config.set_default_float(np.float64)
 Problem = dict[str, np.ndarray]
 
 
-def _kernel(p: Problem) -> Any:
+def kernel(p: Problem) -> Any:
     return gpflow.kernels.SquaredExponential(float(p["variance"]), p["lengthscale"])
 
 
 def _model(p: Problem, method: str) -> Any:
     gpflow.config.set_default_jitter(float(p["jitter"]))
     if method == "latent":
-        means, points = (p["y"], p["X"], p["variances"], _kernel(p)), p["Z"].copy()
+        means, points = (p["y"], p["X"], p["variances"], kernel(p)), p["Z"].copy()
         model = gpflow.models.BayesianGPLVM(*means, inducing_variable=points)
         model.likelihood.variance.assign(float(p["noise"]))
         return model
     data, noise = (p["X"], p["y"][:, None]), float(p["noise"])
     if method == "exact":
-        return gpflow.models.GPR(data, _kernel(p), noise_variance=noise)
+        return gpflow.models.GPR(data, kernel(p), noise_variance=noise)
     kind = {"vfe": gpflow.models.SGPR, "fitc": gpflow.models.GPRFITC}[method]
-    return kind(data, _kernel(p), inducing_variable=p["Z"].copy(), noise_variance=noise)
+    return kind(data, kernel(p), inducing_variable=p["Z"].copy(), noise_variance=noise)
 
 
 def evaluation(p: Problem, method: str) -> Callable[[], float]:
-    model = _model(p, method)
+    return value_and_gradient(_model(p, method))
+
+
+def value_and_gradient(model: Any) -> Callable[[], float]:
+    """A function that computes a model's value and gradient and gives the value."""
     variables = model.trainable_variables
 
     @tf.function
@@ -54,7 +58,7 @@ def step(p: Problem) -> Callable[[], float]:
     gpflow.config.set_default_jitter(float(p["jitter"]))
     likelihood = gpflow.likelihoods.Gaussian(float(p["noise"]))
     Z, N = p["Z"].copy(), len(p["X"])
-    model = gpflow.models.SVGP(_kernel(p), likelihood, inducing_variable=Z, num_data=N)
+    model = gpflow.models.SVGP(kernel(p), likelihood, inducing_variable=Z, num_data=N)
     variables, adam = model.trainable_variables, tf_keras.optimizers.Adam(float(p["rate"]))
     batches = iter(p["batches"])
 

@@ -19,15 +19,12 @@ import gpflow  # noqa: E402
 import osgpr  # noqa: E402
 import osvgpc  # noqa: E402
 import sgpr  # noqa: E402
-import tensorflow as tf  # noqa: E402
 
-gpflow.config.set_default_float(np.float64)
+from benchmarks.peers.with_gpflow import kernel, value_and_gradient  # noqa: E402
+from benchmarks.peers.worker import scores  # noqa: E402
+
 Problem = dict[str, np.ndarray]
 POWERS = {"vfe": 0.0, "power": 0.5}
-
-
-def _kernel(p: Problem) -> Any:
-    return gpflow.kernels.SquaredExponential(float(p["variance"]), p["lengthscale"])
 
 
 def _summary(model: Any, Z: np.ndarray, jitter: float) -> tuple[np.ndarray, ...]:
@@ -42,33 +39,18 @@ def past(p: Problem, method: str) -> Callable[[], float]:
     before, noise = (p["X_before"], p["y_before"][:, None]), float(p["noise"])
     power = POWERS[method]
     if power:
-        earlier = sgpr.SGPR_PEP(before, _kernel(p), p["Z_before"], power)
+        earlier = sgpr.SGPR_PEP(before, kernel(p), p["Z_before"], power)
     else:
-        earlier = gpflow.models.SGPR(before, _kernel(p), p["Z_before"])
+        earlier = gpflow.models.SGPR(before, kernel(p), p["Z_before"])
     earlier.likelihood.variance.assign(noise)
     told = (*_summary(earlier, p["Z_before"], 0.0), p["Z_before"], p["Z"].copy())
     data = (p["X"], p["y"][:, None])
     if power:
-        model = osgpr.OSGPR_PEP(data, _kernel(p), *told, power)
+        model = osgpr.OSGPR_PEP(data, kernel(p), *told, power)
     else:
-        model = osgpr.OSGPR_VFE(data, _kernel(p), *told)
+        model = osgpr.OSGPR_VFE(data, kernel(p), *told)
     model.likelihood.variance.assign(noise)
-    variables = model.trainable_variables
-
-    @tf.function
-    def both() -> Any:
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(variables)
-            loss = model.training_loss()
-        return loss, tape.gradient(loss, variables)
-
-    def call() -> float:
-        loss, gradient = both()
-        for part in gradient:
-            part.numpy()
-        return -float(loss.numpy())
-
-    return call
+    return value_and_gradient(model)
 
 
 def stream(p: Problem) -> dict[str, float]:
@@ -89,8 +71,10 @@ def stream(p: Problem) -> dict[str, float]:
             kept = random.permutation(len(old))[: int(share * len(old))]
             new = random.permutation(len(part))[: len(old) - len(kept)]
             Z = np.vstack((old[kept], data[0][new]))
-        begin = _of_labels if labels else _of_numbers
-        model, loss = begin(data, told, Z, model)
+        if labels:
+            model, loss = _of_labels(data, told, Z)
+        else:
+            model, loss = _of_numbers(data, told, Z, model)
         limits = {"maxiter": 2000}
         gpflow.optimizers.Scipy().minimize(loss, model.trainable_variables, options=limits)
         Z = model.inducing_variable.Z.numpy()
@@ -100,9 +84,8 @@ def stream(p: Problem) -> dict[str, float]:
     return found | {"spent": seconds}
 
 
-def _of_labels(data: Any, told: tuple, Z: np.ndarray, before: Any) -> tuple[Any, Any]:
+def _of_labels(data: Any, told: tuple, Z: np.ndarray) -> tuple[Any, Any]:
     """A classifier after what was told, from unit parameters, and its loss."""
-    del before
     kernel = gpflow.kernels.SquaredExponential(lengthscales=np.ones(Z.shape[1]))
     likelihood = gpflow.likelihoods.Bernoulli()
     if told:
@@ -140,6 +123,5 @@ def _number_scores(model: Any, p: Problem) -> dict[str, float]:
     """RMSE, and mean negative log predictive density."""
     mean, var = (np.ravel(x) for x in model.predict_f(p["X_test"]))
     var = var + float(model.likelihood.variance.numpy())
-    error = p["y_test"] - mean
-    nlpd = 0.5 * np.mean(np.log(2.0 * np.pi * var) + error**2 / var)
-    return {"error": float(np.sqrt(np.mean(error**2))), "nlpd": float(nlpd)}
+    density, rmse = scores(mean, var, p["y_test"])
+    return {"error": rmse, "nlpd": -density}
