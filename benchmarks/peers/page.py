@@ -178,13 +178,17 @@ def fits(found: list[Row]) -> str:
     return table([*head, "RMSE", "log density"], lines)
 
 
+def grouped(found: list[Row], *names: str) -> dict[tuple[str, ...], list[Row]]:
+    """The rows that agree in these columns, in the order of the first of them."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in found:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return groups
+
+
 def streams(found: list[Row]) -> str:
     """What models that learned batches predict, by cavity and by the published scripts."""
-    cases: dict[tuple[str, ...], list[Row]] = {}
-    for row in found:
-        key = row["case"], row["order"], row["M"], row["library"], row["power"]
-        cases.setdefault(key, []).append(row)
-    lines = []
+    cases, lines = grouped(found, "case", "order", "M", "library", "power"), []
     for (case, order, M, library, power), rows in cases.items():
         means = [sum(float(r[name]) for r in rows) / len(rows) for name in ("error", "nlpd")]
         worst = max(float(row["error"]) for row in rows)
@@ -196,11 +200,7 @@ def streams(found: list[Row]) -> str:
 
 def linear(found: list[Row]) -> str:
     """Seconds and errors of sparse linear regression, medians over draws."""
-    cases: dict[tuple[str, ...], list[Row]] = {}
-    for row in found:
-        key = row["columns"], row["library"], row["method"]
-        cases.setdefault(key, []).append(row)
-    lines = []
+    cases, lines = grouped(found, "columns", "library", "method"), []
     # a sort that keeps the order of rows of one size
     for (columns, library, method), rows in sorted(cases.items(), key=lambda c: int(c[0][0])):
         middle = [median(float(r[name]) for r in rows) for name in ("seconds", "error", "rmse")]
