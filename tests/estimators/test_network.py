@@ -80,6 +80,29 @@ def test_a_horseshoe_by_name_starts(table, groups):
     assert np.isfinite(found.log_evidence_)
 
 
+def test_a_large_power_goes_on_from_what_a_smaller_one_learned(monkeypatch):
+    # sweeps at power 1 diverge from the starting parameters of so many columns
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(30, 20))
+    y = 10.0 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20.0 * (X[:, 2] - 0.5) ** 2
+    y += rng.standard_normal(30)
+    fits = []
+
+    def recorded(*args, **kwargs):
+        fits.append((kwargs["power"], cavity.fit(*args, **kwargs)))
+        return fits[-1][1]
+
+    monkeypatch.setattr(network, "fit", recorded)
+    settings = QUICK | {"n_starts": 1, "max_iterations": 2}
+    found = cavity.NetworkRegressor(**settings).fit(X, y)
+    assert [power for power, _ in fits] == [1.0, 0.5, 1.0]
+    first, second = fits[0][1], fits[2][1]
+    assert first.sites.residual > 1.0
+    assert second.sites.residual < 1e-6
+    assert found.sites_.residual == second.sites.residual
+    assert second.log_evidence > first.log_evidence + 5.0
+
+
 def test_a_smaller_power_is_advised_where_sites_are_far_from_settled(fitted):
     def ended(residual, *, converged=False):
         report = ConvergenceReport(9, residual, 0, "parallel sweeps", converged)

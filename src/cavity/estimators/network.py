@@ -19,7 +19,7 @@ from cavity.learning.initialisation.network import (
     network_at_mode,
     starting_network,
 )
-from cavity.learning.result import Inference
+from cavity.learning.result import FitResult, Inference
 from cavity.models.base import AbstractModel
 from cavity.models.network.network import Network
 from cavity.numerics.text import plural
@@ -272,15 +272,44 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
         "callback": problem.callback,
         "checkpoint": problem.checkpoint,
     }
-    result = with_advice(fit(starts[0], X, problem.y, **options), settings.power)
+    result = with_advice(_settled(starts[0], problem, options), settings.power)
     observed = np.sum(~np.isnan(outputs), axis=0)
     return Learned(result, observed, len(X), settings.power)
 
 
+def _settled(start: Network, problem: Problem, options: dict[str, Any]) -> FitResult:
+    """The fit; where sites do not settle at a large power, from what a smaller one learned.
+
+    With many columns a large power may have no fixed point near the starting parameters, and have
+    one where noise and prior suit the data.
+    """
+    X, y, checkpoint = problem.X, problem.y, problem.checkpoint
+    if np.max(options["power"]) <= LESS:
+        return fit(start, X, y, **options)
+    parts: list[Any] = [
+        options if checkpoint is None else options | {"checkpoint": checkpoint.part(name)}
+        for name in ("power", "smaller-power", "power-again")
+    ]
+    result = fit(start, X, y, **parts[0])
+    if result.interrupted or not _is_far(result):
+        return result
+    near = fit(start, X, y, **parts[1] | {"power": LESS})
+    if near.interrupted:
+        return dataclasses.replace(result, interrupted=True, message=near.message)
+    if _is_far(near):
+        return result
+    again = fit(near.model, X, y, **parts[2])
+    return result if _is_far(again) else again
+
+
+def _is_far(result: Inference) -> bool:
+    """Whether sites are far from settled."""
+    return not result.converged and not result.sites.residual < FAR
+
+
 def with_advice(result: R, power: Any) -> R:
     """The result, with a word on the power where sites are far from settled at a large one."""
-    far = not result.converged and not result.sites.residual < FAR
-    if not far or np.max(power) <= LESS:
+    if not _is_far(result) or np.max(power) <= LESS:
         return result
     message = f"{result.message}; at power={LESS:g} sites of networks settle more often"
     return dataclasses.replace(result, message=message)
