@@ -64,14 +64,15 @@ def test_sites_of_a_gaussian_prior_are_the_prior(shape, power):
     np.testing.assert_allclose(means[0], means[1], atol=1e-5)
 
 
+@pytest.mark.parametrize("negative", [0, 1, 2, 3])
 @pytest.mark.parametrize("shape", [(9, 6), (6, 9), (5, 12)])
-def test_both_forms_are_the_dense_belief_for_any_signs(shape):
+def test_both_forms_are_the_dense_belief_for_any_signs(shape, negative):
     """Precisions of a prior and of data that are negative, or next to nothing."""
     rng = np.random.default_rng(1)
     rows, size = shape
     X, h, r = rng.standard_normal(shape), rng.standard_normal(size), rng.standard_normal(rows)
     tau, t = rng.uniform(0.5, 2.0, size), rng.uniform(0.5, 3.0, rows)
-    tau[:2], t[0] = (-0.05, 1e-5), -0.02
+    tau[:negative], t[0] = (-0.05, 1e-5, -0.02, -0.01)[:negative], -0.02
     Q = X.T @ (t[:, None] * X) + np.diag(tau)
     cov = np.linalg.inv(Q)
     mean = cov @ (h + X.T @ r)

@@ -109,21 +109,29 @@ class FactoredGroup(eqx.Module):
     def covariance_with(self, index: Int[Array, " k"]) -> Float[Array, "k p"]:
         """Covariances of some weights with all."""
         X, D = self.loadings, self.variance
-        XD = X * D
-        some = XD[:, index]
-        cov = -(self.root @ some).T @ (self.root @ XD)
+        some = X[:, index] * D[index]
+        seen = -self.root.T @ (self.root @ some)
         if self.raised[0] is not None:
-            cov = cov + (self.raised[0] @ some).T @ (self.raised[0] @ XD)
+            seen = seen + self.raised[0].T @ (self.raised[0] @ some)
+        cov = (seen.T @ X) * D
         return cov.at[jnp.arange(index.shape[0]), index].add(D[index])
 
-    def raised_by(self, U: Float[Array, "k p"], change: Float[Array, " p"]) -> "FactoredGroup":
-        r"""The belief with $\mathbf U^\top \mathbf U$ more covariance, and its means changed."""
+    def raised_by(
+        self, U: Float[Array, "k p"], change: Float[Array, " p"], row_var: Float[Array, " N"]
+    ) -> "FactoredGroup":
+        r"""The belief with $\mathbf U^\top \mathbf U$ more covariance, and its means changed.
+
+        Args:
+            U: what covariances are raised by.
+            change: of the means.
+            row_var: what $\mathbf U^\top \mathbf U$ is for the function at the rows.
+        """
         return dataclasses.replace(
             self,
             mean=self.mean + change,
             raised=(self.raised[0], U),
             row_mean=self.row_mean + self.loadings @ change,
-            row_var=self.row_var + jnp.sum((U @ self.loadings.T) ** 2, axis=0),
+            row_var=self.row_var + row_var,
         )
 
     def variances(self) -> Float[Array, " p"]:

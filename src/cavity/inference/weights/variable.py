@@ -9,7 +9,7 @@ that the evidence has the $\tfrac p2 \log 2\pi$ of the belief.
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -32,6 +32,24 @@ from cavity.numerics.types import Array, Float, Int
 
 # A prior's precision below this share of what the data know of the weight counts as none.
 _LEAST_SHARE = 1e-3
+# Of the weights that may count so, as many as rows, the shares for which there is a program.
+_SHARES_TAKEN = (1, 4, 16)
+
+
+class Taken(NamedTuple):
+    """How a belief changes when precisions are taken from single weights.
+
+    Attributes:
+        raised: U of the further covariance U^T U.
+        mean: what is added to the means of the weights.
+        row_var: what is added to the variances of the function at the rows.
+        value: what is added to the log-partition.
+    """
+
+    raised: Float[Array, "k p"]
+    mean: Float[Array, " p"]
+    row_var: Float[Array, " N"]
+    value: Float[Array, ""]
 
 
 class WeightMessages(Messages):
@@ -248,7 +266,28 @@ def _with_less(
     taken: Float[Array, " k"],
     value: Float[Array, ""],
 ) -> tuple[FactoredGroup, Float[Array, ""]]:
-    r"""A belief after precisions were taken from single weights.
+    """A belief after precisions were taken from single weights, the first ones of those given.
+
+    These are mostly few, and the work is that of as many as there are, or some more.
+    """
+    most, size = index.shape[0], group.mean.shape[0]
+    sizes = sorted({0, *(most // share for share in _SHARES_TAKEN)})
+
+    def of_first(count: int) -> Taken:
+        less = _taken(group, index[:count], taken[:count])
+        return less._replace(
+            raised=jnp.zeros((most, size), value.dtype).at[:count].set(less.raised)
+        )
+
+    needed = jnp.sum(taken != 0.0)
+    which = jnp.searchsorted(jnp.array(sizes), needed)
+    branches = [lambda _, count=count: of_first(count) for count in sizes]
+    less = cast(Taken, jax.lax.switch(which, branches, None))
+    return group.raised_by(*less[:-1]), value + less.value
+
+
+def _taken(group: FactoredGroup, index: Int[Array, " k"], taken: Float[Array, " k"]) -> Taken:
+    r"""What changes when precisions are taken from these weights.
 
     With $\mathbf W^2$ what is taken and the covariance $\boldsymbol\Sigma$ before,
     $\mathbf C = \mathbf I - \mathbf W \boldsymbol\Sigma \mathbf W$ is positive definite just where
@@ -261,4 +300,5 @@ def _with_less(
     raised = root @ (w[:, None] * covariance)
     pushed = root @ (w * group.mean[index])
     gained = 0.5 * (jnp.sum(pushed**2) - jnp.sum(log_determinant(L)))
-    return group.raised_by(raised, raised.T @ pushed), value + gained
+    row_var = jnp.sum((raised @ group.loadings.T) ** 2, axis=0)
+    return Taken(raised, raised.T @ pushed, row_var, gained)
