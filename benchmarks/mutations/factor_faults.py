@@ -296,8 +296,8 @@ NETWORKS = (
     Fault(
         "output weights of a network count as known in the variance of its output",
         "inference/networks/term.py",
-        "spread = mean**2 + jnp.diagonal(cov, axis1=-2, axis2=-1)",
-        "spread = mean**2",
+        "units.mean[:, None], mean**2 + jnp.diagonal(cov, axis1=-2, axis2=-1)",
+        "units.mean[:, None], mean**2",
         ("models/test_network.py::test_output_moments_are_those_of_draws",),
     ),
     Fault(
@@ -306,6 +306,13 @@ NETWORKS = (
         "variances = activation.variance(mean, var) / count",
         "variances = activation.variance(mean, var)",
         ("models/test_network.py::test_output_moments_are_those_of_draws",),
+    ),
+    Fault(
+        "units above see the means of those below alone",
+        "inference/networks/term.py",
+        "mean, var = output_moments(unit_moments(activation, mean, var), *weights)",
+        "mean, var = output_moments(unit_moments(activation, mean, 0.0 * var), *weights)",
+        ("models/test_deeper_network.py::test_moments_are_those_of_draws_layer_by_layer",),
     ),
     Fault(
         "erf units have the variance of Phi units",

@@ -74,7 +74,7 @@ from .models.linear.coefficients import Coefficients as Coefficients
 from .models.linear.coefficients import coefficients as coefficients
 from .models.linear.linear_model import LinearModel as LinearModel
 from .models.network.network import Network as Network
-from .models.network.network import NetworkStart as NetworkStart
+from .models.network.start import NetworkStart as NetworkStart
 from .models.state_space.gpssm import GPSSM as GPSSM
 from .parameters import priors as priors
 from .persistence.checkpoint import Checkpoint as Checkpoint

@@ -57,6 +57,14 @@ def test_a_saved_network_is_shown_judged_and_reported(network, tables, here):
     assert "Coefficients" not in page
 
 
+def test_several_layers(tables, here):
+    small = ("--model", "network", "--hidden", "2,2", "--max-iterations", 1)
+    fit = ("fit", tables / "train.csv", *small, "--target", "weight", *IGNORED)
+    record = run(*fit, "--out", "deep.cavity", "--json").json
+    assert record["hidden"] == [2, 2]
+    assert "2 and 2 hidden units" in run("show", "deep.cavity").out
+
+
 def test_two_classes(tables, here):
     fit = ("fit", tables / "train.csv", *SMALL, "--prior", "gaussian", "--target", "smoker")
     record = run(*fit, *IGNORED, "--out", "c.cavity", "--json").json
@@ -75,7 +83,8 @@ def test_what_is_refused(network, tables, here):
         return done.err
 
     assert "add --model network" in why(*fit, "--target", "weight", "--hidden", 3)
-    assert "--hidden" in why(*of_weight, "--hidden", 0)
+    for units in (0, "2,", "2,x"):
+        assert "--hidden" in why(*of_weight, "--hidden", units)
     assert "ard" in why(*of_weight, "--prior", "lasso")
     assert "a network has no kernel" in why(*of_weight, "--kernel", "linear")
     assert "a bias" in why(*of_weight, "--mean", "zero")

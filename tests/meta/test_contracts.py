@@ -41,7 +41,7 @@ ARGUMENTS = {
     "cavity.models.latent.gplvm": {"SiteEncoder"},
     "cavity.models.linear.coefficients": {"LinearModel", "MixturePosterior", "Posterior"},
     "cavity.models.linear.linear_model": {"AbstractLikelihood"},
-    "cavity.models.network.network": {"AbstractLikelihood"},
+    "cavity.models.network.checks": {"AbstractLikelihood"},
     "cavity.models.state_space.gpssm": {"AbstractMean"},
 }
 # Leaves of a tree of sites, as `jax.tree.map` asks for them.

@@ -101,13 +101,13 @@ def test_output_moments_are_those_of_draws():
     A = rng.standard_normal((3, 3)) * 0.4
     cov = A @ A.T
     units = unit_moments(activation_of("erf"), jnp.asarray(m)[None], jnp.asarray(V)[None])
-    found = output_moments(units, jnp.asarray(mean)[None], jnp.asarray(cov)[None])
+    found = output_moments(units, jnp.asarray(mean)[None, None], jnp.asarray(cov)[None, None])
     draws = 400_000
     h = m + np.sqrt(V) * rng.standard_normal((draws, 2))
     g = np.column_stack([special.erf(h / np.sqrt(2)) / np.sqrt(2), np.ones(draws)])
     f = np.sum(g * rng.multivariate_normal(mean, cov, draws), axis=1)
-    assert abs(float(found[0][0]) - f.mean()) < 5.0 * f.std() / np.sqrt(draws)
-    assert abs(float(found[1][0]) - f.var()) < 0.01 * f.var()
+    assert abs(float(found[0][0, 0]) - f.mean()) < 5.0 * f.std() / np.sqrt(draws)
+    assert abs(float(found[1][0, 0]) - f.var()) < 0.01 * f.var()
 
 
 def test_prior_covariance_is_the_neural_network_kernel():

@@ -21,10 +21,24 @@ def check_network(request: Request) -> None:
     if request.model != NETWORK:
         return
     check_weights(request, "a network")
+    if request.units is not None:
+        units_of(request.units)
     if request.mean != Request.mean:
         raise usage("--mean", "a network has a bias: leave it out")
     if len(request.targets or ()) > 1:
         raise usage("--target", "a network takes one target; fit each one alone")
+
+
+def units_of(text: str) -> int | tuple[int, ...]:
+    """The units of a hidden layer, or of several, as `--hidden` gives them."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise usage(
+            "--hidden",
+            f"'{text}' is not a number of units, such as 10, or one for each layer, such as 10,5",
+        )
+    widths = tuple(map(int, parts))
+    return widths if widths[1:] else widths[0]
 
 
 def network_estimator(request: Request, tables: Tables) -> NetworkRegressor | NetworkClassifier:
@@ -43,7 +57,7 @@ def network_estimator(request: Request, tables: Tables) -> NetworkRegressor | Ne
     default = AbstractNetworkSettings
     prior = default.prior if request.prior is None else request.prior
     return (NetworkRegressor if tables.task == REGRESSION else NetworkClassifier)(
-        hidden=default.hidden if request.units is None else request.units,
+        hidden=default.hidden if request.units is None else units_of(request.units),
         prior=prior,
         likelihood=tables.likelihood,
         power=request.used_power,
@@ -62,7 +76,9 @@ def network_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
     """
     return {
         "prior": estimator.prior,
-        "hidden": estimator.hidden,
+        "hidden": estimator.hidden
+        if isinstance(estimator.hidden, int)
+        else list(estimator.hidden),
         "relevance": dict(
             zip(fitted.schema.features, map(float, estimator.relevance_), strict=True)
         ),

@@ -67,7 +67,12 @@ class Request:
         ),
     ] = None
     units: Annotated[
-        int | None, option("N", "Hidden units of a network: 10.", "--hidden", min=1)
+        str | None,
+        option(
+            "N",
+            "Hidden units of a network, or of each of its layers: 10, or 10,5.",
+            "--hidden",
+        ),
     ] = None
     image_shape: Annotated[
         str | None,

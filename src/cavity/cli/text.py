@@ -27,7 +27,9 @@ def describe_fit(fitted: TableModel) -> str:
     form = "full GP" if points is None else plural(points, f"inducing {kind}")
     form = f"{record['prior']} prior" if "prior" in record else form
     if "hidden" in record:
-        form = f"{plural(record['hidden'], 'hidden unit')}, {form}"
+        *below, last = np.ravel(record["hidden"]).tolist()
+        layers_below = "".join(f"{units} and " for units in below)
+        form = f"{layers_below}{plural(last, 'hidden unit')}, {form}"
     layers = record.get("layers", [])
     if layers:
         form = f"{plural(len(layers), 'layer')}, {form} in the last one"

@@ -21,6 +21,7 @@ from cavity.learning.initialisation.network import (
 )
 from cavity.learning.result import FitResult, Inference
 from cavity.models.base import AbstractModel
+from cavity.models.network.checks import checked_widths
 from cavity.models.network.network import Network
 from cavity.numerics.text import plural
 from cavity.weights.base import AbstractWeightPrior
@@ -68,7 +69,7 @@ class HasRelevance:
 
 @dataclasses.dataclass(eq=False, repr=False)
 class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings):
-    r"""Regression by a network with one hidden layer, by expectation propagation. Experimental.
+    r"""Regression by a network with hidden units, by expectation propagation. Experimental.
 
     Weights are integrated over; noise and the prior of the units' weights are learned by maximum
     evidence. With "ard" each column has a variance of its own, and those of columns that play no
@@ -77,7 +78,7 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
     All work is done in float64 and JAX's own settings are left as they are.
 
     Args:
-        hidden: the number of hidden units.
+        hidden: the number of hidden units, or one for each layer, such as (10, 5).
         prior: of the weights of the units: "ard", a variance for each column; "gaussian", one for
             all; "laplace", "student_t", "horseshoe", "spike_slab"; or an object of
             `cavity.weights`, per deviation of the columns, which is taken as it is to start from.
@@ -153,7 +154,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
     See `NetworkRegressor`.
 
     Args:
-        hidden: the number of hidden units.
+        hidden: as in `NetworkRegressor`.
         prior: as in `NetworkRegressor`.
         likelihood: as in `GPClassifier`, of one latent function: "bernoulli" (probit) and so on,
             or an object.
@@ -223,7 +224,7 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
 
 def _check(asked: AbstractNetworkSettings) -> None:
     """Refuses impossible settings before any work."""
-    whole("hidden", asked.hidden, 1)
+    checked_widths(asked.hidden)
     whole("n_starts", asked.n_starts, 1)
     whole("max_iterations", asked.max_iterations, 0)
     activation: Any = asked.activation

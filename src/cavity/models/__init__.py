@@ -10,7 +10,8 @@ from cavity.models.latent_gp import LatentGP
 from cavity.models.linear.coefficients import Coefficients, coefficients
 from cavity.models.linear.linear_model import LinearModel
 from cavity.models.mixture_posterior import MixturePosterior
-from cavity.models.network.network import Network, NetworkStart
+from cavity.models.network.network import Network
+from cavity.models.network.start import NetworkStart
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.sampled_posterior import SampledPosterior
 from cavity.models.state_space.gpssm import GPSSM

@@ -189,19 +189,27 @@ def interval(lower: float, upper: float, **units: Any) -> Any:
     return _field(Interval(lower, upper), units)
 
 
-def fixed(*, optional: bool = False, **units: Any) -> Any:
+def fixed(*, optional: bool = False, several: bool = False, **units: Any) -> Any:
     """Declares an array field that is not learned unless its bijection is replaced.
 
     Args:
         optional: whether the field may be None, for a part that a model does not have.
+        several: whether the field is a tuple of arrays.
         **units: the fields of `Units` in which the values are measured.
     """
-    return _field(FIXED, units, optional=optional)
+    return _field(FIXED, units, optional=optional, several=several)
 
 
-def _field(domain: Bijection, units: dict[str, Any], *, optional: bool = False) -> Any:
+def _field(
+    domain: Bijection, units: dict[str, Any], *, optional: bool = False, several: bool = False
+) -> Any:
     metadata = {"domain": domain, "units": Units(**units)}
-    return eqx.field(converter=_optional_array if optional else _array, metadata=metadata)
+    converter = _optional_array if optional else _array
+    return eqx.field(converter=_arrays if several else converter, metadata=metadata)
+
+
+def _arrays(values: Any) -> tuple[Any, ...]:
+    return tuple(_array(value) for value in values)
 
 
 def _optional_array(value: Any) -> Any:

@@ -1,7 +1,9 @@
 """The term of a row of a network: its likelihood, where the output has moments through layers."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -45,17 +47,58 @@ def unit_moments(
 
 
 def output_moments(
-    units: UnitMoments, mean: Float[Array, "N B"], cov: Float[Array, "N B B"]
-) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
-    r"""Mean and variance of $\mathbf v^\top \mathbf g$ with independent v and g.
+    units: UnitMoments, mean: Float[Array, "N P B"], cov: Float[Array, "N P B B"]
+) -> tuple[Float[Array, "N P"], Float[Array, "N P"]]:
+    r"""Mean and variance of $\mathbf v^\top \mathbf g$ with independent v and g, for each of P v.
 
     References:
         Jylanki (2013), S99.
     """
-    f = jnp.sum(mean * units.mean, axis=1)
-    own = jnp.sum(units.mean * jnp.einsum("nij,nj->ni", cov, units.mean), axis=1)
-    spread = mean**2 + jnp.diagonal(cov, axis1=-2, axis2=-1)
-    return f, own + jnp.sum(units.var * spread, axis=1)
+    g, spread = units.mean[:, None], mean**2 + jnp.diagonal(cov, axis1=-2, axis2=-1)
+    own = jnp.sum(g * jnp.einsum("npij,nj->npi", cov, units.mean), axis=-1)
+    return jnp.sum(mean * g, axis=-1), own + jnp.sum(units.var[:, None] * spread, axis=-1)
+
+
+def through_layers(
+    activation: AbstractActivation,
+    hidden: tuple[Float[Array, "N K"], Float[Array, "N K"]],
+    above: Sequence[tuple[Float[Array, "..."], Float[Array, "..."]]],
+) -> tuple[Float[Array, "N P"], Float[Array, "N P"]]:
+    """Mean and variance of the functions of the last layer.
+
+    What enters the units of a layer counts as independent Gaussians.
+
+    Args:
+        activation: of all units.
+        hidden: means and variances of what enters the units of the first layer.
+        above: means (N, P, K + 1) and covariances of the weights of every further layer, from K
+            units to P; the output's last.
+
+    References:
+        Jylanki (2013), S99 and S120.
+    """
+    mean, var = hidden
+    for weights in above:
+        mean, var = output_moments(unit_moments(activation, mean, var), *weights)
+    return mean, var
+
+
+def through_known_layers(
+    activation: AbstractActivation,
+    units: Float[Array, "... K"],
+    above: Sequence[Float[Array, "..."]],
+) -> Float[Array, "... P"]:
+    """The functions of the last layer with known weights, from what the first units give.
+
+    Args:
+        activation: of the units of further layers.
+        units: what the units of the first layer give.
+        above: weights of every further layer, (K + 1, P), and of the output.
+    """
+    for number, weights in enumerate(above):
+        units = activation(units) if number else units
+        units = units @ weights[:-1] / units.shape[-1] ** 0.5 + weights[-1]
+    return units
 
 
 class NetworkTerm(AbstractLocalTerm):
@@ -67,30 +110,32 @@ class NetworkTerm(AbstractLocalTerm):
         likelihood: of one latent function.
         activation: of the hidden units.
         output: output weights that are known, (K + 1,), the bias last; None where they are a
-            variable, the second that rows see.
+            variable.
+        inner: layers of units beyond the first, whose weights are variables that rows see after
+            what enters the first; then come the output weights.
 
     References:
-        Jylanki (2013), S89 and S98 to S100.
+        Jylanki (2013), S89, S98 to S100 and S120.
     """
 
     likelihood: AbstractLikelihood
     activation: AbstractActivation
     output: Float[Array, " B"] | None = None
+    inner: int = eqx.field(static=True, default=0)
 
     def stationary(self, power: Power) -> bool:
         return not self.likelihood.sampled(power)
 
     def moments(self, latents: tuple[Latent, ...]) -> tuple[Float[Array, "N 1"], Array]:
         """Mean and variance of the network's output."""
-        hidden, rest = latents[0], latents[1:]
-        units = unit_moments(self.activation, hidden.mean, hidden.var)
-        if self.output is None:
-            own, rest = rest[0], rest[1:]
-            mean, var = output_moments(units, own.mean[:, 0], own.var[:, 0])
-        else:
-            known = jnp.broadcast_to(self.output, units.mean.shape)
-            mean, var = output_moments(units, known, jnp.zeros((*known.shape, known.shape[1])))
-        mean, var = mean[:, None], var[:, None]
+        hidden, count = latents[0], self.inner + (self.output is None)
+        above: list[Any] = [(one.mean, one.var) for one in latents[1 : 1 + count]]
+        rest = latents[1 + count :]
+        if self.output is not None:
+            shape = (hidden.mean.shape[0], 1, self.output.shape[0])
+            known = jnp.broadcast_to(self.output, shape)
+            above.append((known, jnp.zeros((*shape, shape[-1]), known.dtype)))
+        mean, var = through_layers(self.activation, (hidden.mean, hidden.var), above)
         for other in rest:
             mean, var = mean + other.mean, var + other.var
         return mean, var
@@ -110,7 +155,7 @@ class NetworkTerm(AbstractLocalTerm):
     def sites_at(
         self,
         hidden: Float[Array, "N K"],
-        output: Float[Array, " B"],
+        above: tuple[Float[Array, "..."], ...],
         linear: Float[Array, "N 1"] | None,
         rows: Rows,
     ) -> tuple[AbstractSites, ...]:
@@ -119,28 +164,32 @@ class NetworkTerm(AbstractLocalTerm):
         At the mode of all weights their beliefs have the mode for their means.
 
         Args:
-            hidden: what enters the units.
-            output: the output weights, the bias last.
+            hidden: what enters the units of the first layer.
+            above: weights of every further layer, (K + 1, L), and of the output, (L + 1, 1), those
+                of intercepts last.
             linear: the linear function at the rows, where there is one.
             rows: the rows.
         """
-        count = hidden.shape[1]
-        value, slope = jax.jvp(self.activation, (hidden,), (jnp.ones_like(hidden),))
-        g = jnp.concatenate([value / count**0.5, jnp.ones_like(value[:, :1])], axis=1)
-        f = (g @ output)[:, None]
-        f = f if linear is None else f + linear
+
+        def function(h: Array, weights: tuple[Array, ...]) -> Array:
+            return through_known_layers(self.activation, self.activation(h), weights)[0]
+
+        each = jax.vmap(jax.value_and_grad(function, argnums=(0, 1)), in_axes=(0, None))
+        f, (by_hidden, by_weights) = each(hidden, above)
+        f = f[:, None] if linear is None else f[:, None] + linear
         width = jnp.full_like(f, _NARROW) * (1.0 + jnp.mean(f**2))
         found = self.likelihood.tilted(f, width, rows.y, 1.0, rows.columns)
         bend = jnp.maximum(-found.curvature, 0.0)  # N x 1
-        by_hidden = output[:-1] * slope / count**0.5
         precision = bend * by_hidden**2
         sites: list[AbstractSites] = [
             ScalarSites(precision * hidden + found.slope * by_hidden, precision)
         ]
-        if self.output is None:
-            P = bend[:, :, None] * g[:, :, None] * g[:, None, :]
-            shift = P @ output + found.slope * g
-            sites.append(BlockSites(shift[:, None], P[:, None]))
+        variables = above if self.output is None else above[:-1]
+        for weights, slopes in zip(variables, by_weights, strict=False):
+            g = jnp.swapaxes(slopes, 1, 2)  # N x L x (K + 1)
+            P = bend[:, :, None, None] * g[..., :, None] * g[..., None, :]
+            shift = jnp.einsum("npij,jp->npi", P, weights) + found.slope[:, :, None] * g
+            sites.append(BlockSites(shift, P))
         if linear is not None:
             sites.append(ScalarSites(bend * linear + found.slope, bend))
         # cavities of absent rows must be proper too

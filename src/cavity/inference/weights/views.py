@@ -160,16 +160,21 @@ class AbstractSeveralWeights(AbstractSiteView[DenseWeights | FactoredWeights, We
 
 
 class WholeView(AbstractSeveralWeights):
-    """Rows of the data see all weights of one function, with a site over all of them.
+    """Rows of the data see all weights of each function, with a site over all of one.
 
     Attributes:
-        size: the number of weights.
+        size: the number of weights of a function.
+        functions: the number of functions.
         start: the sites that a search starts from.
     """
 
     layered: ClassVar[bool] = True
     size: int = eqx.field(static=True)
+    functions: int = eqx.field(static=True)
     start: BlockSites
+
+    def presence(self, rows: Rows) -> Array:
+        return jnp.broadcast_to(rows.site_presence, (rows.y.shape[0], self.functions))
 
     def empty_sites(self, rows: Rows) -> AbstractSites:
         return self.start

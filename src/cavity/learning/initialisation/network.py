@@ -1,8 +1,8 @@
 """Starts of networks: modes of their weights, found by gradients from weights at random."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -23,22 +23,25 @@ from cavity.learning.initialisation.linear import (
 from cavity.learning.optimisers.lbfgs import minimise
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.linear.drawn_weights import DrawnWeights
-from cavity.models.network.network import Network, NetworkStart, random_start
+from cavity.models.network.checks import checked_widths
+from cavity.models.network.network import Network, random_start
+from cavity.models.network.start import NetworkStart
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Scalar
 from cavity.parameters import FIXED, Bijection, bijections
 from cavity.weights.base import AbstractWeightPrior
 from cavity.weights.densities import Gaussian
 
-# Variance of what enters a unit, all columns together; of what one unit may give, and of the
-# noise, as shares of that of the outputs.
-_INTO_UNITS, _OUTPUT, _NOISE = 2.0, 4.0, 0.1
+# Variance of what enters a unit, all columns together; of weights between layers, before they are
+# divided by the root of the units below; of what one unit may give, and of the noise, as shares of
+# that of the outputs.
+_INTO_UNITS, _INTO_INNER, _OUTPUT, _NOISE = 2.0, 4.0, 4.0, 0.1
 # Iterations of a search for a mode at the most, and the fall in nats that ends it.
 ITERATIONS, TOLERANCE = 1000, 1e-4
 
 
 def starting_network(
-    hidden: int,
+    hidden: int | Sequence[int],
     prior: str | AbstractWeightPrior,
     activation: str | Callable[[Array], Array],
     likelihood: AbstractLikelihood,
@@ -53,7 +56,7 @@ def starting_network(
     """A network whose function and noise share the spread of the outputs.
 
     Args:
-        hidden: the number of units.
+        hidden: the number of units, or one for each layer.
         prior: a name among `PRIORS`, or a prior of the units' weights, which stays as it is.
         activation: as of `Network`.
         likelihood: the likelihood, in standard units unless it is to stay as it is.
@@ -76,7 +79,8 @@ def starting_network(
         activation,
         with_noise(likelihood, X, y, _NOISE * spread.variance) if scaled else likelihood,
         linear,
-        output=Gaussian(_OUTPUT * hidden * spread.variance),
+        output=Gaussian(_OUTPUT * checked_widths(hidden)[-1] * spread.variance),
+        inner=Gaussian(_INTO_INNER),
         bias=10.0 * (spread.variance + spread.height**2),
         groups=groups,
         centre=None if columns is None else columns.centre,
@@ -157,6 +161,9 @@ def _lowest(model: Network, like: NetworkStart) -> NetworkStart:
     lowest = jax.tree.map(lambda w: np.full(w.shape, -np.inf), like)
     if model.prior.nonnegative:
         lowest.hidden[:-1] = 0.0
+    if model.inner is not None and model.inner.nonnegative:
+        for weights in lowest.inner:
+            weights[:-1] = 0.0
     if model.output.nonnegative and model.output_weights is None:
         lowest.output[:-1] = 0.0
     if model.linear is not None and model.linear.nonnegative:
@@ -168,12 +175,20 @@ def _spread(model: Network, like: NetworkStart) -> NetworkStart:
     """Variances of Gaussians in the place of the priors."""
     columns = like.hidden.shape[0] - 1
     hidden = model.prior.for_weights(model.groups, columns).starting_variance()[:, 0]
-    output = model.output.for_weights(None, model.hidden).starting_variance()[:, 0]
+    output = model.output.for_weights(None, model.widths[-1]).starting_variance()[:, 0]
+    inner = []
+    for weights in like.inner:
+        prior = cast(AbstractWeightPrior, model.inner)
+        own = prior.for_weights(None, weights.shape[0] - 1).starting_variance()[:, 0]
+        inner.append(jnp.append(own, model.intercept)[:, None])
     linear = None
     if model.linear is not None:
         linear = model.linear.for_weights(model.groups, columns).starting_variance()[:, 0]
     return NetworkStart(
-        jnp.append(hidden, model.intercept)[:, None], jnp.append(output, model.bias), linear
+        jnp.append(hidden, model.intercept)[:, None],
+        jnp.append(output, model.bias),
+        linear,
+        inner,
     )
 
 
@@ -198,7 +213,7 @@ def _slope(
 
 def _by_prior(weights: NetworkStart, model: Network) -> DrawnWeights:
     """The weights in the order of `model.weight_parts`."""
-    parts = [weights.hidden[:-1], weights.hidden[-1:]]
+    parts = [part for w in (weights.hidden, *weights.inner) for part in (w[:-1], w[-1:])]
     if model.output_weights is None:
         parts.extend((weights.output[:-1, None], weights.output[-1:, None]))
     if weights.linear is not None:
@@ -210,8 +225,9 @@ def _upright(mode: NetworkStart, model: Network) -> NetworkStart:
     """The same network with output weights that are positive, where signs may be changed."""
     g = activation_of(model.activation)
     odd = bool(jnp.allclose(g(jnp.asarray([0.5, 1.5])), -g(jnp.asarray([-0.5, -1.5]))))
-    hidden, output = np.array(mode.hidden), np.array(mode.output)
-    if odd and model.output_weights is None and not model.prior.nonnegative:
+    *layers, output = (np.array(w) for w in (mode.hidden, *mode.inner, mode.output))
+    prior = model.prior if model.inner is None else model.inner
+    if odd and model.output_weights is None and not prior.nonnegative:
         sign = np.where(output[:-1] < 0.0, -1.0, 1.0)
-        hidden, output[:-1] = hidden * sign, output[:-1] * sign
-    return NetworkStart(hidden, output, mode.linear)
+        layers[-1], output[:-1] = layers[-1] * sign, output[:-1] * sign
+    return NetworkStart(layers[0], output, mode.linear, layers[1:])

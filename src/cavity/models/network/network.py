@@ -1,8 +1,8 @@
-"""Networks with one hidden layer: sparse linear models, a nonlinearity, and a likelihood."""
+"""Networks: sparse linear models, a nonlinearity, perhaps again, and a likelihood."""
 
-import warnings
-from collections.abc import Callable
-from typing import Any, ClassVar
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, cast
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.networks.activations import activation_of
-from cavity.inference.networks.term import NetworkTerm
+from cavity.inference.networks.term import NetworkTerm, through_known_layers
 from cavity.inference.weights.priors import priors_of, weights_with_priors
 from cavity.inference.weights.views import Design, UnitsView, WholeView
 from cavity.likelihoods.base import AbstractLikelihood
@@ -24,40 +24,20 @@ from cavity.models.base import AbstractModel
 from cavity.models.linear.checks import check_columns, check_prior, check_sites, checked_groups
 from cavity.models.linear.drawn_weights import DrawnWeights, WeightPart, gaussian_part
 from cavity.models.linear.process import LinearProcess
+from cavity.models.network.checks import check_parts, check_sizes, check_start, checked_widths
 from cavity.models.network.process import NetworkProcess
+from cavity.models.network.start import NetworkStart
 from cavity.models.posterior import Posterior
 from cavity.numerics.power_limits import Power
-from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import fixed
 from cavity.parameters.table import table
 from cavity.weights.base import AbstractWeightPrior
 from cavity.weights.densities import Gaussian
 
-# Units whose weights differ by less than this share of their size are alike.
-_ALIKE = 1e-6
-
-
-class NetworkStart(eqx.Module):
-    """Weights of a network that a search for its posterior starts from.
-
-    Args:
-        hidden: weights of the units, (D + 1, K), that of the intercept last.
-        output: output weights, (K + 1,), the bias last.
-        linear: weights of the linear function, (D,); None for none.
-    """
-
-    hidden: Float[Array, "p K"] = fixed()
-    output: Float[Array, " B"] = fixed()
-    linear: Float[Array, " D"] | None = fixed(optional=True)
-
-    def __init__(self, hidden: Any, output: Any, linear: Any = None):
-        self.hidden, self.output = _apart(hidden, output)
-        self.linear = linear
-
 
 class Network(AbstractModel):
-    r"""A network with one hidden layer, and a prior on every weight.
+    r"""A network with one hidden layer or several, and a prior on every weight.
 
     $y_n \sim p(y \mid f(\mathbf x_n))$ with $f = v_0 + K^{-1/2} \sum_k v_k\, g(\mathbf w_k^\top
     \mathbf x)$, where $\mathbf x$ ends in a one.
@@ -67,8 +47,12 @@ class Network(AbstractModel):
     $\mathbf x^\top \mathbf u$ where there is a linear part. Power EP alone is for networks; at
     power 1 it is expectation propagation with moments through all layers. Experimental.
 
+    The units of a further layer are functions of those below, as f is, with a one for their
+    intercept; what enters them counts as Gaussian, and as independent of what enters others. A
+    row has a site over all weights of each of its units, of $(K + 1)^2$ numbers.
+
     Args:
-        hidden: the number of units, K.
+        hidden: the number of units, K, or one for each layer, that of the inputs first.
         prior: of the weights of the units; a parameter has one value, or one for each column or
             group, which the weights of all units share, as in automatic relevance determination.
         activation: g: "erf", "tanh", "sine", "softplus", "identity", or a smooth function of an
@@ -84,6 +68,8 @@ class Network(AbstractModel):
         output_weights: output weights that are known, (K + 1,), the bias last; None where they
             are inferred.
         start: weights that a search starts from; None for weights at random, the same each time.
+        inner: prior of the weights of units of further layers, intercepts left out, before they
+            are divided by the root of the number of units below.
         centre: as of `LinearModel`.
         scale: as of `LinearModel`.
 
@@ -92,17 +78,18 @@ class Network(AbstractModel):
         ValueError: for no units, an unknown activation, and sizes that do not match.
 
     References:
-        Jylanki (2013), S89 to S109.
+        Jylanki (2013), S89 to S109 and S120.
     """
 
     identified: ClassVar[bool] = False
 
-    hidden: int = eqx.field(static=True)
+    hidden: int | tuple[int, ...] = eqx.field(static=True)
     prior: AbstractWeightPrior
     activation: Any = eqx.field(static=True)
     likelihood: AbstractLikelihood
     linear: AbstractWeightPrior | None
     output: AbstractWeightPrior
+    inner: AbstractWeightPrior | None
     start: NetworkStart | None
     groups: np.ndarray | None
     prior_power: float = eqx.field(static=True)
@@ -114,7 +101,7 @@ class Network(AbstractModel):
 
     def __init__(
         self,
-        hidden: int,
+        hidden: int | Sequence[int],
         prior: AbstractWeightPrior,
         activation: str | Callable[[Array], Array],
         likelihood: AbstractLikelihood,
@@ -128,26 +115,45 @@ class Network(AbstractModel):
         start: NetworkStart | None = None,
         centre: Any = None,
         scale: Any = None,
+        inner: AbstractWeightPrior | None = None,
     ):
-        _check_parts(hidden, likelihood, bias, intercept)
+        widths = checked_widths(hidden)
+        check_parts(likelihood, bias, intercept)
         activation_of(activation)
         output = Gaussian(1.0) if output is None else output
         beside: Any = linear
         if isinstance(linear, bool):
             beside = prior if linear else None
-        for each in (prior, output) if beside is None else (prior, output, beside):
-            check_prior(each, prior_power, "Network")
-        if output_weights is not None and np.shape(output_weights) != (hidden + 1,):
+        deep = widths[1:] != ()
+        self.inner = None
+        if deep:
+            self.inner = Gaussian(1.0) if inner is None else inner
+        for each in (prior, output, self.inner, beside):
+            if each is not None:
+                check_prior(each, prior_power, "Network")
+        wanted = (widths[-1] + 1,)
+        if output_weights is not None and np.shape(output_weights) != wanted:
             raise ValueError(
-                f"output_weights must have shape ({hidden + 1},), one for each unit and the bias "
+                f"output_weights must have shape {wanted}, one for each unit and the bias "
                 f"last; given {np.shape(output_weights)}"
             )
-        self.hidden, self.prior, self.activation = hidden, prior, activation
+        self.hidden = widths if deep else widths[-1]
+        self.prior, self.activation = prior, activation
         self.likelihood, self.linear, self.output = likelihood, beside, output
         self.bias, self.intercept = bias, intercept  # type: ignore[assignment]
         self.groups, self.prior_power = checked_groups(groups), prior_power
         self.output_weights, self.start = output_weights, start
         self.centre, self.scale = centre, scale
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The number of units of every layer, that of the inputs first."""
+        return checked_widths(self.hidden)
+
+    @property
+    def _layers_above(self) -> tuple[tuple[int, int], ...]:
+        """Units below and units of every further layer."""
+        return tuple(itertools.pairwise(self.widths))
 
     @property
     def design(self) -> Design:
@@ -169,11 +175,14 @@ class Network(AbstractModel):
         return self.groups
 
     def weight_parts(self, columns: int) -> tuple[WeightPart, ...]:
-        """Of the units, of the output unless it is known, and of a linear part."""
-        own = self.prior.for_weights(self.groups, columns)
-        parts = [WeightPart(own, self.hidden), gaussian_part(self.intercept, self.hidden)]
+        """Of the units layer by layer, of the output unless it is known, and of a linear part."""
+        own, first = self.prior.for_weights(self.groups, columns), self.widths[0]
+        parts = [WeightPart(own, first), gaussian_part(self.intercept, first)]
+        for below, width in self._layers_above:
+            inner = cast(AbstractWeightPrior, self.inner).for_weights(None, below)
+            parts.extend((WeightPart(inner, width), gaussian_part(self.intercept, width)))
         if self.output_weights is None:
-            parts.append(WeightPart(self.output.for_weights(None, self.hidden)))
+            parts.append(WeightPart(self.output.for_weights(None, self.widths[-1])))
             parts.append(gaussian_part(self.bias))
         if self.linear is not None:
             parts.append(WeightPart(self.linear.for_weights(self.groups, columns)))
@@ -181,19 +190,24 @@ class Network(AbstractModel):
 
     def functions_of(self, weights: DrawnWeights, X: Float[Array, "n D"]) -> Float[Array, "n L"]:
         found = self.named_weights(weights)
-        units = activation_of(self.activation)(self.design(X) @ found["hidden"])
+        g = activation_of(self.activation)
+        units = g(self.design(X) @ found["hidden"])
         output = found.get("output", self.output_weights)
         assert output is not None
-        f = units @ output[:-1] / self.hidden**0.5 + output[-1]
+        inner = [found[f"inner_{i + 1}"] for i in range(len(self.widths) - 1)]
+        f = through_known_layers(g, units, (*inner, output[:, None]))[:, 0]
         if self.linear is not None:
             f = f + self._beside(X) @ found["linear"]
         return f[:, None]
 
     def named_weights(self, weights: DrawnWeights) -> dict[str, Array]:
-        """`hidden`, `output` and `linear`, as in `NetworkStart`."""
+        """`hidden`, `inner_1` and so on, `output` and `linear`, as in `NetworkStart`."""
         named = {"hidden": jnp.concatenate(weights[:2])}
+        last = 2 * len(self.widths)
+        for i in range(2, last, 2):
+            named[f"inner_{i // 2}"] = jnp.concatenate(weights[i : i + 2])
         if self.output_weights is None:
-            named["output"] = jnp.concatenate(weights[2:4])[:, 0]
+            named["output"] = jnp.concatenate(weights[last : last + 2])[:, 0]
         if self.linear is not None:
             named["linear"] = weights[-1][:, 0]
         return named
@@ -210,20 +224,8 @@ class Network(AbstractModel):
             )
         priors = (self.prior,) if self.linear is None else (self.prior, self.linear)
         check_columns(columns, priors, self.groups, self.centre, self.scale)
-        for size in self.output.sizes() - {self.hidden}:
-            raise ValueError(
-                f"the prior of output weights has a parameter with {plural(size, 'value')} for "
-                f"{plural(self.hidden, 'unit')}: give one value, or one per unit"
-            )
-        if self.start is None:
-            return
-        wanted = ((columns + 1, self.hidden), (self.hidden + 1,))
-        given = (np.shape(self.start.hidden), np.shape(self.start.output))
-        if given != wanted or (self.linear is None) != (self.start.linear is None):
-            raise ValueError(
-                f"start must have hidden and output weights of shapes {wanted}, intercepts last, "
-                f"and linear ones where there is a linear part; given {given}"
-            )
+        check_sizes(self.output, self.inner, self.widths)
+        check_start(self.start, columns, self.widths, linear=self.linear is not None)
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
         check_sites(approximation, "Network")
@@ -239,19 +241,23 @@ class Network(AbstractModel):
         total: ObservedRows | None = None,
         scale: Scalar | float = 1.0,
     ) -> Graph:
-        """A variable for the units, one for output weights, one for a linear part."""
+        """A variable for the units of each layer, for output weights, and for a linear part."""
         factored = rows.x.shape[-1] + 1 > rows.x.shape[0]
         common: Any = {"mixed": True, "power": self.prior_power, "dtype": rows.x.dtype}
         columns = rows.x.shape[-1]
         parts = [
             (
-                self.hidden,
+                self.widths[0],
                 priors_of(self.prior, self.groups, columns, Gaussian(self.intercept)),
                 self.design(rows.x) if factored else None,
             )
         ]
+        for below, width in self._layers_above:
+            inner = cast(AbstractWeightPrior, self.inner)
+            parts.append((width, priors_of(inner, None, below, Gaussian(self.intercept)), None))
         if self.output_weights is None:
-            parts.append((1, priors_of(self.output, None, self.hidden, Gaussian(self.bias)), None))
+            last = self.widths[-1]
+            parts.append((1, priors_of(self.output, None, last, Gaussian(self.bias)), None))
         if self.linear is not None:
             loadings = self._beside(rows.x) if columns > rows.x.shape[0] else None
             parts.append((1, priors_of(self.linear, self.groups, columns, None), loadings))
@@ -275,7 +281,8 @@ class Network(AbstractModel):
     def _term(self, rows: Rows) -> NetworkTerm:
         known = self.output_weights
         known = None if known is None else jnp.asarray(known, rows.x.dtype)
-        return NetworkTerm(self.likelihood, activation_of(self.activation), known)
+        inner = len(self.widths) - 1
+        return NetworkTerm(self.likelihood, activation_of(self.activation), known, inner)
 
     def _edges(self, rows: Rows) -> tuple[Edge, ...]:
         """The edges of the rows of the data, with the sites that a search starts from."""
@@ -286,10 +293,12 @@ class Network(AbstractModel):
         if start.linear is not None:
             linear = (self._beside(rows.x) @ start.linear)[:, None]
         hidden = self.design(rows.x) @ start.hidden
-        sites: Any = self._term(rows).sites_at(hidden, output, linear, rows)
-        views: list[Any] = [UnitsView(self.design, self.hidden, sites[0])]
-        if not known:
-            views.append(WholeView(self.hidden + 1, sites[1]))
+        above = (*(jnp.asarray(w, rows.x.dtype) for w in start.inner), output[:, None])
+        sites: Any = self._term(rows).sites_at(hidden, above, linear, rows)
+        views: list[Any] = [UnitsView(self.design, self.widths[0], sites[0])]
+        for number, weights in enumerate(above[:-1] if known else above):
+            size, functions = weights.shape
+            views.append(WholeView(size, functions, sites[number + 1]))
         if self.linear is not None:
             views.append(UnitsView(self._beside, 1, sites[-1]))
         return tuple(Edge(i, view) for i, view in enumerate(views))
@@ -300,7 +309,8 @@ class Network(AbstractModel):
         process = NetworkProcess(
             hidden=LinearProcess(beliefs[0], self.design),
             activation=self.activation,
-            output=None if known else beliefs[1],
+            inner=tuple(beliefs[1 : len(self.widths)]),
+            output=None if known else beliefs[len(self.widths)],
             output_weights=self.output_weights,
             linear=None if self.linear is None else LinearProcess(beliefs[-1], self._beside),
         )
@@ -328,60 +338,27 @@ def random_start(model: Network, columns: int, seed: int = 0) -> NetworkStart:
         seed: of the draw.
     """
     random = np.random.default_rng(seed)
-    hidden = random.standard_normal((columns + 1, model.hidden))
+    widths = model.widths
+    hidden = random.standard_normal((columns + 1, widths[0]))
     if model.prior.nonnegative:
         hidden[:-1] = np.abs(hidden[:-1])
-    output = np.append(np.abs(random.standard_normal(model.hidden)), 0.0)
+    inner = []
+    for below, width in itertools.pairwise(widths):
+        drawn = random.standard_normal((below + 1, width))
+        prior = cast(AbstractWeightPrior, model.inner)
+        if prior.nonnegative:
+            drawn[:-1] = np.abs(drawn[:-1])
+        spread = prior.for_weights(None, below).starting_variance()[:, 0]
+        own = jnp.append(spread, model.intercept / (below + 1.0))
+        inner.append(drawn * jnp.sqrt(own)[:, None])
+    output = np.append(np.abs(random.standard_normal(widths[-1])), 0.0)
     spread = jnp.append(
         model.prior.for_weights(model.groups, columns).starting_variance()[:, 0], model.intercept
     )
-    across = model.output.for_weights(None, model.hidden).starting_variance()[:, 0]
+    across = model.output.for_weights(None, widths[-1]).starting_variance()[:, 0]
     return NetworkStart(
         hidden * jnp.sqrt(spread / (columns + 1.0))[:, None],
         output * jnp.append(jnp.sqrt(across), 0.0),
         None if model.linear is None else np.zeros(columns),
+        inner,
     )
-
-
-def _apart(hidden: Any, output: Any) -> tuple[Any, Any]:
-    """Weights of units of which no two are alike."""
-    if not isinstance(hidden, np.ndarray) or hidden.ndim != 2:
-        return hidden, output
-    # units and their output weights; sweeps keep alike what is alike
-    units = np.concatenate([hidden, np.atleast_2d(np.asarray(output)[:-1])]).T
-    size = np.sqrt(np.mean(units**2)) or 1.0
-    gaps = np.max(np.abs(units[:, None] - units[None]), axis=-1) + np.eye(len(units)) * size
-    if np.all(gaps > _ALIKE * size):
-        return hidden, output
-    warnings.warn(
-        "units of the start are alike, and would stay so: their weights were moved apart by a "
-        "tenth at random",
-        stacklevel=3,
-    )
-    random = np.random.default_rng(0)
-    scale = 0.1 * (np.sqrt(np.mean(hidden**2)) or 1.0)
-    return hidden + scale * random.standard_normal(hidden.shape), output
-
-
-def _check_parts(hidden: Any, likelihood: Any, bias: Any, intercept: Any) -> None:
-    whole = isinstance(hidden, int | np.integer) and not isinstance(hidden, bool)
-    if not whole or hidden < 1:
-        raise ValueError(
-            f"hidden must be a number of units, 1 or more, given {hidden!r}: for a model without "
-            "any, use cavity.LinearModel"
-        )
-    if not isinstance(likelihood, AbstractLikelihood):
-        raise TypeError(
-            "likelihood of a Network must be an object of cavity.likelihoods, such as Gaussian(); "
-            f"given {type(likelihood).__name__}"
-        )
-    if likelihood.latents != 1:
-        raise ValueError(
-            f"a Network has one latent function, {type(likelihood).__name__} has "
-            f"{likelihood.latents}: of several classes fit a network to each against the others"
-        )
-    for name, value in (("bias", bias), ("intercept", intercept)):
-        if not np.all(np.asarray(value) > 0.0):
-            raise ValueError(
-                f"{name} is the variance of a prior and must be positive, given {value}"
-            )

@@ -1,0 +1,89 @@
+"""What networks ask of their parts."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.models.network.start import NetworkStart
+from cavity.numerics.text import plural
+from cavity.weights.base import AbstractWeightPrior
+
+
+def checked_widths(hidden: Any) -> tuple[int, ...]:
+    """The number of units of every layer."""
+    widths: tuple[Any, ...] = (
+        tuple(hidden) if isinstance(hidden, Sequence | np.ndarray) else (hidden,)
+    )
+    whole = [isinstance(k, int | np.integer) and not isinstance(k, bool) for k in widths]
+    if not widths or not all(whole) or min(widths) < 1:
+        raise ValueError(
+            "hidden must be a number of units, 1 or more, or several, one for each layer; given "
+            f"{hidden!r}: for a model without any, use cavity.LinearModel"
+        )
+    return tuple(map(int, widths))
+
+
+def check_parts(likelihood: Any, bias: Any, intercept: Any) -> None:
+    """Raises for what is no likelihood of one function, and for variances of priors below zero."""
+    if not isinstance(likelihood, AbstractLikelihood):
+        raise TypeError(
+            "likelihood of a Network must be an object of cavity.likelihoods, such as Gaussian(); "
+            f"given {type(likelihood).__name__}"
+        )
+    if likelihood.latents != 1:
+        raise ValueError(
+            f"a Network has one latent function, {type(likelihood).__name__} has "
+            f"{likelihood.latents}: of several classes fit a network to each against the others"
+        )
+    for name, value in (("bias", bias), ("intercept", intercept)):
+        if not np.all(np.asarray(value) > 0.0):
+            raise ValueError(
+                f"{name} is the variance of a prior and must be positive, given {value}"
+            )
+
+
+def check_sizes(
+    output: AbstractWeightPrior, inner: AbstractWeightPrior | None, widths: tuple[int, ...]
+) -> None:
+    """Raises for priors with a parameter for each of another number of units.
+
+    Args:
+        output: prior of the output weights.
+        inner: prior of the weights of further layers; None where there are none.
+        widths: units of every layer.
+    """
+    named: list[Any] = [("output weights", output, widths[-1])]
+    if inner is not None:
+        named += [("inner weights", inner, below) for below in widths[:-1]]
+    for what, prior, units in named:
+        for size in prior.sizes() - {units}:
+            raise ValueError(
+                f"the prior of {what} has a parameter with {plural(size, 'value')} for "
+                f"{plural(units, 'unit')}: give one value, or one per unit"
+            )
+
+
+def check_start(
+    start: NetworkStart | None, columns: int, widths: tuple[int, ...], *, linear: bool
+) -> None:
+    """Raises for a start with weights of other shapes.
+
+    Args:
+        start: the start; None for none.
+        columns: of the inputs.
+        widths: units of every layer.
+        linear: whether there is a linear part.
+    """
+    if start is None:
+        return
+    inner = [(below + 1, width) for below, width in itertools.pairwise(widths)]
+    wanted = ((columns + 1, widths[0]), *inner, (widths[-1] + 1,))
+    given = tuple(map(np.shape, (start.hidden, *start.inner, start.output)))
+    if given != wanted or linear != (start.linear is not None):
+        raise ValueError(
+            f"start must have hidden, inner and output weights of shapes {wanted}, intercepts "
+            f"last, and linear ones where there is a linear part; given {given}"
+        )
