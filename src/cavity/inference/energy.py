@@ -158,15 +158,17 @@ def batch_energy(graph: Graph, sites: Sites, index: Int[Array, " B"], scale: Sca
     """The energy from some rows that stand for all, unbiased; beliefs are those of all sites.
 
     Args:
-        graph: the model laid out for inference, on inducing variables, of one factor with sites.
+        graph: the model laid out for inference, of factors with a site for each row of one table.
         sites: the sites of all rows.
         index: the rows.
         scale: rows of the table for each row.
     """
     q = beliefs(graph, sites)
     log_evidence = sum(belief.log_normaliser for belief in q)
-    some, some_sites = graph.only_factor().at_rows(*sites, index, scale)
-    return -jnp.asarray(log_evidence + some.log_scale(q, some_sites))
+    for factor, store in zip(graph.row_factors, sites, strict=True):
+        some, some_sites = cast(Any, factor).at_rows(store, index, scale)
+        log_evidence = log_evidence + some.log_scale(q, some_sites)
+    return -jnp.asarray(log_evidence)
 
 
 def marginals(graph: Graph, q: Beliefs) -> FixedMarginals:

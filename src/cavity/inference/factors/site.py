@@ -113,7 +113,8 @@ class SiteFactor(AbstractRowFactor):
         ]
         total = sum_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)
         private = [edge.variable for edge in self.edges if edge.slots.private]
-        return (*zip(private, total, strict=True), *tied)
+        sent = ((variable, message) for variable, message in tied if message is not None)
+        return (*zip(private, total, strict=True), *sent)
 
     def log_scale(
         self,
@@ -255,7 +256,7 @@ class SiteFactor(AbstractRowFactor):
     ) -> tuple["SiteFactor", Stores]:
         """The factor and sites of some rows, each of which stands for `scale` rows."""
         part = SiteFactor(
-            edges=self.edges,
+            edges=tuple(Edge(e.variable, e.view, e.slots.at_rows(index)) for e in self.edges),
             rows=self.rows.take(index),
             chunk=index.shape[0],
             term=self.term,

@@ -32,7 +32,7 @@ from cavity.inference.variables.inputs import InputBelief, InputMoments, diverge
 from cavity.inference.variables.layered import LayeredMoments
 from cavity.numerics.power_limits import Power
 from cavity.numerics.special import LOG_2PI
-from cavity.numerics.types import Array, Float, Scalar
+from cavity.numerics.types import Array, Float, Int, Scalar
 
 # A store of sites, the site of every row, and what rows see marginals of.
 Store = TypeVar("Store")
@@ -69,11 +69,15 @@ class AbstractSlots(eqx.Module, Generic[Store, RowSite, Source]):
     def per_row(self, store: Store) -> RowSite:
         """The site of every row; None where rows share one."""
 
+    def at_rows(self, index: Int[Array, " n"]) -> "AbstractSlots[Store, RowSite, Source]":
+        """The slots of some rows, where they say something of every row."""
+        return self
+
     @abc.abstractmethod
     def message(
         self, store: Store
     ) -> DirectMessages | InputBelief | ChainBelief | SitedConditional | None:
-        """The message of what an optimiser moves; None where rows send their own."""
+        """The message of what an optimiser moves; None where rows or another edge send it."""
 
     @abc.abstractmethod
     def source(self, store: Store, belief: AbstractBelief, power: Power) -> Source:

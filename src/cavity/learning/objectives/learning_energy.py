@@ -8,7 +8,7 @@ from jax.flatten_util import ravel_pytree
 
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.approximations.local_terms import EvaluationPoint
-from cavity.inference.energy import Graph, Sites, energy
+from cavity.inference.energy import Graph, Sites, batch_energy, energy
 from cavity.inference.factors.slots import ObservedRows, is_optimised, is_optimised_per_row
 from cavity.inference.factors.tied import natural_step
 from cavity.inference.implicit_gradient import implicit_gradient, stationary
@@ -67,6 +67,8 @@ class LearningEnergy(eqx.Module):
         self, data: Data, jitter: Scalar, scale: Scalar, index: Int[Array, " n"] | None
     ) -> Callable[[Array, Array, Sites], Scalar]:
         """The function of a move, of tied sites as a vector, and of private sites."""
+        if self.start.ordered and index is not None:
+            return self._of_batch(data, jitter, scale, index)
         rows = data if index is None else some_rows(data, index)
         scaling = 1.0 if self.total is None else scale
 
@@ -79,6 +81,19 @@ class LearningEnergy(eqx.Module):
                 newton = self.approximation.evaluation_point is EvaluationPoint.MODE
                 value = value + implicit_gradient(graph, sites, newton=newton)
             return value
+
+        return loss
+
+    def _of_batch(
+        self, data: Data, jitter: Scalar, scale: Scalar, index: Int[Array, " n"]
+    ) -> Callable[[Array, Array, Sites], Scalar]:
+        """The function for rows that see their neighbours: some of all rows laid out."""
+
+        def loss(move: Array, flat_sites: Array, private: Sites) -> Scalar:
+            model = self.model(move)
+            sites = join_optimised(self.unravel(flat_sites), private)
+            graph = self.graph(model, data, jitter)
+            return batch_energy(graph, sites, index, scale) - self.log_prior(model)
 
         return loss
 

@@ -28,7 +28,7 @@ from cavity.models.state_space.conditional import (
     FunctionPaths,
 )
 from cavity.models.state_space.site_graph import EmissionSites
-from cavity.models.state_space.site_terms import EmissionTerm
+from cavity.models.state_space.site_terms import AffineTerm, EmissionTerm
 from cavity.models.state_space.site_views import AffineStateView, OneStateView
 from cavity.models.state_space.start import STATE_SHARE, affine_start, interpolated
 from cavity.models.state_space.views import AffineEmissions, Emissions
@@ -216,8 +216,11 @@ class AffineEmission(AbstractEmission):
         propagation: AbstractPropagation,
         jitter: float | Scalar,
     ) -> EmissionSites:
-        sight = AffineStateView(OutputMean(self.mean, outputs), states)
-        return EmissionSites((), sight, PowerMeanTerm(likelihood))
+        functions = OutputMean(self.mean, outputs)
+        whole = AffineTerm(functions, likelihood, propagation)
+        return EmissionSites(
+            (), AffineStateView(functions, states), PowerMeanTerm(likelihood), whole
+        )
 
     def functions_under(self, term: AbstractLocalTerm, beliefs: Sequence[Any]) -> AbstractMean:
         return self.mean
@@ -298,7 +301,7 @@ class GPEmission(AbstractEmission):
     ) -> EmissionSites:
         views = self.layer.views(jitter)
         term = EmissionTerm(self.layer, views, likelihood, propagation)
-        return EmissionSites(views, OneStateView(False, states), term)
+        return EmissionSites(views, OneStateView(False, states), term, term)
 
     def functions_under(self, term: AbstractLocalTerm, beliefs: Sequence[Any]) -> LayerProcess:
         return self.layer.process(cast(EmissionTerm, term).views, beliefs)

@@ -14,7 +14,6 @@ from cavity.inference.approximations.approximations import (
     PowerMeans,
     TiedPowerMeans,
 )
-from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.energy import Beliefs, Graph, collect_messages, empty_sites
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
@@ -47,8 +46,13 @@ from cavity.models.latent.views import standardised
 from cavity.models.state_space.conditional import LEAST_PATHS, PathFactor, path_graph
 from cavity.models.state_space.emission import AbstractEmission, AffineEmission, GPEmission
 from cavity.models.state_space.posterior import StateSpacePosterior
-from cavity.models.state_space.site_checks import check_last_states, check_memory
-from cavity.models.state_space.site_graph import StartingPoint, site_graph
+from cavity.models.state_space.site_checks import check_last_states, check_memory, check_method
+from cavity.models.state_space.site_graph import (
+    Layout,
+    StartingPoint,
+    site_graph,
+    tied_graph,
+)
 from cavity.models.state_space.site_terms import TransitionTerm
 from cavity.models.state_space.site_views import Start
 from cavity.models.state_space.views import InitialStates, StatesView, Transitions
@@ -204,29 +208,15 @@ class GPSSM(AbstractModel):
             )
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
-        at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
-        if approximation.hidden == "conditional":
-            if approximation.tied and not cast(TiedPowerMeans, approximation).input_sites:
-                return
-            raise ValueError(
-                'hidden="conditional" has one site for all rows on inducing variables: give '
-                'method=cavity.TiedPowerEP(hidden="conditional")'
-            )
-        if approximation.tied and cast(TiedPowerMeans, approximation).input_sites:
+        check_method(approximation, natural=natural)
+        if approximation.tied or not approximation.closed_form:
             return
-        if at_cavity and not approximation.tied and not approximation.closed_form:
-            return
-        if approximation.tied or not at_cavity:
-            raise ValueError(
-                "a state-space model needs method=cavity.PowerEP(), or "
-                "cavity.TiedPowerEP(input_sites=True) for sites on states"
-            )
         if not self.emission.closed_form(self.likelihood):
             raise ValueError(
                 "an emission by Gaussian processes with the likelihood "
                 f"{type(self.likelihood).__name__} has no closed form: give Gaussian() noise, or "
                 "an affine emission such as cavity.means.Linear(weights), or "
-                "method=cavity.TiedPowerEP(input_sites=True)"
+                "method=cavity.TiedPowerEP()"
             )
 
     def check_power(self, rows: Rows, power: Power, approximation: AbstractApproximation) -> None:
@@ -237,7 +227,8 @@ class GPSSM(AbstractModel):
         if not approximation.tied:
             check_memory((self.transition, *self.emission.layers), rows.y.shape[0])
         if is_exactly(power, 1.0):
-            check_last_states(rows, self.state_dims)
+            tied = approximation.tied and not cast(TiedPowerMeans, approximation).input_sites
+            check_last_states(rows, 1 if tied else self.state_dims)
 
     def graph(
         self,
@@ -255,7 +246,7 @@ class GPSSM(AbstractModel):
         if approximation.hidden == "conditional":
             return self._path_graph(rows, links, cast(TiedPowerMeans, approximation), jitter)
         if not approximation.closed_form:
-            return self._site_graph(rows, links, power, approximation, jitter)
+            return self._site_graph(rows, links, power, approximation, jitter, chunk)
         exact = cast(PowerMeans, approximation)
         form = {"coupled": exact.hidden != "factorised", "moved": exact.moved}
         return self._exact_graph(rows, links, power, jitter, **form)
@@ -294,17 +285,20 @@ class GPSSM(AbstractModel):
         power: Power,
         approximation: AbstractApproximation,
         jitter: float | Scalar,
+        chunk: int,
     ) -> Graph:
-        """Sites of rows on states, and on inducing variables where they are not tied."""
+        """Sites on states, and on inducing variables: of rows, or tied."""
         states, outputs, tied = self.state_dims, rows.y.shape[-1], approximation.tied
-        how = cast(TiedPowerMeans, approximation).propagation if tied else Nodes()
+        sites = cast(TiedPowerMeans, approximation)
+        how = sites.propagation if tied else Nodes()
         emission = self.emission.site_parts(self.likelihood, outputs, states, how, jitter)
         begin = self.emission.start(self.likelihood, rows, links, states)
         start = StartingPoint(Start(*begin), self._starting_functions(rows, links, jitter))
         chain = Chain(self.initial_mean, self.initial_variance, links.linked)
-        settings: dict[str, Any] = {"power": power, "propagation": how, "jitter": jitter}
-        settings |= {"hidden": approximation.hidden, "tied": tied}
-        return site_graph(self.transition, emission, rows, links, chain, start, **settings)
+        parts = (self.transition, emission, rows, links, chain, start, power, how, jitter)
+        if tied and not sites.input_sites:
+            return tied_graph(Layout(*parts), chunk)
+        return site_graph(Layout(*parts), hidden=approximation.hidden, tied=tied)
 
     def _path_graph(
         self, rows: Rows, links: Links, approximation: TiedPowerMeans, jitter: float | Scalar

@@ -1,9 +1,12 @@
 """Data that sites on states are not for: refused by name."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
+from cavity.inference.approximations.approximations import AbstractApproximation, TiedPowerMeans
+from cavity.inference.approximations.local_terms import EvaluationPoint
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.chain import links_of
 from cavity.models.deep.layer import Layer
@@ -28,10 +31,46 @@ def check_memory(layers: Sequence[Layer], count: int) -> None:
         )
 
 
+def check_method(approximation: AbstractApproximation, *, natural: bool) -> None:
+    """Raises ValueError for a method that is none of state-space models.
+
+    Args:
+        approximation: what stands in the place of the likelihood terms.
+        natural: whether tied sites move by natural gradients.
+    """
+    if natural:
+        raise ValueError(
+            "natural-gradient steps would leave the states where they are: leave natural=None"
+        )
+    at_cavity = approximation.evaluation_point is EvaluationPoint.CAVITY
+    if not at_cavity:
+        raise ValueError(
+            "a state-space model needs method=cavity.PowerEP(), or cavity.TiedPowerEP() with one "
+            "site for all terms of a state, which takes every likelihood and minibatches"
+        )
+    tied = cast(TiedPowerMeans, approximation)
+    if approximation.tied and tied.hidden_sites:
+        raise ValueError(
+            "hidden_sites is for deep models: leave it out, or give input_sites=True for sites of "
+            "rows on states"
+        )
+    wanted = approximation.tied and not tied.input_sites
+    if approximation.hidden == "conditional" and not wanted:
+        raise ValueError(
+            'hidden="conditional" has one site for all rows on inducing variables: give '
+            'method=cavity.TiedPowerEP(hidden="conditional")'
+        )
+
+
 def check_last_states(rows: Rows, states: int) -> None:
     """Raises ValueError where at power 1 nothing is left for the last state of a series.
 
     A transition whose whole site is taken out leaves it with its outputs alone.
+
+    Args:
+        rows: the data.
+        states: outputs that it needs: as many as there are states where each output has a site of
+            its own, one where a state has one site for all its terms.
     """
     linked = np.asarray(links_of(rows).linked) > 0.0
     last = np.flatnonzero(linked & ~np.append(linked[1:], False))

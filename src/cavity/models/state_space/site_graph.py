@@ -2,10 +2,11 @@
 
 Rows have a site each on the pair of states of their transition (or one on either state, where
 states are factorised) and on the state that their outputs are of. Inducing variables have one site
-for all rows, which an optimiser moves, or one of every row.
+for all rows, which an optimiser moves, or one of every row. States may have one site as well for
+all terms that touch them; nothing is then left to sweeps, and rows can come in minibatches.
 
 References:
-    Bui (2017), S41; S42 for tied sites on inducing variables.
+    Bui (2017), S41; S42 for tied sites.
 """
 
 import dataclasses
@@ -19,11 +20,12 @@ from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
 from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import Private, Tied, observed_rows
-from cavity.inference.graph.base import Messages
+from cavity.inference.factors.tied_states import Copies, TiedStates
+from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView
 from cavity.inference.propagation import AbstractPropagation
-from cavity.inference.variables.chain import Links
+from cavity.inference.variables.chain import DirectChain, Links
 from cavity.inference.variables.chain_messages import Chain
 from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
 from cavity.models.deep.layer import Layer
@@ -35,7 +37,9 @@ from cavity.models.state_space.site_views import (
     OneStateView,
     PairView,
     Start,
+    earlier,
 )
+from cavity.models.state_space.views import shifted
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
 
@@ -48,13 +52,15 @@ class EmissionSites(NamedTuple):
 
     Attributes:
         views: how rows see inducing variables; none for known functions.
-        states: how rows see their states.
-        term: what stands in the place of the likelihood.
+        states: how rows see their states where each has a site of its own.
+        term: what stands in the place of the likelihood there.
+        whole: what stands there where rows see their state itself.
     """
 
     views: tuple[InducingView, ...]
     states: AbstractStateView
     term: AbstractLocalTerm
+    whole: AbstractLocalTerm
 
 
 class StartingPoint(NamedTuple):
@@ -69,23 +75,10 @@ class StartingPoint(NamedTuple):
     functions: Sequence[Messages]
 
 
-def site_graph(
-    transition: Layer,
-    emission: EmissionSites,
-    rows: Rows,
-    links: Links,
-    chain: Chain,
-    start: StartingPoint,
-    *,
-    power: Power,
-    hidden: str | None,
-    propagation: AbstractPropagation,
-    tied: bool,
-    jitter: float | Scalar,
-) -> Graph:
-    """A model laid out with sites on states.
+class Layout(NamedTuple):
+    """What does not depend on how states have sites.
 
-    Args:
+    Attributes:
         transition: the functions of transitions, with their noise.
         emission: the terms of outputs.
         rows: the outputs and the controls.
@@ -93,37 +86,109 @@ def site_graph(
         chain: the states.
         start: where a search starts.
         power: of all rows.
-        hidden: how states depend on each other: "chain" or None, or "factorised".
         propagation: how Gaussians go through functions.
-        tied: whether all rows share one site on inducing variables.
         jitter: share of the mean prior variance added to the diagonal of a covariance.
     """
-    views, size = transition.views(jitter), transition.width
-    variables = len(views) + len(emission.views)
-    count = len(rows.y)
-    steps = dataclasses.replace(
-        rows, y=jnp.zeros((count, 1), rows.y.dtype), presence=links.linked[:, None], side={}
-    )
-    total = jnp.full(size, jnp.maximum(jnp.sum(links.linked), 1.0))
-    first, more = start.functions[: len(views)], start.functions[len(views) :]
-    sights: tuple[AbstractStateView, ...] = (PairView(start.states),)
+
+    transition: Layer
+    emission: EmissionSites
+    rows: Rows
+    links: Links
+    chain: Chain
+    start: StartingPoint
+    power: Power
+    propagation: AbstractPropagation
+    jitter: float | Scalar
+
+    def functions(self, *, tied: bool) -> "FunctionEdges":
+        """The edges to inducing variables, of transitions and of outputs.
+
+        Args:
+            tied: whether all rows share one site on them.
+        """
+        views, more = self.transition.views(self.jitter), self.emission.views
+        first, rest = self.start.functions[: len(views)], self.start.functions[len(views) :]
+        if not tied:
+            variables = tuple(WhitenedInducing(v.inducing.size) for v in (*views, *more))
+            edges = _private(views, first, 0), _private(more, rest, len(views))
+            return FunctionEdges(views, variables, *edges)
+        steps = jnp.full(self.transition.width, jnp.maximum(jnp.sum(self.links.linked), 1.0))
+        observed = observed_rows(self.rows).per_output
+        edges = tied_edges(views, steps, first, 0), tied_edges(more, observed, rest, len(views))
+        return FunctionEdges(views, (TiedInducing(),) * (len(views) + len(more)), *edges)
+
+    @property
+    def steps(self) -> Rows:
+        """The transitions as rows."""
+        y, present = jnp.zeros((len(self.rows.y), 1), self.rows.y.dtype), self.links.linked
+        return dataclasses.replace(self.rows, y=y, presence=present[:, None], side={})
+
+    def term(self, views: tuple[InducingView, ...]) -> TransitionTerm:
+        """The term of a transition."""
+        return TransitionTerm(self.transition, views, self.propagation)
+
+
+class FunctionEdges(NamedTuple):
+    """Edges to inducing variables.
+
+    Attributes:
+        views: how transitions see them.
+        variables: inducing variables of the transition, then of the emission.
+        transitions: the edges of transitions.
+        outputs: the edges of outputs.
+    """
+
+    views: tuple[InducingView, ...]
+    variables: tuple[AbstractVariable, ...]
+    transitions: tuple[Edge, ...]
+    outputs: tuple[Edge, ...]
+
+
+def site_graph(layout: Layout, *, hidden: str | None, tied: bool) -> Graph:
+    """A model laid out with a site of every row on the states that it sees.
+
+    Args:
+        layout: the model and its rows.
+        hidden: how states depend on each other: "chain" or None, or "factorised".
+        tied: whether all rows share one site on inducing variables.
+    """
+    rows, start, size = layout.rows, layout.start.states, layout.transition.width
+    functions, count = layout.functions(tied=tied), len(layout.rows.y)
+    sights: tuple[AbstractStateView, ...] = (PairView(start),)
     if hidden == "factorised":
-        sights = OneStateView(True, size), OneStateView(False, size, start.states)
-    term = TransitionTerm(transition, views, propagation)
-    pairs = tuple(Edge(variables, sight, Private()) for sight in sights)
-    edges = tied_edges(views, total, first, 0) if tied else _private(views, first, 0)
-    edges = (*edges, *pairs)
-    transitions = SiteFactor(edges, steps, count, term, power)
-    edges = _private(emission.views, more, len(views))
-    if tied:
-        edges = tied_edges(emission.views, observed_rows(rows).per_output, more, len(views))
-    edges = (*edges, Edge(variables, emission.states, Private()))
-    outputs = SiteFactor(edges, rows, count, emission.term, power)
-    functions = [
-        TiedInducing() if tied else WhitenedInducing(view.inducing.size)
-        for view in (*views, *emission.views)
-    ]
-    return Graph((*functions, chain), (transitions, outputs))
+        sights = OneStateView(True, size), OneStateView(False, size, start)
+    states = len(functions.variables)
+    edges = (*functions.transitions, *(Edge(states, sight, Private()) for sight in sights))
+    transitions = SiteFactor(
+        edges, layout.steps, count, layout.term(functions.views), layout.power
+    )
+    edges = (*functions.outputs, Edge(states, layout.emission.states, Private()))
+    outputs = SiteFactor(edges, rows, count, layout.emission.term, layout.power)
+    return Graph((*functions.variables, layout.chain), (transitions, outputs))
+
+
+def tied_graph(layout: Layout, chunk: int) -> Graph:
+    """A model laid out with one site on every state, for all terms that touch it.
+
+    Args:
+        layout: the model and its rows.
+        chunk: rows worked on at a time.
+    """
+    rows, links, chain = layout.rows, layout.links, layout.chain
+    functions, size = layout.functions(tied=True), layout.transition.width
+    observed = jnp.max(rows.site_presence, axis=1)
+    count = links.linked + earlier(links.linked) + observed
+    copies, prior = Copies(count, links.first), (chain.initial_mean, chain.initial_variance)
+    before = TiedStates(Copies(*map(shifted, copies)), *prior)
+    own = TiedStates(copies, *prior)
+    storing = dataclasses.replace(own, start=layout.start.states.moments())
+    states, sight = len(functions.variables), OneStateView(False, size)
+    pair = Edge(states, OneStateView(True, size), before), Edge(states, sight, storing)
+    edges, how = (*functions.transitions, *pair), layout.power
+    transitions = SiteFactor(edges, layout.steps, chunk, layout.term(functions.views), how)
+    edges = (*functions.outputs, Edge(states, sight, own))
+    outputs = SiteFactor(edges, rows, chunk, layout.emission.whole, how)
+    return Graph((*functions.variables, DirectChain()), (transitions, outputs))
 
 
 def tied_edges(

@@ -13,7 +13,7 @@ $$-\tfrac12 \log |2 \pi \mathbf Q| - \tfrac1{2a} \log |\mathbf I + a \mathbf Q^{
 - \tfrac12 \mathbf r^\top (\mathbf Q + a \mathbf K)^{-1} \mathbf r.$$
 
 References:
-    Bui (2017), S41 with errata E14, E15, E17 and E27.
+    Bui (2017), S41 and S42 with errata E14, E15, E17 and E27.
 """
 
 import abc
@@ -23,19 +23,30 @@ from typing import ClassVar, NamedTuple, cast
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from cavity.inference.approximations.local_terms import AbstractLocalTerm, differentiated
 from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
+from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.propagation import AbstractPropagation, Spread
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.models.deep.term import latent_belief, terms_at
-from cavity.models.state_space.joint_propagation import StateRows, differences
+from cavity.models.state_space.joint_propagation import (
+    Differences,
+    StateRows,
+    differences,
+    state_nodes,
+)
 from cavity.numerics.linalg import cholesky_and_inverse
-from cavity.numerics.power_limits import Power, log1p_ratio, log_determinant_ratio
+from cavity.numerics.power_limits import (
+    Power,
+    is_exactly,
+    log1p_ratio,
+    log_determinant_ratio,
+)
 from cavity.numerics.quadrature import Tilted, log_power_mean
 from cavity.numerics.types import Array, Float
 
@@ -184,16 +195,77 @@ class EmissionTerm(AbstractStateTerm):
         mean, cov = state.mean[:, 0], state.var[:, 0]
         flat = jnp.zeros((*rows.y.shape, mean.shape[1]), mean.dtype)
         off = differences(self.propagation, functions, StateRows(mean, cov, rows.x), flat)
-        gaussian = capability(self.likelihood, GaussianInLatent)
-        if gaussian is None:
-            values = Spread(off.mean, jnp.diagonal(off.cov, axis1=-2, axis2=-1))
-            each = terms_at(self.likelihood, values, rows, power)
+        return output_terms(self.likelihood, off, rows, power)
+
+
+class AffineTerm(AbstractLocalTerm):
+    """The log power mean of a likelihood of affine functions of a state.
+
+    With Gaussian noise it is exact. So it is for one output, and at power 0, where functions count
+    one at a time; others need nodes to have the functions' covariances.
+
+    Attributes:
+        mean: the functions.
+        likelihood: the density of outputs.
+        propagation: how a Gaussian state goes through functions.
+    """
+
+    mean: OutputMean
+    likelihood: AbstractLikelihood
+    propagation: AbstractPropagation
+
+    joint: ClassVar[bool] = True
+
+    def stationary(self, power: Power) -> bool:
+        return True
+
+    def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
+        (state,) = latents
+        mean, cov = state.mean[:, 0], state.var[:, 0]
+        slopes = jax.jacfwd(lambda x: self.mean(x[None])[0])(jnp.zeros_like(mean[0]))
+        gaussian = capability(self.likelihood, GaussianInLatent) is not None
+        apart = len(slopes) == 1 or is_exactly(power, 0.0)
+        if gaussian or apart or self.propagation.repeats == 1:
+            spread, weight = (slopes @ cov @ slopes.T)[None], jnp.zeros(1, mean.dtype)
+            off = Differences(self.mean(mean)[None], spread, weight)
         else:
-            noise = jnp.broadcast_to(gaussian.noise_variance(**rows.columns), rows.y.shape)
-            present = rows.site_presence
-            each = gaussian_log_power_mean(off.mean - rows.y, off.cov, noise, power, present)
-        weights = jnp.broadcast_to(off.log_weights[:, None], each.shape)
-        return log_power_mean(each, weights, power)
+            z, weights = state_nodes(mean.shape[1], self.propagation.repeats)
+            away = jnp.einsum("nij,kj->kni", jnp.linalg.cholesky(cov), jnp.asarray(z))
+            values = self.mean(mean) + away @ slopes.T
+            none = jnp.zeros((*values.shape, values.shape[-1]), values.dtype)
+            off = Differences(values, none, jnp.asarray(np.log(weights), values.dtype))
+        return output_terms(self.likelihood, off, rows, power)[:, None]
+
+    def derivatives(
+        self, latents: tuple[Latent, ...], rows: Rows, power: Power
+    ) -> tuple[Tilted, ...]:
+        return differentiated(self.log_mean, latents, rows, power)
+
+    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
+        return self.log_mean(latents, rows, 1.0)
+
+
+def output_terms(
+    likelihood: AbstractLikelihood, functions: Differences, rows: Rows, power: Power
+) -> Float[Array, " N"]:
+    """The log power means of the outputs of rows, whose functions are weighted Gaussians.
+
+    Args:
+        likelihood: the density of outputs.
+        functions: the Gaussians.
+        rows: the outputs.
+        power: the power.
+    """
+    gaussian = capability(likelihood, GaussianInLatent)
+    if gaussian is None:
+        values = Spread(functions.mean, jnp.diagonal(functions.cov, axis1=-2, axis2=-1))
+        each = terms_at(likelihood, values, rows, power)
+    else:
+        noise = jnp.broadcast_to(gaussian.noise_variance(**rows.columns), rows.y.shape)
+        off, present = functions.mean - rows.y, rows.site_presence
+        each = gaussian_log_power_mean(off, functions.cov, noise, power, present)
+    weights = jnp.broadcast_to(functions.log_weights[:, None], each.shape)
+    return log_power_mean(each, weights, power)
 
 
 def gaussian_log_power_mean(

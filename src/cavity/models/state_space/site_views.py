@@ -11,11 +11,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from cavity.inference.factors.tied import raw_of
 from cavity.inference.graph.base import AbstractSiteView, Latent, Marginal, Moments
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, BlockSites, empty_row_sites
 from cavity.inference.graph.views import OutputMean
-from cavity.inference.variables.chain import ChainBelief
+from cavity.inference.variables.chain import ChainBelief, ChainMoments
 from cavity.inference.variables.chain_messages import Chain, ChainMessages
 from cavity.models.state_space.views import shifted
 from cavity.numerics.types import Array, Float
@@ -31,6 +32,11 @@ class Start(eqx.Module):
 
     mean: Float[Array, "T D"]
     cov: Float[Array, "D D"]
+
+    def moments(self) -> ChainMoments:
+        """The states themselves, as numbers that an optimiser moves."""
+        raw = raw_of(jnp.linalg.cholesky(self.cov))
+        return ChainMoments(self.mean, jnp.broadcast_to(raw, (len(self.mean), *raw.shape)), None)
 
     def sites(self) -> tuple[Float[Array, "T D"], Float[Array, "T D D"]]:
         """Shifts and precisions of the sites that make these states of a flat prior."""
@@ -79,6 +85,8 @@ class AbstractBlockView(AbstractStateView):
         self, belief: ChainBelief, rows: Rows, sites: AbstractSites | None = None
     ) -> Marginal:
         mean, cov = self.vectors(belief)
+        if rows.index is not None:
+            mean, cov = mean[rows.index], cov[rows.index]
         return self.at((mean[:, None], cov[:, None]), rows)
 
     @typing.final
