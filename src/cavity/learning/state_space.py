@@ -11,9 +11,10 @@ from cavity.kernels.base import AbstractKernel
 from cavity.kernels.stationary import RBF
 from cavity.learning.fit import fit
 from cavity.learning.initialisation.state_space import (
-    conditional_sites,
+    closed_form_before,
     filled_in_time,
     linear_start,
+    sites_after,
     starting_sites,
     state_space_starts,
     subspace_states,
@@ -66,7 +67,8 @@ def fit_state_space(
         emission: "linear", or "identity" where outputs observe the states themselves.
         power: of all rows.
         method: how the model is learned. `TiedPowerEP(hidden="conditional")` goes on from where
-            `PowerEP()` ends.
+            `PowerEP()` ends, `TiedPowerEP()` from the states and functions that
+            `PowerEP(hidden="factorised")` has at the first parameters.
         jitter: as in `fit`.
         seed: of inducing points, and of perturbed starts.
         n_restarts: further runs from perturbed starts, as in `fit`.
@@ -100,23 +102,29 @@ def fit_state_space(
         likelihood = Gaussian(start.noise)
     layout: dict[str, Any] = {"points": points, "identity": identity, "seed": seed}
     models = state_space_starts(start, controls, ordered, kernel, likelihood, **layout)
-    sites = starting_sites(models[0], start, coupled=method.hidden != "factorised")
     options: dict[str, Any] = {"rows": {"series": labels}, "missing": "skip", "power": power}
     maps = bijections(models[0])
     options["bijections"] = eqx.tree_at(lambda m: m.transition.mean.weights, maps, FIXED)
-    options |= {"jitter": jitter, "callback": callback, "max_iterations": max_iterations}
-    conditional = method.hidden == "conditional"
-    first = PowerEP() if conditional else method
-    part = checkpoint.part("chain") if conditional and checkpoint is not None else checkpoint
-    several = {"n_restarts": n_restarts, "seed": seed}
-    result = fit_best(
-        models, X, Y, method=first, sites=sites, checkpoint=part, **several, **options
-    )
-    if not conditional or result.interrupted:
+    options |= {"jitter": jitter, "callback": callback}
+    limits: dict[str, Any] = {"max_iterations": max_iterations}
+    several: dict[str, Any] = {"n_restarts": n_restarts, "seed": seed}
+    before = closed_form_before(method)
+    first = method if before is None else before
+    sites = None
+    if first.approximation.closed_form:
+        sites = starting_sites(models[0], start, coupled=first.hidden != "factorised")
+    part = checkpoint if before is None or checkpoint is None else checkpoint.part("chain")
+    learned = before is None or method.hidden == "conditional"
+    how = limits | several if learned else {"max_iterations": 0}
+    result = fit_best(models, X, Y, method=first, sites=sites, checkpoint=part, **how, **options)
+    if before is None or result.interrupted:
         return result
-    part = None if checkpoint is None else checkpoint.part("conditional")
-    next_sites = conditional_sites(cast(StateSpacePosterior, result.posterior), controls)
-    last = fit(result.model, X, Y, method=method, sites=next_sites, checkpoint=part, **options)
+    part = None if checkpoint is None else checkpoint.part(method.hidden or "tied")
+    sites = sites_after(cast(StateSpacePosterior, result.posterior), controls, method)
+    how = limits if learned else limits | several
+    last = fit(result.model, X, Y, method=method, sites=sites, checkpoint=part, **how, **options)
+    if not learned:
+        return last
     apart = starts_apart(result.ends)
     message = last.message if apart is None else f"{last.message}; {apart}"
     return dataclasses.replace(last, ends=result.ends, trials=result.trials, message=message)

@@ -6,9 +6,10 @@ import numpy as np
 
 from cavity.learning.fit import fit
 from cavity.learning.initialisation.state_space import (
-    conditional_sites,
+    closed_form_before,
     filled_in_time,
     linear_start,
+    sites_after,
     starting_sites,
 )
 from cavity.learning.methods import PowerEP, TiedPowerEP
@@ -54,13 +55,15 @@ def follow_states(
     series, known = np.zeros(len(Y)), np.zeros((len(Y), 0)) if X is None else X
     start = linear_start(filled_in_time(Y, series), known, series, mean)
     noise = np.broadcast_to(np.asarray(model.transition.noise_variance), (mean.shape[1],))
-    sites = starting_sites(
-        model, start._replace(process_noise=noise), coupled=method.hidden != "factorised"
-    )
+    before = closed_form_before(method)
+    first, sites = method if before is None else before, None
+    if first.approximation.closed_form:
+        start = start._replace(process_noise=noise)
+        sites = starting_sites(model, start, coupled=first.hidden != "factorised")
     options: dict[str, Any] = {"power": power, "jitter": jitter, "missing": "skip"}
     options |= {"max_iterations": 0}
-    if method.hidden != "conditional":
-        return fit(model, X, Y, method=method, sites=sites, **options)
-    chain = fit(model, X, Y, method=PowerEP(), sites=sites, **options)
-    sites = conditional_sites(cast(StateSpacePosterior, chain.posterior), known)
+    result = fit(model, X, Y, method=first, sites=sites, **options)
+    if before is None:
+        return result
+    sites = sites_after(cast(StateSpacePosterior, result.posterior), known, method)
     return fit(model, X, Y, method=method, sites=sites, **options)

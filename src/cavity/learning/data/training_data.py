@@ -14,6 +14,7 @@ from cavity.inference.factors.slots import ObservedRows, observed_rows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.past import Past
 from cavity.inference.problem import Problem
+from cavity.inference.variables.chain import SERIES
 from cavity.learning.data.fingerprint import fingerprint
 from cavity.learning.data.scales import Scales, row_tallies, scales_of
 from cavity.likelihoods.base import AbstractLikelihood
@@ -175,8 +176,18 @@ class Data(eqx.Module, AbstractTrainingData):
         return scales_of(*row_tallies(self.rows, likelihood))
 
     def minibatches(self, size: int, random: np.random.Generator) -> Iterator[Minibatch]:
-        """Minibatches without end; every pass through the data is in another order."""
+        """Minibatches without end; every pass through the data is in another order.
+
+        Rows of series come as subsequences: every pass cuts them, from a random one on and around
+        the end, into runs of `size`, and leaves out what is less than a run. Every row is in a
+        minibatch as often as any other.
+        """
         n = int(self.length)
+        if SERIES in self.rows.side:
+            while True:
+                order = np.roll(np.arange(n), -random.integers(n))
+                for run in random.permutation(n // size):
+                    yield Minibatch(size, order[run * size : (run + 1) * size])
         order = random.permutation(n)
         while True:
             if order.size < size:

@@ -89,9 +89,12 @@ def check_order(model: AbstractModel, method: AbstractMethod, *, in_memory: bool
     """Raises ValueError where rows that follow each other would be taken apart."""
     if not model.ordered:
         return
-    if method.training.steps is not None:
+    apart = method.tied and method.approximation.hidden is None
+    if method.training.steps is not None and not apart:
         raise ValueError(
-            "states in time need all rows at a time: leave interleaved=None and batch=None"
+            "this posterior of states in time needs all rows at a time: leave interleaved=None "
+            "and batch=None, or give method=cavity.TiedPowerEP(batch=...), whose states do not "
+            "depend on each other"
         )
     if not in_memory:
         raise ValueError(

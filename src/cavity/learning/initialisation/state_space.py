@@ -8,11 +8,13 @@ import numpy as np
 
 from cavity.inducing.base import Points
 from cavity.inference.energy import Sites
+from cavity.inference.factors.tied import TiedSite, raw_of
 from cavity.inference.variables.chain import ChainMoments
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.deep import tied_site
 from cavity.learning.initialisation.inducing_points import select_inducing
+from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.means import Identity, Linear
 from cavity.models.deep.layer import Layer, LayerProcess
@@ -191,6 +193,32 @@ def starting_sites(model: GPSSM, start: LinearStart, *, coupled: bool) -> Sites:
     return ((*(None for _ in range(functions)), chain),)
 
 
+def closed_form_before(method: PowerEP | TiedPowerEP) -> PowerEP | None:
+    """The method from whose posterior the search starts; None where it starts from its own."""
+    if method.hidden == "conditional":
+        return PowerEP()
+    tied = method.tied and not cast(TiedPowerEP, method).input_sites
+    return PowerEP(hidden="factorised") if tied else None
+
+
+def sites_after(
+    posterior: StateSpacePosterior, X: np.ndarray, method: PowerEP | TiedPowerEP
+) -> Sites:
+    """Where a search starts that goes on from the posterior of `closed_form_before`.
+
+    Args:
+        posterior: with a chain of states.
+        X: controls (T, C).
+        method: how the search goes on.
+    """
+    if method.hidden == "conditional":
+        return conditional_sites(posterior, X)
+    transition, outputs = _tied_functions(posterior)
+    raw = raw_of(jnp.linalg.cholesky(posterior.chain.cov))
+    states = ChainMoments(posterior.chain.mean, raw, None)
+    return ((*transition, None, states), (*outputs, None))
+
+
 def conditional_sites(posterior: StateSpacePosterior, X: np.ndarray) -> Sites:
     """Tied sites, and sites on states given their functions, that make about the same posterior.
 
@@ -199,14 +227,7 @@ def conditional_sites(posterior: StateSpacePosterior, X: np.ndarray) -> Sites:
         X: controls (T, C).
     """
     chain, transition = posterior.chain, posterior.transition
-    processes = [transition.process]
-    if cast(GPSSM, posterior.model).emission.layers:
-        processes.append(cast(LayerProcess, posterior.emission).process)
-    tied = [
-        tied_site(belief)
-        for process in processes
-        for _, belief in cast(TakesGaussianInputs, process).sparse_functions()
-    ]
+    tied = [site for part in _tied_functions(posterior) for site in part]
     controls = jnp.asarray(np.pad(X, [(0, len(chain.mean) - len(X)), (0, 0)]))
     before, spread = (jnp.roll(a, 1, axis=0) for a in (chain.mean, chain.cov))
     f, _ = transition.moments(transition.with_inputs(before, controls))
@@ -219,6 +240,18 @@ def conditional_sites(posterior: StateSpacePosterior, X: np.ndarray) -> Sites:
     noise = jnp.where(linked, cast(Array, transition.noise_variance), model.initial_variance)
     widths = jnp.clip(jnp.log(noise / own), LEAST_WIDTH, None)
     return ((*tied, sites_towards(f, chain.mean, widths, noise)),)
+
+
+def _tied_functions(posterior: StateSpacePosterior) -> list[list[TiedSite]]:
+    """Tied sites that make the beliefs about functions, of the transition and of the emission."""
+    processes = [posterior.transition.process]
+    if cast(GPSSM, posterior.model).emission.layers:
+        processes.append(cast(LayerProcess, posterior.emission).process)
+    sites = [
+        [tied_site(belief) for _, belief in cast(TakesGaussianInputs, p).sparse_functions()]
+        for p in processes
+    ]
+    return sites if len(sites) == 2 else [*sites, []]
 
 
 def _stable(weights: np.ndarray) -> np.ndarray:

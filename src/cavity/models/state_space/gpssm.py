@@ -46,7 +46,12 @@ from cavity.models.latent.views import standardised
 from cavity.models.state_space.conditional import LEAST_PATHS, PathFactor, path_graph
 from cavity.models.state_space.emission import AbstractEmission, AffineEmission, GPEmission
 from cavity.models.state_space.posterior import StateSpacePosterior
-from cavity.models.state_space.site_checks import check_last_states, check_memory, check_method
+from cavity.models.state_space.site_checks import (
+    check_last_states,
+    check_memory,
+    check_method,
+    check_single_terms,
+)
 from cavity.models.state_space.site_graph import (
     Layout,
     StartingPoint,
@@ -226,9 +231,12 @@ class GPSSM(AbstractModel):
             return
         if not approximation.tied:
             check_memory((self.transition, *self.emission.layers), rows.y.shape[0])
-        if is_exactly(power, 1.0):
-            tied = approximation.tied and not cast(TiedPowerMeans, approximation).input_sites
-            check_last_states(rows, 1 if tied else self.state_dims)
+        if not is_exactly(power, 1.0):
+            return
+        if approximation.tied and not cast(TiedPowerMeans, approximation).input_sites:
+            check_single_terms(rows)
+        else:
+            check_last_states(rows, self.state_dims)
 
     def graph(
         self,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
+import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.approximations.approximations import AbstractApproximation, TiedPowerMeans
@@ -62,15 +63,28 @@ def check_method(approximation: AbstractApproximation, *, natural: bool) -> None
         )
 
 
+def check_single_terms(rows: Rows) -> None:
+    """Raises ValueError where at power 1 a state with one site for all its terms has one term.
+
+    The cavity has then nothing of it: the energy does not depend on the site.
+    """
+    links = links_of(rows)
+    linked, present = np.asarray(links.linked), np.asarray(links.present) > 0.0
+    observed = np.asarray(jnp.max(rows.site_presence, axis=1))
+    terms = linked + np.append(linked[1:], 0.0) + observed
+    single = np.flatnonzero(present & (terms == 1.0))
+    if single.size:
+        raise ValueError(
+            f"at power 1 row {single[0]} needs two terms of its state, and has one of these: the "
+            "transition from the row before, the transition to the next, and outputs. Without its "
+            "one site nothing is left to match; give a smaller power, such as 0.9"
+        )
+
+
 def check_last_states(rows: Rows, states: int) -> None:
     """Raises ValueError where at power 1 nothing is left for the last state of a series.
 
     A transition whose whole site is taken out leaves it with its outputs alone.
-
-    Args:
-        rows: the data.
-        states: outputs that it needs: as many as there are states where each output has a site of
-            its own, one where a state has one site for all its terms.
     """
     linked = np.asarray(links_of(rows).linked) > 0.0
     last = np.flatnonzero(linked & ~np.append(linked[1:], False))
