@@ -25,7 +25,7 @@ from cavity.models.deep.term import WholeView
 from cavity.models.state_space.function_sites import FunctionSitesView
 from cavity.models.state_space.site_terms import TransitionTerm
 from cavity.models.state_space.site_views import AffineStateView, OneStateView, PairView, Start
-from tests.oracle import kalman
+from tests.oracle import dense, kalman
 
 # series of 4, 1 and 3 states, and two rows of padding
 LINK = np.array([0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0])
@@ -145,3 +145,39 @@ def slopes_of(graph, sites):
 
 def largest(tree):
     return max(float(jnp.max(jnp.abs(x))) for x in jax.tree.leaves(tree))
+
+
+def bound(moments, model, y, controls, layer, tied):
+    """The variational bound of a chain of one-dimensional states, by quadrature in numpy."""
+    mean, cov, cross = moments
+    link, Z = LINK[:ROWS], np.asarray(layer.inducing.Z)
+    K = dense.rbf(Z, Z, 1.3) + JITTER * 1.3 * np.eye(len(Z))
+    L = np.linalg.cholesky(K)
+    m, S = np.asarray(tied.mean[0]), np.asarray(tied.root[0])
+    S = S @ S.T
+    total = -0.5 * (m @ m + np.trace(S) - len(m) - np.linalg.slogdet(S)[1])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(50)
+    weights = weights / weights.sum()
+    log_normal = lambda r, var: -0.5 * (np.log(2 * np.pi * var) + r**2 / var)  # noqa: E731
+    for t in range(ROWS):
+        entropy = 0.5 * np.log(2 * np.pi * np.e * cov[t])
+        if link[t]:
+            before, slope = cov[t - 1], cross[t] / cov[t - 1]
+            given = cov[t] - cross[t] * slope
+            entropy = 0.5 * np.log(2 * np.pi * np.e * given)
+            x = mean[t - 1] + np.sqrt(before) * nodes
+            inputs = np.column_stack([x, np.tile(controls[t], (len(x), 1))])
+            a = np.linalg.solve(L, dense.rbf(Z, inputs, 1.3))
+            f = a.T @ m + x * model.A[0, 0] + controls[t] @ model.B[0] + model.b[0]
+            var = 1.3 - np.sum(a**2, axis=0) + np.einsum("mk,mn,nk->k", a, S, a)
+            residual = mean[t] + slope * (x - mean[t - 1]) - f
+            term = log_normal(residual, model.Q[0]) - 0.5 * (given + var) / model.Q[0]
+            total += weights @ term
+        else:
+            total += log_normal(mean[t] - model.m0[0], model.v0[0]) - 0.5 * cov[t] / model.v0[0]
+        for p in np.flatnonzero(~np.isnan(y[t])):
+            residual = y[t, p] - model.C[p, 0] * mean[t] - model.d[p]
+            term = log_normal(residual, model.R[p])
+            total += term - 0.5 * model.C[p, 0] ** 2 * cov[t] / model.R[p]
+        total += entropy
+    return total

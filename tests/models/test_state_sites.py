@@ -115,42 +115,6 @@ def test_slopes_are_finite_differences_of_the_energy_with_sites_found_anew():
     assert along == pytest.approx(0.5 * (energy_at(step) - energy_at(-step)), rel=1e-5)
 
 
-def bound(moments, model, y, controls, layer, tied):
-    """The variational bound of a chain of one-dimensional states, by quadrature in numpy."""
-    mean, cov, cross = moments
-    link, Z = toy.LINK[: toy.ROWS], np.asarray(layer.inducing.Z)
-    K = dense.rbf(Z, Z, 1.3) + toy.JITTER * 1.3 * np.eye(len(Z))
-    L = np.linalg.cholesky(K)
-    m, S = np.asarray(tied.mean[0]), np.asarray(tied.root[0])
-    S = S @ S.T
-    total = -0.5 * (m @ m + np.trace(S) - len(m) - np.linalg.slogdet(S)[1])
-    nodes, weights = np.polynomial.hermite_e.hermegauss(50)
-    weights = weights / weights.sum()
-    log_normal = lambda r, var: -0.5 * (np.log(2 * np.pi * var) + r**2 / var)  # noqa: E731
-    for t in range(toy.ROWS):
-        entropy = 0.5 * np.log(2 * np.pi * np.e * cov[t])
-        if link[t]:
-            before, slope = cov[t - 1], cross[t] / cov[t - 1]
-            given = cov[t] - cross[t] * slope
-            entropy = 0.5 * np.log(2 * np.pi * np.e * given)
-            x = mean[t - 1] + np.sqrt(before) * nodes
-            inputs = np.column_stack([x, np.tile(controls[t], (len(x), 1))])
-            a = np.linalg.solve(L, dense.rbf(Z, inputs, 1.3))
-            f = a.T @ m + x * model.A[0, 0] + controls[t] @ model.B[0] + model.b[0]
-            var = 1.3 - np.sum(a**2, axis=0) + np.einsum("mk,mn,nk->k", a, S, a)
-            residual = mean[t] + slope * (x - mean[t - 1]) - f
-            term = log_normal(residual, model.Q[0]) - 0.5 * (given + var) / model.Q[0]
-            total += weights @ term
-        else:
-            total += log_normal(mean[t] - model.m0[0], model.v0[0]) - 0.5 * cov[t] / model.v0[0]
-        for p in np.flatnonzero(~np.isnan(y[t])):
-            residual = y[t, p] - model.C[p, 0] * mean[t] - model.d[p]
-            term = log_normal(residual, model.R[p])
-            total += term - 0.5 * model.C[p, 0] ** 2 * cov[t] / model.R[p]
-        total += entropy
-    return total
-
-
 def test_power_zero_is_the_variational_bound_at_its_optimum():
     model, y, c, layer, tied, graph = curved_case(0.0)
     sites, record = toy.swept(graph, toy.start_sites(graph, tied))
@@ -158,14 +122,14 @@ def test_power_zero_is_the_variational_bound_at_its_optimum():
     states = beliefs(graph, sites)[1]
     moments = [np.asarray(x).reshape(-1)[: toy.ROWS].copy() for x in states_of(states)]
     whole = (model, y, c, layer, tied)
-    value = bound(moments, *whole)
+    value = toy.bound(moments, *whole)
     assert float(-toy.energy_of(graph, sites)) == pytest.approx(value, abs=1e-9)
     rng = np.random.default_rng(0)
     for _ in range(4):
         step = [1e-5 * rng.normal(size=toy.ROWS) for _ in range(3)]
         step[2] *= toy.LINK[: toy.ROWS]
-        ahead = bound([a + b for a, b in zip(moments, step, strict=True)], *whole)
-        behind = bound([a - b for a, b in zip(moments, step, strict=True)], *whole)
+        ahead = toy.bound([a + b for a, b in zip(moments, step, strict=True)], *whole)
+        behind = toy.bound([a - b for a, b in zip(moments, step, strict=True)], *whole)
         assert abs(ahead - behind) < 1e-9
         assert ahead + behind < 2 * value
 

@@ -306,7 +306,10 @@ class SiteFactor(AbstractRowFactor):
         if fixed is not None:
             pairs = zip(self.edges, fixed, strict=True)
             return tuple(edge.view.at(moments, rows) for edge, moments in pairs)
-        triples = zip(self.edges, sources, sites, strict=True)
+        own = (
+            site if e.slots.private else None for e, site in zip(self.edges, sites, strict=True)
+        )
+        triples = zip(self.edges, sources, own, strict=True)
         return tuple(edge.view.marginal(source, rows, site) for edge, source, site in triples)
 
     def _visible(self, marginal: Marginal) -> Moments:
