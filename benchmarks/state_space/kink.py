@@ -5,6 +5,9 @@ function over the inputs that the series visits; joint log densities of the next
 5, 10 and 20 steps and the share within 90 % intervals, by paths, by moments and linearised.
 
 python -m benchmarks.state_space.kink [--series 10] [--powers 0,0.2,0.5,0.8] [--observation 0.05]
+    [--states chain,factorised,conditional,tied]
+
+States that are tied have one site each for all their terms, and are learned from minibatches.
 """
 
 import argparse
@@ -22,6 +25,8 @@ from cavity.models.state_space.posterior import StateSpacePosterior
 
 TABLE = Table("kink.csv", ("observation", "states", "power", "propagation", "seed"))
 POINTS, PATHS, HORIZONS = 30, 500, (1, 5, 10, 20)
+# Rows of a minibatch, steps and the learning rate of states with one tied site each.
+ROWS, STEPS, RATE = 50, 5000, 0.03
 PROPAGATIONS = ("paths", "moments", "linearised")
 
 
@@ -35,6 +40,10 @@ def learned(series: Series, power: float, states: str, iterations: int) -> Any:
         noise_variance=0.5,
     )
     model = cavity.GPSSM(transition, cavity.likelihoods.Gaussian(0.5))
+    if states == "tied":
+        training: dict[str, Any] = {"batch": ROWS, "max_sweeps": STEPS, "learning_rate": RATE}
+        method = cavity.TiedPowerEP(propagation=cavity.Moments(), **training)
+        return cavity.fit(model, None, series.y, method=method, power=power)
     conditional = states == "conditional"
     method = cavity.PowerEP(hidden="chain" if conditional else states)
     options = {"power": power, "max_iterations": iterations}

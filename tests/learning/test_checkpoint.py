@@ -17,6 +17,7 @@ from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers import checkpoint as checkpoints
 from cavity.learning.optimisers import lbfgs, restarts
 from cavity.learning.optimisers.trials import fit_best
+from cavity.learning.state_space import fit_state_space
 from cavity.parameters import FIXED, bijections
 
 RNG = np.random.default_rng(2)
@@ -192,6 +193,22 @@ def test_a_loop_that_dies_and_goes_on(loop, tmp_path, every):
 
     def fit(store):
         return cavity.fit(sparse_probit, X, LABELS, checkpoint=store, **options)
+
+    found, deaths = lives(tmp_path, fit, 2)
+    assert deaths > 3
+    assert_same(found, whole)
+
+
+@pytest.mark.slow
+def test_subsequences_of_a_state_space_model_that_die_and_go_on(tmp_path, every):
+    method = TiedPowerEP(propagation=cavity.Moments(), max_sweeps=15, batch=5)
+    options = {"states": 1, "points": 4, "emission": "identity", "method": method}
+    series = np.repeat([0, 1], 10)
+    whole = fit_state_space(Y[:, None], series=series, **options)
+    every(2)
+
+    def fit(store):
+        return fit_state_space(Y[:, None], series=series, checkpoint=store, **options)
 
     found, deaths = lives(tmp_path, fit, 2)
     assert deaths > 3

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import cavity
 from cavity.inference.graph.rows import Rows
@@ -13,6 +14,7 @@ from cavity.learning.initialisation.state_space import (
     subspace_states,
 )
 from cavity.learning.state_space import fit_state_space
+from cavity.learning.state_space_update import follow_states
 from cavity.models.state_space.start import interpolated
 from tests.tolerances import assert_close
 
@@ -85,3 +87,44 @@ def test_several_series_share_their_dynamics():
     assert future.mean.shape == (3, 4, 1)
     assert np.all(result.posterior.states.cross[[0, 10, 20]] == 0.0)
     assert isinstance(result.model, cavity.GPSSM)
+
+
+@pytest.mark.parametrize("batch", [None, 8, 1000])
+def test_learning_with_one_site_for_each_state(batch, tmp_path):
+    """From its usual start, with all rows, some, and a minibatch larger than the table; what was
+    learned forecasts, is saved, and goes on with further rows."""
+    rng = np.random.default_rng(1)
+    y = np.cumsum(rng.normal(size=(24, 1)), axis=0) * 0.2
+    y[5] = np.nan
+    method = cavity.TiedPowerEP(propagation=cavity.Moments(), batch=batch, max_sweeps=60)
+    labels = np.repeat(["a", "b", "c"], [11, 1, 12])
+    options = {"states": 1, "points": 4, "emission": "identity", "power": 0.5}
+    result = fit_state_space(y, series=labels, method=method, max_iterations=5, **options)
+    assert result.history[-1] < result.history[0]
+    future = result.posterior.forecast(4, propagation="moments")
+    assert future.mean.shape == (3, 4, 1)
+    assert result.posterior.smoothed().mean.shape == (24, 1)
+    cavity.save(result.posterior, tmp_path / "model")
+    again = cavity.load(tmp_path / "model").forecast(4, propagation="moments")
+    np.testing.assert_array_equal(again.mean, future.mean)
+
+
+def test_states_with_one_site_each_follow_further_rows():
+    y = np.sin(0.4 * np.arange(24.0))[:, None]
+    method = cavity.TiedPowerEP(propagation=cavity.Moments())
+    result = fit_state_space(
+        y[:20], states=1, points=4, emission="identity", method=method, max_iterations=3
+    )
+    more = follow_states(result.posterior, y, method=method)
+    assert more.posterior.states.mean.shape == (24, 1)
+    again = cavity.infer(result.model, None, y, power=0.0, method=method)
+    assert more.log_evidence == pytest.approx(again.log_evidence, abs=0.05)
+
+
+def test_learning_with_sites_on_states_starts_from_its_own():
+    y = np.sin(0.4 * np.arange(16.0))[:, None]
+    method = cavity.TiedPowerEP(propagation=cavity.Moments(), input_sites=True)
+    result = fit_state_space(
+        y, states=1, points=4, emission="identity", method=method, max_iterations=2
+    )
+    assert np.isfinite(result.log_evidence)

@@ -7,7 +7,7 @@ import pytest
 from cavity.inference.energy import beliefs
 from cavity.inference.factors.tied import TiedSite
 from tests.models import chain_toy as toy
-from tests.models.test_state_sites import HALF, bound, states_of
+from tests.models.test_state_sites import HALF, states_of
 from tests.oracle import kalman
 
 
@@ -30,7 +30,7 @@ def test_power_zero_is_the_variational_bound_at_its_optimum_in_functions_and_sta
 
     def value(shift=0.0, bend=0.0):
         tied = TiedSite(mean + shift, jnp.asarray(raw + bend))
-        return bound(moments, model, y, c, layer, tied)
+        return toy.bound(moments, model, y, c, layer, tied)
 
     assert float(-toy.energy_of(graph, sites)) == pytest.approx(value(), abs=1e-9)
     rng = np.random.default_rng(0)

@@ -112,12 +112,6 @@ def test_what_no_cavity_is_left_for_is_refused_by_name():
         cavity.infer(model, X, Y, power=1.0, rows=rows, missing="skip", method=how)
 
 
-def test_tied_sites_without_sites_on_states_are_refused():
-    model, X, Y, rows, _ = known()
-    with pytest.raises(ValueError, match="input_sites=True"):
-        cavity.infer(model, X, Y, rows=rows, missing="skip", method=cavity.TiedPowerEP())
-
-
 # ---- sites of every row on inducing variables
 
 

@@ -225,16 +225,23 @@ class AffineTerm(AbstractLocalTerm):
         slopes = jax.jacfwd(lambda x: self.mean(x[None])[0])(jnp.zeros_like(mean[0]))
         gaussian = capability(self.likelihood, GaussianInLatent) is not None
         apart = len(slopes) == 1 or is_exactly(power, 0.0)
-        if gaussian or apart or self.propagation.repeats == 1:
-            spread, weight = (slopes @ cov @ slopes.T)[None], jnp.zeros(1, mean.dtype)
-            off = Differences(self.mean(mean)[None], spread, weight)
-        else:
-            z, weights = state_nodes(mean.shape[1], self.propagation.repeats)
-            away = jnp.einsum("nij,kj->kni", jnp.linalg.cholesky(cov), jnp.asarray(z))
-            values = self.mean(mean) + away @ slopes.T
-            none = jnp.zeros((*values.shape, values.shape[-1]), values.dtype)
-            off = Differences(values, none, jnp.asarray(np.log(weights), values.dtype))
-        return output_terms(self.likelihood, off, rows, power)[:, None]
+        if not (gaussian or apart or self.propagation.repeats == 1):
+            return self._at_nodes(mean, cov, rows, power)[:, None]
+        spread, weight = (slopes @ cov @ slopes.T)[None], jnp.zeros(1, mean.dtype)
+        functions = Differences(self.mean(mean)[None], spread, weight)
+        return output_terms(self.likelihood, functions, rows, power)[:, None]
+
+    def _at_nodes(
+        self, mean: Float[Array, "N D"], cov: Float[Array, "N D D"], rows: Rows, power: Power
+    ) -> Float[Array, " N"]:
+        """The term by nodes for the state, at which all functions are known."""
+        z, weights = state_nodes(mean.shape[1], self.propagation.repeats)
+        away = jnp.einsum("nij,kj->kni", jnp.linalg.cholesky(cov), jnp.asarray(z))
+        functions = jax.vmap(self.mean)(mean + away)
+        density = self.likelihood.log_prob(functions, rows.y, **rows.columns)
+        each = jnp.sum(jnp.where(rows.site_presence > 0.0, density, 0.0), axis=2)
+        log_weights = jnp.broadcast_to(np.log(weights)[:, None], each.shape)
+        return log_power_mean(each, log_weights, power)
 
     def derivatives(
         self, latents: tuple[Latent, ...], rows: Rows, power: Power
