@@ -100,12 +100,14 @@ def test_learning_with_one_site_for_each_state(batch, tmp_path):
     labels = np.repeat(["a", "b", "c"], [11, 1, 12])
     options = {"states": 1, "points": 4, "emission": "identity", "power": 0.5}
     result = fit_state_space(y, series=labels, method=method, max_iterations=5, **options)
-    assert result.history[-1] < result.history[0]
+    # of minibatches, means over three passes
+    count = 9 if batch == 8 else 1
+    assert np.mean(result.history[-count:]) < np.mean(result.history[:count])
     future = result.posterior.forecast(4, propagation="moments")
     assert future.mean.shape == (3, 4, 1)
     assert result.posterior.smoothed().mean.shape == (24, 1)
-    cavity.save(result.posterior, tmp_path / "model")
-    again = cavity.load(tmp_path / "model").forecast(4, propagation="moments")
+    cavity.save(tmp_path / "model", result.posterior, {})
+    again = cavity.load(tmp_path / "model")[0].forecast(4, propagation="moments")
     np.testing.assert_array_equal(again.mean, future.mean)
 
 

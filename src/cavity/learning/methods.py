@@ -297,7 +297,8 @@ class TiedPowerEP(AbstractMethod):
             functions. Other models have no use for it.
         input_sites: for latent inputs, whether each row has a site on its own, matched by sweeps
             (Power EP throughout); otherwise their posteriors are variational, which suits
-            minibatches. In state-space models rows have sites on pairs of states.
+            minibatches. In state-space models rows have sites on pairs of states; otherwise every
+            state has one site for all its terms, which the optimiser moves.
         hidden_sites: for deep models whose inner layers have noise, whether every hidden value of
             every row has a Gaussian site, which the optimiser moves; otherwise hidden values have
             the model's own conditional. For data in memory.
@@ -309,7 +310,7 @@ class TiedPowerEP(AbstractMethod):
             of a sum is joint; False for mean field, which makes the terms independent.
             `cavity.update` goes on with a joint belief.
         batch: rows of a minibatch, drawn anew in every pass through the data, for Adam; None for
-            all of them, and L-BFGS-B.
+            all of them, and L-BFGS-B. Rows in time come as subsequences of this length.
         max_sweeps: steps of Adam, which is how many it makes; with all rows, iterations at the
             most.
         learning_rate: of Adam; it falls to zero along a cosine.
@@ -322,7 +323,7 @@ class TiedPowerEP(AbstractMethod):
         seed: of the minibatches.
 
     References:
-        Bui (2017), S14 and S30; Hernandez-Lobato et al. (2016).
+        Bui (2017), S14, S30, S37 and S42; Hernandez-Lobato et al. (2016).
     """
 
     propagation: AbstractPropagation = dataclasses.field(default=Nodes(), kw_only=True)

@@ -2,11 +2,11 @@
 
 Rows with `Private` slots store a site each. With a `Tied` slot one site t stands for all rows, to
 the power of their number: the store is the belief that it makes of the prior, whose mean and
-root an optimiser moves. With `Variational` slots a row has its belief itself, which an optimiser
-moves or an encoder gives, and which no cavity takes anything out of; with `Conditional` slots it
-is the conditional of hidden values given functions that is the row's own. What differs between
-them is only where cavities come from, and where what they remove from the log-partition is
-counted.
+root an optimiser moves; `tied_states.py` has such slots for states in time. With `Variational`
+slots a row has its belief itself, which an optimiser moves or an encoder gives, and which no
+cavity takes anything out of; with `Conditional` slots it is the conditional of hidden values given
+functions that is the row's own. What differs between them is only where cavities come from, and
+where what they remove from the log-partition is counted.
 """
 
 import abc

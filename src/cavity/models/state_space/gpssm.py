@@ -85,9 +85,11 @@ class GPSSM(AbstractModel):
 
     With `method=cavity.PowerEP()` inducing variables are in closed form, and an optimiser moves a
     Gaussian chain for the states; at power 0 the evidence is a lower bound. With
-    `cavity.TiedPowerEP(input_sites=True)` rows have sites on pairs of states, matched by sweeps,
-    and emissions by layers take every likelihood; with `cavity.PowerEP(exact=False)` rows have
-    sites on inducing variables too, for short series.
+    `cavity.TiedPowerEP()` a state has one site for all its terms, which the optimiser moves, as
+    inducing variables have one for all transitions: the same bound with factorised states at power
+    0, for every likelihood and, with `batch=...`, by minibatches of subsequences. With
+    `input_sites=True` rows have sites on pairs of states instead, matched by sweeps; with
+    `cavity.PowerEP(exact=False)` on inducing variables too, for short series.
 
     Args:
         transition: the functions f, of the states, and of the controls as columns after them with
@@ -106,7 +108,7 @@ class GPSSM(AbstractModel):
             functions.
 
     References:
-        Bui (2017), S31, S34 and S38 to S40; van der Wilk (2018), items 80 and 82.
+        Bui (2017), S31, S34 and S36 to S42; van der Wilk (2018), items 80 and 82.
     """
 
     transition: Layer
