@@ -5,6 +5,7 @@ from benchmarks.mutations.fault import Fault
 MESSAGES = "inference/test_chain_messages.py::"
 SITES = "models/test_state_sites.py::"
 FUNCTIONS = "models/test_function_sites.py::"
+TIED = "models/test_tied_states.py::"
 
 CHAIN_FAULTS = (
     Fault(
@@ -72,5 +73,54 @@ CHAIN_FAULTS = (
             FUNCTIONS
             + "test_power_zero_is_the_variational_bound_at_its_optimum_in_functions_and_states",
         ),
+    ),
+    Fault(
+        "outputs have no share in the site of a state",
+        "models/state_space/site_graph.py",
+        "count = links.linked + earlier(links.linked) + observed",
+        "count = links.linked + earlier(links.linked) + 0.0 * observed",
+        (TIED + "test_energies_of_known_transitions_are_those_of_dense_algebra",),
+    ),
+    Fault(
+        "a cavity of a first state takes out its prior",
+        "inference/factors/tied_states.py",
+        "+ share * V * precision",
+        "+ 0.0 * share * V * precision",
+        (TIED + "test_energies_of_known_transitions_are_those_of_dense_algebra",),
+    ),
+    Fault(
+        "states without a prior have no powers of two pi (erratum E18)",
+        "inference/factors/tied_states.py",
+        "(1.0 - copies.first) * LOG_2PI",
+        "0.0 * (1.0 - copies.first) * LOG_2PI",
+        (TIED + "test_energies_of_known_transitions_are_those_of_dense_algebra",),
+    ),
+    Fault(
+        "states that nothing touches stay where the search starts",
+        "inference/factors/tied_states.py",
+        "mean = jnp.where(alone, self.mean, store.mean)",
+        "mean = store.mean",
+        (TIED + "test_states_that_nothing_touches_are_at_their_prior",),
+    ),
+    Fault(
+        "rows of a minibatch see the states of other rows",
+        "models/state_space/site_views.py",
+        "mean, cov = mean[rows.index], cov[rows.index]",
+        "mean, cov = mean[: len(rows.index)], cov[: len(rows.index)]",
+        (TIED + "test_minibatches_have_the_energy_of_all_rows_on_average",),
+    ),
+    Fault(
+        "subsequences do not go around the end",
+        "learning/data/training_data.py",
+        "order = np.roll(np.arange(n), -random.integers(n))",
+        "order = np.arange(n)",
+        (TIED + "test_every_row_is_in_a_minibatch_as_often_as_any_other",),
+    ),
+    Fault(
+        "affine outputs do not depend on each other",
+        "models/state_space/site_terms.py",
+        "apart = len(slopes) == 1 or is_exactly(power, 0.0)",
+        "apart = True",
+        (TIED + "test_the_power_mean_of_affine_outputs_is_its_integral",),
     ),
 )

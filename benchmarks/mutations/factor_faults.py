@@ -17,8 +17,8 @@ ENERGY = (
     Fault(
         "rows of a minibatch stand for themselves alone",
         "inference/energy.py",
-        "at_rows(*sites, index, scale)",
-        "at_rows(*sites, index, 1.0)",
+        "at_rows(store, index, scale)",
+        "at_rows(store, index, 1.0)",
         ("learning/test_interleaved.py::test_energies_of_minibatches_are_unbiased",),
     ),
     Fault(
