@@ -75,3 +75,10 @@ def test_maps_over_chunks():
         found = map_over_rows(lambda r: (2.0 * r, jnp.sum(r, axis=1)), x, chunk)
         assert_close(found[0], expected[0])
         assert_close(found[1], expected[1])
+
+
+def test_rows_without_columns_come_in_chunks():
+    """As those of models without inputs do."""
+    rows = (jnp.zeros((12, 0)), jnp.arange(12.0))
+    total = sum_over_rows(lambda part: jnp.sum(part[1]) + part[0].shape[0], rows, 4)
+    assert float(total) == 78.0

@@ -81,14 +81,7 @@ def fit_state_space(
         ValueError: as `fit`, and for an identity with other than one state per output.
         NumericalError: as `fit`.
     """
-    identity = emission == "identity"
-    if emission not in ("linear", "identity"):
-        raise ValueError(f'emission must be "linear" or "identity", given {emission!r}')
-    if identity and states != Y.shape[1]:
-        raise ValueError(
-            f"where outputs observe the states, there is one state per output: {Y.shape[1]}, "
-            f"given {states}"
-        )
+    identity = _is_identity(emission, states, Y.shape[1])
     controls = np.zeros((len(Y), 0)) if X is None else np.asarray(X, float)
     labels = np.zeros(len(Y)) if series is None else np.asarray(series)
     ordered = np.cumsum(np.concatenate([[False], labels[1:] != labels[:-1]]))
@@ -125,6 +118,27 @@ def fit_state_space(
     last = fit(result.model, X, Y, method=method, sites=sites, checkpoint=part, **how, **options)
     if not learned:
         return last
-    apart = starts_apart(result.ends)
+    return _with_starts(last, result)
+
+
+def _is_identity(emission: str, states: int, outputs: int) -> bool:
+    """Whether outputs observe the states themselves.
+
+    Raises:
+        ValueError: for another word, and for an identity with other than one state per output.
+    """
+    if emission not in ("linear", "identity"):
+        raise ValueError(f'emission must be "linear" or "identity", given {emission!r}')
+    if emission == "identity" and states != outputs:
+        raise ValueError(
+            f"where outputs observe the states, there is one state per output: {outputs}, "
+            f"given {states}"
+        )
+    return emission == "identity"
+
+
+def _with_starts(last: FitResult, first: FitResult) -> FitResult:
+    """A result with what is known of the starts of the one that it went on from."""
+    apart = starts_apart(first.ends)
     message = last.message if apart is None else f"{last.message}; {apart}"
-    return dataclasses.replace(last, ends=result.ends, trials=result.trials, message=message)
+    return dataclasses.replace(last, ends=first.ends, trials=first.trials, message=message)

@@ -56,7 +56,7 @@ def cached_size(n: int) -> int:
 
 def split(rows: Tree, chunk: int) -> Tree:
     """Rows as chunks: one axis more in front. Their number is a multiple of `chunk`."""
-    return jax.tree.map(lambda x: x.reshape(-1, chunk, *x.shape[1:]), rows)
+    return jax.tree.map(lambda x: x.reshape(len(x) // chunk, chunk, *x.shape[1:]), rows)
 
 
 def _length(rows: PyTree) -> int:
