@@ -160,7 +160,7 @@ def test_moving_an_object_on_a_blank_background_changes_nothing_far_from_borders
 
 
 def test_covariances_follow_from_counts_of_distinct_patches():
-    """T53, with multiplicities (X-13), and T58: the rank of blank images with one pixel."""
+    """T53, with multiplicities (X-13): the images are blank but for one pixel."""
     parts = Patches((4, 4), (2, 2))
     images = np.eye(16)
     distinct = kernels.distinct_parts(parts, images)
@@ -176,6 +176,21 @@ def test_covariances_follow_from_counts_of_distinct_patches():
     images[3, 2] = np.nan
     with pytest.raises(ValueError, match=r"X has 1 entry that is NaN .* index \[3, 2\]"):
         kernels.distinct_parts(parts, images)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_images_with_one_pixel_have_the_rank_of_their_distinct_patches(weighted):
+    """T58 with X-20: 25 places of the pixel in a patch, and the blank patch.
+
+    Nine pixels a side are the fewest with one that all 25 places see. Those of larger images see
+    the same 26 patches, which bound the rank whatever the weights: it is 26 with 28 a side, too.
+    """
+    parts, images = Patches((9, 9), (5, 5)), np.eye(81)
+    weights = np.random.default_rng(12).normal(size=25) if weighted else None
+    values = np.linalg.svd(np.asarray(SumOver(parts, BASE, weights).cross(images, images)))[1]
+    assert len(kernels.distinct_parts(parts, images)) == 26
+    assert np.sum(values > 1e-12 * values[0]) == 26
+    assert values[25] > 1e-6 * values[0]
 
 
 def test_sums_over_parts_of_some_columns_say_what_inducing_patches_need():
