@@ -86,6 +86,16 @@ def test_lengthscales_start_from_the_columns_that_a_kernel_sees():
     np.testing.assert_allclose(among.likelihood.variance, alone.likelihood.variance)
 
 
+def test_a_sum_over_one_patch_starts_as_its_base_kernel():
+    random = np.random.default_rng(0)
+    X = random.uniform(size=(60, 4))
+    y = np.sin(3 * X[:, 1]) + 0.1 * random.normal(size=60)
+    alone, inside = started(X, y), started(X, y, kernel="conv(rbf, 2x2, image=2x2)")
+    base, expected = inside.kernel.base, alone.kernel
+    np.testing.assert_allclose(base.lengthscale, expected.lengthscale, rtol=1e-4)
+    np.testing.assert_allclose(base.variance, expected.variance, rtol=1e-4)
+
+
 def test_known_noise_stays_and_the_rest_starts_to_suit_it():
     model = cavity.GP(cavity.kernels.RBF(1.0, [1.0]), cavity.likelihoods.Gaussian(0.3), None, None)
     y = FUNCTIONS["a slow wave in much noise"][:, None]

@@ -1,5 +1,7 @@
 """Scales of the data, and parameters in their units."""
 
+import dataclasses
+
 import equinox as eqx
 import numpy as np
 import pytest
@@ -67,6 +69,21 @@ def test_a_product_has_the_units_of_the_output_once():
     moved = in_data_units(cavity.kernels.RBF(2.0) * cavity.kernels.Periodic(3.0), scales)
     assert_close(moved.first.variance, 32.0)
     assert_close(moved.second.variance, 3.0)
+
+
+def test_a_sum_over_parts_has_the_scales_of_all_parts():
+    """Spreads over all rows and places of what a column of a patch is."""
+    images = np.random.default_rng(1).normal(size=(9, 12)) * np.arange(1.0, 13.0) + 2.0
+    parts = cavity.kernels.Patches((3, 4), (2, 3), positions=True)
+    sums = cavity.kernels.SumOver(parts, cavity.kernels.Linear(1.0, 1.0))
+    found = in_data_units(sums, dataclasses.replace(measure(images, Y[:9]), y_spread=1.0)).base
+    each = np.asarray(parts.of(images)).reshape(-1, 8)
+    assert_close(found.variance, each.std(axis=0) ** -2.0, "factorised")
+    assert_close(found.centre, each.mean(axis=0) + each.std(axis=0), "factorised")
+    row = cavity.kernels.SumOver(
+        cavity.kernels.Patches((1, 12), (1, 2), positions=True), cavity.kernels.RBF()
+    )
+    assert in_data_units(row, measure(images, Y[:9])).base.lengthscale[2] == 1.0  # one row alone
 
 
 def test_the_moved_model_is_the_same_model():

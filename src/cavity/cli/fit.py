@@ -55,6 +55,7 @@ from cavity.estimators.settings import (
     check_full_rows,
 )
 from cavity.inducing.base import Points
+from cavity.kernels.patch_text import CONV
 from cavity.kernels.stationary import RBF
 from cavity.kernels.text_form import parse, text
 from cavity.learning.cost import estimate_cost
@@ -146,6 +147,12 @@ def inducing_points(given: str) -> int | str | None:
 
 def check_kernel(given: str) -> None:
     """Reads the kernel as if every column that it names were there."""
+    if re.search(rf"\b{CONV}", re.sub(r"\[[^\[\]]*\]", "", given)):
+        raise usage(
+            "--kernel",
+            "sums over patches are for images: give --image-shape, such as 28x28, and --kernel "
+            "conv5, conv3x7 or conv5 + rbf",
+        )
     inside = ",".join(re.findall(r"\[([^\[\]]*)\]", given))
     columns = {column.strip() for column in inside.split(",")} - {""}
     numbered = [int(column) for column in columns if column.isdecimal()]

@@ -4,8 +4,10 @@
     product  =  factor { "*" factor }
     factor   =  number  |  name [ "[" column { "," column } "]" ]  |  "(" sum ")"
               |  "fourier" "(" name [ "[" column { "," column } "]" ] "," number ")"
+              |  "conv" "(" sum "," size "," "image" "=" size { "," option } ")"
 
 Columns are counted from 0, or called by their names. A number scales the kernel it multiplies.
+The columns of the sum in `conv` are those of a patch: `pixels` is all of its pixels.
 """
 
 import dataclasses
@@ -19,6 +21,15 @@ import numpy as np
 
 from cavity.kernels.base import AbstractKernel, Active, Product, Scaled, Sum
 from cavity.kernels.dot_product import ArcCosine, Linear, NeuralNetwork, Polynomial
+from cavity.kernels.patch_text import (
+    CONV,
+    FORM,
+    after_kernel,
+    as_patches,
+    patch_columns,
+    read_patches,
+    write_patches,
+)
 from cavity.kernels.random_fourier import RandomFourier
 from cavity.kernels.stationary import (
     RBF,
@@ -31,6 +42,8 @@ from cavity.kernels.stationary import (
     SpectralMixture,
     White,
 )
+from cavity.kernels.sum_over import SumOver
+from cavity.numerics.text import plural
 
 
 class _Word(NamedTuple):
@@ -94,6 +107,9 @@ def parse(text: str, n_inputs: int, names: Sequence[str] | None = None) -> Abstr
             `polynomial3` has degree 3 (2 when not said), `arccosine0` order 0 (1),
             `spectral_mixture5` five components (3). `fourier(rbf, 200)` is the RBF kernel by 200
             random waves, `RandomFourier(RBF(), 200)`; of matern12, matern32 and matern52 too.
+            `conv(rbf, 5x5, image=28x28)` is `SumOver(Patches((28, 28), (5, 5)), RBF())`, with
+            `stride=2`, `channels=pooled`, `positions` and `weights` (of 1, learned) where
+            wanted: `conv(rbf[pixels] * matern32[row,column], 5x5, image=28x28, positions)`.
         n_inputs: number of columns of the inputs.
         names: the names of the columns, where they have any.
 
@@ -119,6 +135,9 @@ def parse(text: str, n_inputs: int, names: Sequence[str] | None = None) -> Abstr
 def text(kernel: AbstractKernel, names: Sequence[str] | None = None) -> str:
     """The text form of a kernel, without the values of its parameters but those of its factors.
 
+    Sums over patches of whole inputs have one. Sums over other parts have none: what they are is
+    in numbers, the permutations of an `Orbit` or the ranges of `Warps`.
+
     Args:
         kernel: made of the kernels that have a name.
         names: the names of the input columns; numbers are written without them.
@@ -127,7 +146,7 @@ def text(kernel: AbstractKernel, names: Sequence[str] | None = None) -> str:
         What `parse` reads as a kernel of the same structure.
 
     Raises:
-        ValueError: for a kernel that has no name.
+        ValueError: for a kernel that has no name, and for sums over other parts.
     """
     return _write(kernel, None, [] if names is None else [str(name) for name in names])
 
@@ -148,6 +167,10 @@ def _write(kernel: AbstractKernel, columns: list[int] | None, names: list[str]) 
     if isinstance(kernel, Scaled):
         inside = _group(kernel.kernel, columns, names, Sum | Product | Scaled)
         return f"{float(kernel.factor):.6g} * {inside}"
+    if isinstance(kernel, SumOver):
+        parts = as_patches(kernel.parts, columns)
+        base = _write(kernel.base, None, patch_columns(parts)[1])
+        return write_patches(parts, base, weighted=kernel.weights is not None)
     chosen = [_column_name(d, names) for d in columns or []]
     listed = f"[{','.join(chosen)}]" if chosen else ""
     if isinstance(kernel, RandomFourier):
@@ -181,7 +204,7 @@ def _name(kernel: AbstractKernel) -> str:
             return name if word.number is None else f"{name}{word.number(kernel)}"
     raise ValueError(
         f"{type(kernel).__name__} has no text form; kernels that have one: "
-        f"{', '.join([*_WORDS, 'fourier'])}"
+        f"{', '.join([*_WORDS, FOURIER, CONV])}"
     )
 
 
@@ -202,6 +225,7 @@ class _Reader:
     text: str
     n_inputs: int
     names: list[str]
+    pixels: int = 0  # so many columns are what `pixels` stands for
     position: int = 0
 
     def __post_init__(self) -> None:
@@ -292,14 +316,40 @@ class _Reader:
             raise self.error(str(problem)) from None
         return waves if columns is None else waves.on(*columns)
 
+    def sum_over(self) -> AbstractKernel:
+        """A sum over patches, after its name."""
+        if not self.next_is("("):
+            raise self.error(FORM)
+        try:
+            comma, end, words = after_kernel(self.tokens, self.position)
+            parts, weighted = read_patches(words)
+        except ValueError as problem:
+            raise self.error(str(problem)) from None
+        if parts.columns != self.n_inputs:
+            shape = " x ".join(map(str, parts.image_shape))
+            raise self.error(
+                f"images of {shape} are {plural(parts.columns, 'column')}, and the inputs have "
+                f"{self.n_inputs}"
+            )
+        inside = _Reader(self.text, *patch_columns(parts), position=self.position)
+        base = inside.sum()
+        if inside.position != comma:
+            found = self.tokens[inside.position][1]
+            raise self.error(f"expected + or * or a comma, found {found!r}")
+        self.position = end + 1
+        return SumOver(parts, base, _ones(parts.size) if weighted else None)
+
     def named(self, name: str) -> AbstractKernel:
         if name == FOURIER:
             return self.fourier()
+        if re.fullmatch(rf"{CONV}[\dx]*", name):
+            return self.sum_over()
         kind, value = self.tokens[self.position]
         if kind != "columns":
             return self.built(name, self.n_inputs)
         self.position += 1
-        columns = [self.column(part.strip()) for part in value[1:-1].split(",")]
+        listed = value[1:-1].split(",")
+        columns = [column for part in listed for column in self.columns(part.strip())]
         if len(set(columns)) < len(columns):
             raise self.error(f"a column is given twice in {value}")
         return self.built(name, len(columns)).on(*columns)
@@ -310,12 +360,18 @@ class _Reader:
         if word is None and stem in _WORDS and _WORDS[stem].default is not None:
             word, number = _WORDS[stem], int(name[len(stem) :])
         if word is None:
-            known = [*_WORDS, FOURIER]
+            known = [*_WORDS, FOURIER, CONV]
             raise self.error(f"unknown kernel {name!r}{_suggest(name.lower(), known)}")
         try:
             return word.build(n_columns, word.default or 0 if number is None else number)
         except ValueError as problem:
             raise self.error(str(problem)) from None
+
+    def columns(self, given: str) -> list[int]:
+        """The column of a name or number, or all that are pixels."""
+        if given == "pixels" and self.pixels:
+            return list(range(self.pixels))
+        return [self.column(given)]
 
     def column(self, given: str) -> int:
         if given in self.names:

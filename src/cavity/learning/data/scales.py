@@ -14,7 +14,8 @@ import numpy as np
 
 from cavity.inference.graph.rows import Rows
 from cavity.kernels.base import Active
-from cavity.kernels.sum_over import plain_columns
+from cavity.kernels.parts import AbstractParts
+from cavity.kernels.sum_over import SumOver, plain_columns
 from cavity.likelihoods.latent_values import initial_latents
 from cavity.likelihoods.support import Support
 from cavity.numerics.jit import compiled
@@ -63,6 +64,17 @@ class Scales:
         kept = list(dims)
         spread = self.x_spread[kept]
         return dataclasses.replace(self, x_centre=self.x_centre[kept], x_spread=spread)
+
+    def parts(self, parts: AbstractParts) -> "Scales":
+        """The scales of all parts of the inputs; positions in them spread over their places."""
+        centres, spreads, nothing = (
+            np.asarray(parts(x), np.float64)
+            for x in (self.x_centre, self.x_spread, np.zeros_like(self.x_spread))
+        )
+        within = np.mean((spreads - nothing) ** 2, axis=0)
+        spread = np.sqrt(within + np.var(centres, axis=0))
+        spread = np.where(spread > 0.0, spread, 1.0)
+        return dataclasses.replace(self, x_centre=np.mean(centres, axis=0), x_spread=spread)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +173,7 @@ def _moved(node: Any, measured: Any, scales: Scales) -> Any:
     if not isinstance(node, eqx.Module):
         return node
     inner = scales.columns(node.dims) if isinstance(node, Active) else scales
+    inner = inner.parts(node.parts) if isinstance(node, SumOver) else inner
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)
         if isinstance(value, eqx.Module) or eqx.is_inexact_array(value):
