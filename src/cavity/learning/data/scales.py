@@ -67,10 +67,8 @@ class Scales:
 
     def parts(self, parts: AbstractParts) -> "Scales":
         """The scales of all parts of the inputs; positions in them spread over their places."""
-        centres, spreads, nothing = (
-            np.asarray(parts(x), np.float64)
-            for x in (self.x_centre, self.x_spread, np.zeros_like(self.x_spread))
-        )
+        rows = np.stack([self.x_centre, self.x_spread, np.zeros_like(self.x_spread)])
+        centres, spreads, nothing = np.asarray(parts.of(rows), np.float64)
         within = np.mean((spreads - nothing) ** 2, axis=0)
         spread = np.sqrt(within + np.var(centres, axis=0))
         spread = np.where(spread > 0.0, spread, 1.0)
