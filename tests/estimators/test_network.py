@@ -9,7 +9,8 @@ import cavity
 from cavity.estimators import network
 from cavity.estimators.network import with_advice
 from cavity.inference.solvers.convergence import ConvergenceReport
-from cavity.learning.result import Inference
+from cavity.learning.infer import NumericalError
+from cavity.learning.result import FitResult, Inference
 
 QUICK = {"hidden": 2, "n_starts": 2, "max_iterations": 5, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")
@@ -101,6 +102,53 @@ def test_a_large_power_goes_on_from_what_a_smaller_one_learned(monkeypatch):
     assert second.sites.residual < 1e-6
     assert found.sites_.residual == second.sites.residual
     assert second.log_evidence > first.log_evidence + 5.0
+
+
+def ended(fitted, name):
+    """A fit that ended near a fixed point or far from one, or was stopped."""
+    report = ConvergenceReport(9, 1e-9 if name == "near" else 5.0, 0, "sweeps", converged=False)
+    known = (fitted.posterior_, 0.0, False, name, 0.0, report, None, None)
+    model, interrupted = fitted.posterior_.model, name == "stopped"
+    return FitResult(*known, model, 0.0, (0.0,), 3, 4, interrupted, None, None)
+
+
+@pytest.mark.parametrize(
+    ("fits", "message", "interrupted"),
+    [
+        ("far near near", "near", False),
+        ("far stopped", "interrupted; this is the best so far; the posterior is that of", True),
+        ("far far", "far; at power=0.5", False),
+        ("far near far", "sites did not settle at power 1; the posterior is that", False),
+        (
+            "far near stopped",
+            "interrupted; this is the best so far; the posterior is that of",
+            True,
+        ),
+        ("far error", "far; at power=0.5", False),
+        ("far near error", "sites did not settle at power 1; the posterior is that", False),
+        ("error near near", "near", False),
+        ("error far", None, False),
+    ],
+)
+def test_what_is_kept_of_three_fits(table, fitted, monkeypatch, fits, message, interrupted):
+    names = iter(fits.split())
+
+    def next_fit(*args, **kwargs):
+        name = next(names)
+        if name == "error":
+            raise NumericalError("no")
+        return ended(fitted, name)
+
+    monkeypatch.setattr(network, "fit", next_fit)
+    model = cavity.NetworkRegressor(**QUICK | {"n_starts": 1})
+    if message is None:
+        with pytest.raises(NumericalError):
+            model.fit(*table)
+        return
+    model.fit(*table)
+    assert model.message_.startswith(message)
+    assert model.interrupted_ == interrupted
+    assert not list(names)
 
 
 def test_a_smaller_power_is_advised_where_sites_are_far_from_settled(fitted):

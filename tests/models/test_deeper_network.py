@@ -17,6 +17,7 @@ from cavity.inference.networks.activations import activation_of
 from cavity.inference.networks.term import through_layers
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import checked_start
+from cavity.models.network.checks import checked_widths
 
 NOISE = likelihoods.Gaussian(0.05)
 
@@ -115,6 +116,13 @@ def test_predictions_are_consistent(settled):
     assert relevance[0] > relevance[1] > 0.0
 
 
+def test_rows_without_output_say_nothing(settled):
+    start, result, X, y = settled
+    more = np.vstack([X, X[:2] + 0.3]), np.append(y, [np.nan, np.nan])
+    other = cavity.infer(start, *more, power=0.5, missing="skip")
+    assert abs(other.log_evidence - result.log_evidence) < 1e-8
+
+
 def test_a_file_keeps_it(settled, tmp_path):
     _, result, X, _ = settled
     cavity.save(tmp_path / "deep.safetensors", result.posterior, {})
@@ -148,6 +156,10 @@ def test_refusals():
             cavity.Network(hidden, prior, "erf", NOISE)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="Network"):
         cavity.Network((3, 2), prior, "erf", NOISE, inner=NOISE)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="hidden=3 has none"):
+        cavity.Network(3, prior, "erf", NOISE, inner=prior)
+    with pytest.raises(ValueError, match="hidden must be a number of units"):
+        checked_widths(np.array(3))
     wide = cavity.Network((3, 2), prior, "erf", NOISE, inner=weights.Gaussian(np.ones(4)))
     with pytest.raises(ValueError, match="inner weights has a parameter with 4 values"):
         cavity.infer(wide, X, y)

@@ -38,7 +38,7 @@ class Request:
         option(
             "gp|deep|linear|network|latent|state-space",
             "A Gaussian process, several layers of them, a linear model with a sparse prior, a "
-            "network with one hidden layer, an embedding of all columns, or a time series with "
+            "network with hidden units, an embedding of all columns, or a time series with "
             "hidden states.",
         ),
     ] = "gp"

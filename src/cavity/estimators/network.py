@@ -19,6 +19,7 @@ from cavity.learning.initialisation.network import (
     network_at_mode,
     starting_network,
 )
+from cavity.learning.optimisers.lbfgs import INTERRUPTED
 from cavity.learning.result import FitResult, Inference
 from cavity.models.base import AbstractModel
 from cavity.models.network.checks import checked_widths
@@ -93,14 +94,17 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
             any do, and of these from the one with the largest evidence.
         standardise: columns about their mean in units of their deviation, and starting values
             from the spread of the outputs; otherwise columns as they are and unit values.
-        max_iterations: iterations of learning at the most; 0 keeps the starting values.
+        max_iterations: iterations of learning at the most; 0 keeps the starting values. Where
+            sites do not settle at a power above 0.5, learning begins again at 0.5, and goes on
+            from there at the power asked for, each with so many.
         tolerance: learning ends when the objective falls by less than this many nats.
         random_state: seed or generator, of the starts.
         missing: "error", or "skip" to leave out outputs that are NaN.
 
     Attributes:
         relevance_: of each column, (D,): the root of the sum over units of squared output weights
-            times expected squared weights of the column, in deviations of the column.
+            times expected squared weights of the column, in deviations of the column; with
+            several layers summed over the ways to the output.
         prior_: the fitted prior of the units' weights.
         likelihood_: the fitted likelihood.
         log_evidence_: approximate log marginal likelihood of the mode, nats, outputs in their own
@@ -273,7 +277,8 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
         "callback": problem.callback,
         "checkpoint": problem.checkpoint,
     }
-    result = with_advice(_settled(starts[0], problem, options), settings.power)
+    result = _settled(starts[0], problem, options)
+    result = result if result.interrupted else with_advice(result, settings.power)
     observed = np.sum(~np.isnan(outputs), axis=0)
     return Learned(result, observed, len(X), settings.power)
 
@@ -284,23 +289,45 @@ def _settled(start: Network, problem: Problem, options: dict[str, Any]) -> FitRe
     With many columns a large power may have no fixed point near the starting parameters, and have
     one where noise and prior suit the data.
     """
-    X, y, checkpoint = problem.X, problem.y, problem.checkpoint
-    if np.max(options["power"]) <= LESS:
-        return fit(start, X, y, **options)
-    parts: list[Any] = [
-        options if checkpoint is None else options | {"checkpoint": checkpoint.part(name)}
-        for name in ("power", "smaller-power", "power-again")
-    ]
-    result = fit(start, X, y, **parts[0])
-    if result.interrupted or not _is_far(result):
-        return result
-    near = fit(start, X, y, **parts[1] | {"power": LESS})
-    if near.interrupted:
-        return dataclasses.replace(result, interrupted=True, message=near.message)
-    if _is_far(near):
-        return result
-    again = fit(near.model, X, y, **parts[2])
-    return result if _is_far(again) else again
+    own, smaller, again = (_part(options, problem, name) for name in ("own", "smaller", "again"))
+    power = np.max(options["power"])
+    first, error = _tried(start, problem, own)
+    if power <= LESS or (first is not None and (first.interrupted or not _is_far(first))):
+        return _or_raise(first, error)
+    near, _ = _tried(start, problem, smaller | {"power": LESS})
+    if near is None or (_is_far(near) and not near.interrupted):
+        return _or_raise(first, error)
+    last = None if near.interrupted else _tried(near.model, problem, again)[0]
+    if last is not None and not _is_far(last):
+        evaluations = (0 if first is None else first.n_evaluations) + near.n_evaluations
+        return dataclasses.replace(last, n_evaluations=last.n_evaluations + evaluations)
+    interrupted = near.interrupted or (last is not None and last.interrupted)
+    why = INTERRUPTED if interrupted else f"sites did not settle at power {power:g}"
+    message = f"{why}; the posterior is that of power {LESS:g}"
+    return dataclasses.replace(near, converged=False, interrupted=interrupted, message=message)
+
+
+def _part(options: dict[str, Any], problem: Problem, name: str) -> dict[str, Any]:
+    """Options of a fit that keeps what it has done in a part of the checkpoint."""
+    store = problem.checkpoint
+    return options if store is None else options | {"checkpoint": store.part(name)}
+
+
+def _tried(
+    start: AbstractModel, problem: Problem, options: dict[str, Any]
+) -> tuple[FitResult | None, NumericalError | None]:
+    """The fit, or the error that ended it."""
+    try:
+        return fit(start, problem.X, problem.y, **options), None
+    except NumericalError as error:
+        return None, error
+
+
+def _or_raise(result: FitResult | None, error: NumericalError | None) -> FitResult:
+    if result is None:
+        assert error is not None
+        raise error
+    return result
 
 
 def _is_far(result: Inference) -> bool:

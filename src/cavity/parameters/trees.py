@@ -194,7 +194,7 @@ def fixed(*, optional: bool = False, several: bool = False, **units: Any) -> Any
 
     Args:
         optional: whether the field may be None, for a part that a model does not have.
-        several: whether the field is a tuple of arrays.
+        several: whether the field is a tuple of arrays, by default none.
         **units: the fields of `Units` in which the values are measured.
     """
     return _field(FIXED, units, optional=optional, several=several)
@@ -204,8 +204,9 @@ def _field(
     domain: Bijection, units: dict[str, Any], *, optional: bool = False, several: bool = False
 ) -> Any:
     metadata = {"domain": domain, "units": Units(**units)}
-    converter = _optional_array if optional else _array
-    return eqx.field(converter=_arrays if several else converter, metadata=metadata)
+    if several:
+        return eqx.field(converter=_arrays, metadata=metadata, default=())
+    return eqx.field(converter=_optional_array if optional else _array, metadata=metadata)
 
 
 def _arrays(values: Any) -> tuple[Any, ...]:

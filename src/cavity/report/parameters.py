@@ -105,7 +105,7 @@ MEASURES = {
     "standard deviation on this table: a short bar means a column that hardly matters.",
     BY_UNITS: "How strongly the hidden units follow a column: the root of the sum over units of "
     "squared output weights times expected squared weights of the column, by deviation of the "
-    "column.",
+    "column; with several layers summed over the ways to the output.",
 }
 
 

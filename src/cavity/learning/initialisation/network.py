@@ -80,7 +80,7 @@ def starting_network(
         with_noise(likelihood, X, y, _NOISE * spread.variance) if scaled else likelihood,
         linear,
         output=Gaussian(_OUTPUT * checked_widths(hidden)[-1] * spread.variance),
-        inner=Gaussian(_INTO_INNER),
+        inner=Gaussian(_INTO_INNER) if checked_widths(hidden)[1:] else None,
         bias=10.0 * (spread.variance + spread.height**2),
         groups=groups,
         centre=None if columns is None else columns.centre,

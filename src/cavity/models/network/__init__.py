@@ -1,1 +1,1 @@
-"""Networks with one hidden layer."""
+"""Networks with hidden units."""

@@ -14,9 +14,8 @@ from cavity.weights.base import AbstractWeightPrior
 
 def checked_widths(hidden: Any) -> tuple[int, ...]:
     """The number of units of every layer."""
-    widths: tuple[Any, ...] = (
-        tuple(hidden) if isinstance(hidden, Sequence | np.ndarray) else (hidden,)
-    )
+    several = isinstance(hidden, Sequence | np.ndarray) and np.ndim(hidden) == 1
+    widths: tuple[Any, ...] = tuple(hidden) if several else (hidden,)
     whole = [isinstance(k, int | np.integer) and not isinstance(k, bool) for k in widths]
     if not widths or not all(whole) or min(widths) < 1:
         raise ValueError(

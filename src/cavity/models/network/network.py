@@ -89,7 +89,6 @@ class Network(AbstractModel):
     likelihood: AbstractLikelihood
     linear: AbstractWeightPrior | None
     output: AbstractWeightPrior
-    inner: AbstractWeightPrior | None
     start: NetworkStart | None
     groups: np.ndarray | None
     prior_power: float = eqx.field(static=True)
@@ -98,6 +97,7 @@ class Network(AbstractModel):
     output_weights: Float[Array, " B"] | None = fixed(optional=True)
     centre: Float[Array, " D"] | None = fixed(optional=True, input=1, location=True)
     scale: Float[Array, " D"] | None = fixed(optional=True, input=1)
+    inner: AbstractWeightPrior | None = None
 
     def __init__(
         self,
@@ -125,9 +125,12 @@ class Network(AbstractModel):
         if isinstance(linear, bool):
             beside = prior if linear else None
         deep = widths[1:] != ()
-        self.inner = None
-        if deep:
-            self.inner = Gaussian(1.0) if inner is None else inner
+        if inner is not None and not deep:
+            raise ValueError(
+                f"inner is the prior of weights of further layers, and hidden={hidden} has none: "
+                "leave it out"
+            )
+        self.inner = Gaussian(1.0) if inner is None and deep else inner
         for each in (prior, output, self.inner, beside):
             if each is not None:
                 check_prior(each, prior_power, "Network")
