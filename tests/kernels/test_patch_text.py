@@ -10,6 +10,7 @@ from tests.kernels.test_text_form import structure
 
 PLACED = "conv(rbf[pixels] * matern32[row,column], 3x2, image=6x4, positions)"
 CANONICAL = [
+    "conv(conv(rbf[0,1,2,3], 5x1, image=6x1), 2x2, image=6x4, positions)",
     "conv(rbf, 3x2, image=6x4)",
     "conv(rbf, 1x1, image=24x1)",
     PLACED,
@@ -72,6 +73,7 @@ def test_texts_are_the_kernels_that_python_builds():
     ("written", "message"),
     [
         ("conv5", "conv is written conv\\(rbf, 5x5, image=28x28\\)"),
+        ("conv3(rbf, 3x2, image=6x4)", "conv is written conv\\(rbf, 5x5, image=28x28\\)"),
         ("conv", "conv is written"),
         ("conv()", "conv is written"),
         ("conv(rbf)", "conv is written"),
@@ -109,7 +111,7 @@ def test_what_cannot_be_read_is_refused(written, message):
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (SumOver(Orbit.flips((6, 4)), RBF()), "given Orbit of 4 permutations: .* in Python"),
+        (SumOver(Orbit.flips((6, 4)), RBF()), "given Orbit of 4 permutations, .* in Python"),
         (SumOver(Warps((6, 4), shift=1.0), RBF()), "given 16 Warps of an image .* in Python"),
         (SumOver(Patches((6, 4)[::-1], (2, 2)), RBF()).on(*range(24)), "leave .on\\(...\\) out"),
     ],

@@ -7,6 +7,7 @@ import pytest
 import cavity
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.chain import links_of
+from cavity.learning import state_space
 from cavity.learning.initialisation.state_space import (
     filled_in_time,
     linear_start,
@@ -121,6 +122,23 @@ def test_states_with_one_site_each_follow_further_rows():
     assert more.posterior.states.mean.shape == (24, 1)
     again = cavity.infer(result.model, None, y, power=0.0, method=method)
     assert more.log_evidence == pytest.approx(again.log_evidence, abs=0.05)
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_series_of_one_step_are_learned(rows):
+    y = np.linspace(-1.0, 1.0, 4)[:rows, None]
+    options = {"series": np.arange(rows), "emission": "identity", "points": 2}
+    found = fit_state_space(y, states=1, max_iterations=1, **options)
+    assert np.isfinite(found.log_evidence)
+
+
+def test_what_tied_states_are_not_for_is_refused_before_another_fit(monkeypatch):
+    monkeypatch.setattr(state_space, "fit_best", None)
+    y = np.append(np.sin(np.arange(9.0)), np.nan)[:, None]
+    for settings, power in (({"natural": 0.1}, 0.5), ({}, 1.0)):
+        method = cavity.TiedPowerEP(batch=5, **settings)
+        with pytest.raises(ValueError, match=r"natural|one term touches"):
+            fit_state_space(y, states=1, power=power, method=method)
 
 
 def test_learning_with_sites_on_states_starts_from_its_own():

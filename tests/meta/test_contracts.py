@@ -34,6 +34,7 @@ ARGUMENTS = {
     "cavity.learning.diagnostics.tierney_kadane": {"Laplace"},
     "cavity.learning.dispatch": {"AbstractMethod", "MCMC"},
     "cavity.learning.mcmc.inputs": {"GP"},
+    "cavity.learning.state_space": {"PowerEP", "TiedPowerEP"},
     "cavity.learning.streaming.settings": {"Posterior"},
     "cavity.models.compression": {"Posterior"},
     "cavity.models.deep.deep_gp": {"AbstractLikelihood", "Layer"},

@@ -203,6 +203,18 @@ def test_states_that_nothing_touches_are_at_their_prior():
     assert found.log_evidence == pytest.approx(without.log_evidence, abs=1e-4)
 
 
+def test_more_states_than_counts_start_from_counts_of_rows_before():
+    """One output of counts for two states: components of outputs are too few."""
+    counts = np.round(2.0 + np.abs(outputs()[0][:, :1]))
+    mean = means.Linear([[0.4], [0.2]], 0.5)
+    transition = layer(2, 2, noise_variance=0.3, mean=means.Identity(2))
+    model = cavity.GPSSM(transition, likelihoods.Poisson(), mean)
+    method = dataclasses.replace(MOMENTS, max_sweeps=2)
+    found = cavity.infer(model, None, counts, power=0.5, missing="skip", method=method)
+    assert np.isfinite(found.log_evidence)
+    assert found.posterior.states.mean.shape == (10, 2)
+
+
 def test_series_of_one_step_are_the_latent_variable_model():
     """Identities 26 and 36 of bui.md: a state with one term has a site of its own."""
     rng = np.random.default_rng(3)
@@ -313,10 +325,10 @@ def test_a_state_with_one_term_is_refused_at_power_one():
     model, X, Y, rows, _ = known()
     Y = Y.copy()
     Y[4] = 0.3
-    with pytest.raises(ValueError, match=r"at power 1 row 4 needs two terms.*such as 0\.9"):
+    with pytest.raises(ValueError, match=r"touches the state of row 4.*such as 0\.9"):
         cavity.infer(model, X, Y, power=1.0, rows=rows, missing="skip", method=MOMENTS)
     Y[7] = np.nan
-    with pytest.raises(ValueError, match="at power 1 row 4 needs"):
+    with pytest.raises(ValueError, match="touches the state of row 4"):
         cavity.infer(model, X, Y, power=1.0, rows=rows, missing="skip", method=MOMENTS)
 
 

@@ -150,8 +150,9 @@ def check_kernel(given: str) -> None:
     if re.search(rf"\b{CONV}", re.sub(r"\[[^\[\]]*\]", "", given)):
         raise usage(
             "--kernel",
-            "sums over patches are for images: give --image-shape, such as 28x28, and --kernel "
-            "conv5, conv3x7 or conv5 + rbf",
+            "sums over patches are for the classes of images here: give --image-shape, such as "
+            "28x28, and --kernel conv5, conv3x7 or conv5 + rbf; for other targets use "
+            "cavity.GPRegressor in Python",
         )
     inside = ",".join(re.findall(r"\[([^\[\]]*)\]", given))
     columns = {column.strip() for column in inside.split(",")} - {""}

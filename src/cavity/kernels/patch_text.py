@@ -83,8 +83,8 @@ def as_patches(parts: AbstractParts, columns: list[int] | None) -> Patches:
     """
     if not isinstance(parts, Patches):
         raise ValueError(
-            f"a sum over parts has a text form where these are Patches, given {parts}: their "
-            "numbers have no words, so build this kernel in Python"
+            f"a sum over parts has a text form where these are Patches, given {parts}, "
+            "which cannot be written as text: build this kernel in Python"
         )
     if columns is not None:
         raise ValueError(
@@ -98,8 +98,9 @@ def as_patches(parts: AbstractParts, columns: list[int] | None) -> Patches:
 def write_patches(parts: Patches, base: str, *, weighted: bool) -> str:
     """What is read as these patches, with the text of their kernel."""
     *_, pixels = patch_columns(parts)
-    # columns that are all the pixels of a patch have a word
-    base = base.replace(f"[{','.join(map(str, range(pixels)))}]", "[pixels]")
+    # columns that are all the pixels of a patch have a word, which within sums has another meaning
+    if f"{CONV}(" not in base:
+        base = base.replace(f"[{','.join(map(str, range(pixels)))}]", "[pixels]")
     words = [base, _size(parts.patch_shape), f"image={_size(parts.image_shape)}"]
     words += [f"stride={parts.stride}"] * (parts.stride != 1)
     words += [f"channels={parts.channels}"] * (parts.channels != "joint")

@@ -316,9 +316,9 @@ class _Reader:
             raise self.error(str(problem)) from None
         return waves if columns is None else waves.on(*columns)
 
-    def sum_over(self) -> AbstractKernel:
+    def sum_over(self, name: str) -> AbstractKernel:
         """A sum over patches, after its name."""
-        if not self.next_is("("):
+        if name != CONV or not self.next_is("("):
             raise self.error(FORM)
         try:
             comma, end, words = after_kernel(self.tokens, self.position)
@@ -343,7 +343,7 @@ class _Reader:
         if name == FOURIER:
             return self.fourier()
         if re.fullmatch(rf"{CONV}[\dx]*", name):
-            return self.sum_over()
+            return self.sum_over(name)
         kind, value = self.tokens[self.position]
         if kind != "columns":
             return self.built(name, self.n_inputs)

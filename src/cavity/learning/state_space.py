@@ -9,6 +9,7 @@ import numpy as np
 
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.stationary import RBF
+from cavity.learning.data.batched import as_training_data
 from cavity.learning.fit import fit
 from cavity.learning.initialisation.state_space import (
     closed_form_before,
@@ -54,7 +55,8 @@ def fit_state_space(
     States start from what the past tells of the future, and functions about those of a linear
     state-space model. Its transitions are the prior mean, and are held: if they were learned, they
     might grow without limit where there are no data, and forecasts with them. Runs of a few
-    iterations from several variances of the functions are compared, and the best goes on.
+    iterations from several variances of the functions are compared, and the best goes on; with
+    `TiedPowerEP()` the first of them is learned from.
 
     Args:
         Y: outputs (T, P), NaN where missing; rows are times, one series after another.
@@ -78,9 +80,11 @@ def fit_state_space(
         checkpoint: as in `fit`.
 
     Raises:
+        TypeError: for another method.
         ValueError: as `fit`, and for an identity with other than one state per output.
         NumericalError: as `fit`.
     """
+    _check_method(method)
     identity = _is_identity(emission, states, Y.shape[1])
     controls = np.zeros((len(Y), 0)) if X is None else np.asarray(X, float)
     labels = np.zeros(len(Y)) if series is None else np.asarray(series)
@@ -95,8 +99,8 @@ def fit_state_space(
         likelihood = Gaussian(start.noise)
     layout: dict[str, Any] = {"points": points, "identity": identity, "seed": seed}
     models = state_space_starts(start, controls, ordered, kernel, likelihood, **layout)
-    options: dict[str, Any] = {"rows": {"series": labels}, "missing": "skip", "power": power}
-    maps = bijections(models[0])
+    data: dict[str, Any] = {"rows": {"series": labels}, "missing": "skip", "power": power}
+    options, maps = dict(data), bijections(models[0])
     options["bijections"] = eqx.tree_at(lambda m: m.transition.mean.weights, maps, FIXED)
     options |= {"jitter": jitter, "callback": callback}
     limits: dict[str, Any] = {"max_iterations": max_iterations}
@@ -104,6 +108,8 @@ def fit_state_space(
     before = closed_form_before(method)
     first = method if before is None else before
     sites = None
+    if before is not None:  # refusals come before another method has begun
+        as_training_data(models[0], X, Y, method=method, blocks=None, **data)
     if first.approximation.closed_form:
         sites = starting_sites(models[0], start, coupled=first.hidden != "factorised")
     part = checkpoint if before is None or checkpoint is None else checkpoint.part("chain")
@@ -119,6 +125,15 @@ def fit_state_space(
     if not learned:
         return last
     return _with_starts(last, result)
+
+
+def _check_method(method: object) -> None:
+    """Raises TypeError for a method that is none of state-space models."""
+    if not isinstance(method, PowerEP | TiedPowerEP):
+        raise TypeError(
+            "state-space models are learned by method=cavity.PowerEP() or cavity.TiedPowerEP(), "
+            f"given {type(method).__name__}"
+        )
 
 
 def _is_identity(emission: str, states: int, outputs: int) -> bool:

@@ -265,7 +265,7 @@ def _stable(weights: np.ndarray) -> np.ndarray:
 
 def ridge(inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
     """Weights of a regression with a small penalty."""
-    size = RIDGE * np.mean(inputs**2) * len(inputs) + np.finfo(float).tiny
+    size = RIDGE * np.sum(inputs**2) / inputs.shape[1] + np.finfo(float).tiny
     gram = inputs.T @ inputs + size * np.eye(inputs.shape[1])
     return np.linalg.solve(gram, inputs.T @ outputs)
 

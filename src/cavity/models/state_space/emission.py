@@ -319,6 +319,9 @@ class GPEmission(AbstractEmission):
 
 
 def component_start(rows: Rows, states: int) -> tuple[Float[Array, "T D"], Float[Array, "D D"]]:
-    """Principal components of the outputs as states."""
-    mean = principal_components(rows, states)
+    """Principal components of the outputs as states; where too few, those of rows before too."""
+    components = principal_components(rows, min(states, rows.y.shape[1]))
+    lags = range(-(-states // components.shape[1]))
+    each = [jnp.roll(components, lag, axis=0) for lag in lags]
+    mean = jnp.concatenate(each, axis=1)[:, :states]
     return mean, STATE_SHARE**2 * jnp.eye(states, dtype=mean.dtype)

@@ -75,9 +75,9 @@ def check_single_terms(rows: Rows) -> None:
     single = np.flatnonzero(present & (terms == 1.0))
     if single.size:
         raise ValueError(
-            f"at power 1 row {single[0]} needs two terms of its state, and has one of these: the "
-            "transition from the row before, the transition to the next, and outputs. Without its "
-            "one site nothing is left to match; give a smaller power, such as 0.9"
+            f"only one term touches the state of row {single[0]}, where there may be three: the "
+            "transition from the row before, the transition to the next, and outputs. At power 1 "
+            "nothing is left of it once its site is taken out: give a smaller power, such as 0.9"
         )
 
 
