@@ -8,6 +8,7 @@ density at the mode; local bounds and mean field the expectation of a Gaussian l
 import abc
 import enum
 import functools
+import typing
 from collections.abc import Callable
 from typing import ClassVar, cast
 
@@ -76,6 +77,24 @@ class AbstractLocalTerm(eqx.Module):
     @abc.abstractmethod
     def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
         """Log density of the outputs where f has these means and total variances."""
+
+
+class AbstractDifferentiatedTerm(AbstractLocalTerm):
+    """A term whose log power mean alone says what it is: its sites are by one backward pass.
+
+    To implement:
+        `stationary(power)` and `log_mean(latents, rows, power)`.
+    """
+
+    @typing.final
+    def derivatives(
+        self, latents: tuple[Latent, ...], rows: Rows, power: Power
+    ) -> tuple[Tilted, ...]:
+        return differentiated(self.log_mean, latents, rows, power)
+
+    @typing.final
+    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
+        return self.log_mean(latents, rows, 1.0)
 
 
 class PowerMeanTerm(AbstractLocalTerm):

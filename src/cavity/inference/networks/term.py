@@ -7,14 +7,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.approximations.local_terms import AbstractLocalTerm, differentiated
+from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
 from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, BlockSites, ScalarSites, masked
 from cavity.inference.networks.activations import AbstractActivation
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.power_limits import Power
-from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array, Float
 
 # Variance of the output that counts as none, where sites are found from known weights.
@@ -101,7 +100,7 @@ def through_known_layers(
     return units
 
 
-class NetworkTerm(AbstractLocalTerm):
+class NetworkTerm(AbstractDifferentiatedTerm):
     r"""$\log M_a$ of the likelihood at the moments of the network's output under the cavity.
 
     A row sees the inputs of its hidden units, the output weights, and perhaps a linear function.
@@ -143,14 +142,6 @@ class NetworkTerm(AbstractLocalTerm):
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
         mean, var = self.moments(latents)
         return self.likelihood.log_power_mean(mean, var, rows.y, power, rows.columns)
-
-    def derivatives(
-        self, latents: tuple[Latent, ...], rows: Rows, power: Power
-    ) -> tuple[Tilted, ...]:
-        return differentiated(self.log_mean, latents, rows, power)
-
-    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
-        return self.log_mean(latents, rows, 1.0)
 
     def sites_at(
         self,

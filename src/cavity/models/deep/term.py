@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.local_terms import AbstractLocalTerm, differentiated
+from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
 from cavity.inference.factors.tied import TiedCavity
 from cavity.inference.graph.base import (
     AbstractView,
@@ -37,7 +37,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.power_limits import Power
-from cavity.numerics.quadrature import Tilted, log_power_mean
+from cavity.numerics.quadrature import log_power_mean
 from cavity.numerics.types import Array, Float
 
 
@@ -59,7 +59,7 @@ class WholeView(AbstractView[TiedCavity]):
         return Marginal(*moments, zero, zero)
 
 
-class DeepTerm(AbstractLocalTerm):
+class DeepTerm(AbstractDifferentiatedTerm):
     """The log power mean of a likelihood at the end of layers.
 
     Attributes:
@@ -98,14 +98,6 @@ class DeepTerm(AbstractLocalTerm):
         )
         terms = self._at_inputs(layers, rows, power, sites, first).reshape(len(z), -1)
         return (jnp.exp(log_weights) @ terms)[:, None]
-
-    def derivatives(
-        self, latents: tuple[Latent, ...], rows: Rows, power: Power
-    ) -> tuple[Tilted, ...]:
-        return differentiated(self.log_mean, latents, rows, power)
-
-    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
-        return self.log_mean(latents, rows, 1.0)
 
     def _at_inputs(
         self,

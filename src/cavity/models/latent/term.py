@@ -18,7 +18,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from cavity.inference.approximations.local_terms import AbstractLocalTerm, differentiated
+from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
 from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView
@@ -27,11 +27,11 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.term import latent_belief, terms_at
 from cavity.numerics.power_limits import Power
-from cavity.numerics.quadrature import Tilted, log_power_mean
+from cavity.numerics.quadrature import log_power_mean
 from cavity.numerics.types import Array, Float
 
 
-class LatentInputTerm(AbstractLocalTerm):
+class LatentInputTerm(AbstractDifferentiatedTerm):
     """The log power mean of a likelihood of functions at a latent input.
 
     Attributes:
@@ -65,14 +65,6 @@ class LatentInputTerm(AbstractLocalTerm):
         terms = terms_at(self.likelihood, values, rows, power)
         weights = jnp.broadcast_to(log_weights[:, None], terms.shape)
         return log_power_mean(terms, weights, power)[:, None]
-
-    def derivatives(
-        self, latents: tuple[Latent, ...], rows: Rows, power: Power
-    ) -> tuple[Tilted, ...]:
-        return differentiated(self.log_mean, latents, rows, power)
-
-    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
-        return self.log_mean(latents, rows, 1.0)
 
 
 def averaged_term(

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.approximations.local_terms import AbstractLocalTerm, differentiated
+from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
 from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.views import InducingView, OutputMean
@@ -47,7 +47,7 @@ from cavity.numerics.power_limits import (
     log1p_ratio,
     log_determinant_ratio,
 )
-from cavity.numerics.quadrature import Tilted, log_power_mean
+from cavity.numerics.quadrature import log_power_mean
 from cavity.numerics.types import Array, Float
 
 
@@ -69,7 +69,7 @@ class Neighbours(NamedTuple):
     spread: Float[Array, "N D D"]
 
 
-class AbstractStateTerm(AbstractLocalTerm):
+class AbstractStateTerm(AbstractDifferentiatedTerm):
     """Terms of functions and of states.
 
     To implement:
@@ -110,16 +110,6 @@ class AbstractStateTerm(AbstractLocalTerm):
             return self._by_row(functions, states, rows, power)[:, None]
         # one cavity for all rows, as its mean and a root of its covariance
         return self.terms(self._process(functions), states, rows, power)[:, None]
-
-    @typing.final
-    def derivatives(
-        self, latents: tuple[Latent, ...], rows: Rows, power: Power
-    ) -> tuple[Tilted, ...]:
-        return differentiated(self.log_mean, latents, rows, power)
-
-    @typing.final
-    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
-        return self.log_mean(latents, rows, 1.0)
 
     def _by_row(
         self,
@@ -198,7 +188,7 @@ class EmissionTerm(AbstractStateTerm):
         return output_terms(self.likelihood, off, rows, power)
 
 
-class AffineTerm(AbstractLocalTerm):
+class AffineTerm(AbstractDifferentiatedTerm):
     """The log power mean of a likelihood of affine functions of a state.
 
     With Gaussian noise it is exact. So it is for one output, and at power 0, where functions count
@@ -242,14 +232,6 @@ class AffineTerm(AbstractLocalTerm):
         each = jnp.sum(jnp.where(rows.site_presence > 0.0, density, 0.0), axis=2)
         log_weights = jnp.broadcast_to(np.log(weights)[:, None], each.shape)
         return log_power_mean(each, log_weights, power)
-
-    def derivatives(
-        self, latents: tuple[Latent, ...], rows: Rows, power: Power
-    ) -> tuple[Tilted, ...]:
-        return differentiated(self.log_mean, latents, rows, power)
-
-    def log_density(self, latents: tuple[Latent, ...], rows: Rows) -> Array:
-        return self.log_mean(latents, rows, 1.0)
 
 
 def output_terms(
