@@ -20,12 +20,12 @@ from cavity.inducing.tabulated import Tabulated, TabulatedVariables
 from cavity.kernels.base import AbstractKernel, Scaled
 from cavity.learning.data.validation import all_fixed
 from cavity.learning.fit import fit
-from cavity.learning.infer import NumericalError
+from cavity.learning.infer import NumericalError, infer
 from cavity.learning.initialisation.images import tabulated_values
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import TiedPowerEP
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.result import FitResult
+from cavity.learning.result import FitResult, Inference
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import Constant
@@ -33,6 +33,7 @@ from cavity.models.gp import GP
 from cavity.models.remembered import tied_sites_of
 from cavity.numerics.text import plural
 from cavity.parameters import bijections
+from cavity.parameters.priors import flat
 
 # Images held out to see whether learning helped, at the most, and as a share of those there are.
 HELD_OUT, SHARE = 1000, 0.2
@@ -126,15 +127,23 @@ def fit_images(
 def _classes_of(
     model: GP, X: np.ndarray, labels: np.ndarray, scaled: FitResult, options: dict[str, Any]
 ) -> FitResult:
-    """The classes of all images at the parameters of a model, after the search for their scale."""
-    result = fit(model, X, labels, max_iterations=0, **options)
+    """The classes of all images at the parameters of a model, after the search for their scale.
+
+    Slopes in kernel and patches, which cost more than the rest together, are not asked for.
+    """
+    settings = {name: options[name] for name in ("power", "method", "jitter")}
+    found = infer(model, X, labels, **settings)
+    shared = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+    shared["message"] = scaled.message if found.converged else found.message
+    shared["converged"] = scaled.converged and found.converged
     return dataclasses.replace(
-        result,
-        message=scaled.message if result.converged else result.message,
-        converged=scaled.converged and result.converged,
-        n_iterations=scaled.n_iterations,
-        n_evaluations=scaled.n_evaluations + result.n_evaluations,
-        interrupted=scaled.interrupted or result.interrupted,
+        scaled,
+        **shared,
+        model=model,
+        objective=-found.log_evidence,
+        n_evaluations=scaled.n_evaluations + 1,
+        bijections=bijections(model),
+        priors=flat(model),
     )
 
 
@@ -203,7 +212,7 @@ def _by_regression(
     options: dict[str, Any] = {"power": search.power, "jitter": search.jitter}
     before = GP(kernel, Gaussian(NOISE), inducing, Constant(np.mean(Y, axis=0)))
     try:
-        first = fit(before, X[train], Y[train], max_iterations=0, **options)
+        first = infer(before, X[train], Y[train], **options)
         learned = fit(
             before,
             X[train],
@@ -235,6 +244,6 @@ def targets(labels: np.ndarray) -> np.ndarray:
     return 2.0 * (labels[:, None] == np.arange(classes)) - 1.0
 
 
-def _density(result: FitResult, X: np.ndarray, Y: np.ndarray) -> float:
+def _density(result: Inference, X: np.ndarray, Y: np.ndarray) -> float:
     """Mean log density of outputs."""
     return float(jnp.mean(result.posterior.predict(X).log_density(jnp.asarray(Y))))

@@ -36,8 +36,8 @@ from cavity.numerics.validation import (
     check_side_names,
 )
 
-# Values of one N x M matrix held at a time by predictions.
-BUDGET = 1 << 22
+# Values of one N x M matrix held at a time by predictions, and by those on a GPU.
+BUDGET, BUDGET_ON_GPU = 1 << 22, 1 << 26
 
 
 class Marginals(NamedTuple):
@@ -238,7 +238,8 @@ class AbstractPosterior(eqx.Module):
             return fn(self, X)
         inputs: Any = np.asarray(X)
         n = inputs.shape[0]
-        chunk = max(1 << max((BUDGET // max(self.size, 1)).bit_length() - 1, 0), 64)
+        budget = BUDGET if jax.default_backend() == "cpu" else BUDGET_ON_GPU
+        chunk = max(1 << max((budget // max(self.size, 1)).bit_length() - 1, 0), 64)
         size = min(chunk, padded_size(n))
         parts = []
         for start in range(0, n, size):

@@ -17,8 +17,9 @@ WHOLE = 8192
 SMALLEST = 64
 # Values whose nodes of a one-dimensional integral stay in the processor's cache.
 ENTRIES = 512
-# Rows at a time whose matrices stay in the processor's cache.
+# Rows at a time whose matrices stay in the processor's cache, and those that keep a GPU busy.
 CACHED = (1024, 512, 256, 128)
+BUSY = (8192, 4096, 2048)
 
 
 def repeating_size(n: int) -> int:
@@ -50,8 +51,12 @@ def chunk_size(n: int, row_size: int = 1) -> int:
 
 
 def cached_size(n: int) -> int:
-    """Rows worked on at a time so that they stay in the cache, where the table can be cut so."""
-    return next((size for size in CACHED if n % size == 0), n)
+    """Rows worked on at a time, where the table can be cut so: they stay in the cache.
+
+    Off the CPU, where products of few rows leave the device idle, there are more of them.
+    """
+    sizes = CACHED if jax.default_backend() == "cpu" else BUSY + CACHED
+    return next((size for size in sizes if n % size == 0), n)
 
 
 def split(rows: Tree, chunk: int) -> Tree:
