@@ -85,12 +85,15 @@ def test_samples_at_repeated_inputs_agree(posed, posterior):
     np.testing.assert_allclose(draws[:, :n], draws[:, n:], atol=1e-6)
 
 
-def test_chunks_of_predictions_change_nothing(posed, posterior, monkeypatch):
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_chunks_of_predictions_change_nothing(posed, posterior, device, monkeypatch):
     """Each row's moments are its own; three hundred rows take several chunks."""
     S = np.random.default_rng(0).uniform(0, 4, (300, 2))
     whole = posterior.marginals(S)
-    monkeypatch.setattr(module, "BUDGET", 64 * posterior.size)
-    monkeypatch.setattr("cavity.numerics.chunking.CACHED", (32,))
+    budget, sizes = {"cpu": ("BUDGET", "CACHED"), "gpu": ("BUDGET_ON_GPU", "BUSY")}[device]
+    monkeypatch.setattr(module, budget, 64 * posterior.size)
+    monkeypatch.setattr(f"cavity.numerics.chunking.{sizes}", (32,))
+    monkeypatch.setattr(jax, "default_backend", lambda: device)
     chunked = posterior.marginals(S)
     assert_close(chunked.mean, whole.mean, "factorised")
     assert_close(chunked.var, whole.var, "factorised")

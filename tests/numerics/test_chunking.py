@@ -9,6 +9,7 @@ from cavity.numerics.chunking import (
     CHUNK,
     SMALLEST,
     WHOLE,
+    cached_size,
     chunk_size,
     map_over_rows,
     padded_size,
@@ -41,6 +42,13 @@ def test_padded_sizes_hold_the_rows_in_whole_chunks(row_size):
             assert chunk * row_size <= CHUNK
             assert chunk & (chunk - 1) == 0
     assert {padded_size(n) for n in range(1, SMALLEST + 1)} == {SMALLEST}
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cpu", (512, 1024)), ("gpu", (512, 8192))])
+def test_a_gpu_works_on_more_rows_at_a_time(device, expected, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: device)
+    assert (cached_size(1536), cached_size(24_576)) == expected
+    assert cached_size(100) == 100
 
 
 def test_a_block_larger_than_a_chunk():
