@@ -46,6 +46,18 @@ def test_fit_and_show(folder):
     assert "transition.noise_variance" in shown
 
 
+def test_factors_may_be_tied(folder):
+    path, _ = folder
+    done = run(
+        *("fit", path / "t.csv", "--out", path / "tied.cavity", "--model", "state-space"),
+        *("--target", "y", "--control", "push", "--inducing", 6, "--max-iterations", 3),
+        *("--method", "tied", "--power", "0.5"),
+    )
+    assert done.code == 0, done.err
+    assert "tied, power 0.5" in run("show", path / "tied.cavity").out
+    assert run("show", path / "tied.cavity", "--json").json["method"] == "tied"
+
+
 def test_forecast(folder):
     path, _ = folder
     ahead = "forecast", path / "m.cavity", "--controls", path / "u.csv", "--out", path / "f.csv"
@@ -227,7 +239,7 @@ def test_what_does_not_go_together_is_said(folder, here):
     cases |= {
         series: "at least one column to forecast",
         (*series, "--target", "y", "--control", "y"): "named twice",
-        (*series, "--target", "y", "--method", "mcmc"): "one method",
+        (*series, "--target", "y", "--method", "mcmc"): "is learned by power_ep or tied",
         (*series, "--target", "y", "--ignore", "day"): "left out anyway",
         (*series, "--target", "z"): "'z'",
     }

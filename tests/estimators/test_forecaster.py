@@ -248,6 +248,29 @@ def test_states_may_depend_on_their_functions():
         cavity.GPForecaster(hidden="full").fit(y)
 
 
+def test_states_with_one_site_each():
+    """Factors are tied, learned from pieces of the series, and rows that follow are added."""
+    rng = np.random.default_rng(1)
+    y = np.sin(0.4 * np.arange(40)) + 0.1 * rng.normal(size=40)
+    forecaster = cavity.GPForecaster(
+        *(2, "rbf"), hidden="tied", power=0.5, batch=12, n_inducing=6, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        forecaster.set_params(max_iterations=5).fit(y[:36])
+        assert forecaster.posterior_.states.mean.shape == (36, 2)
+        forecaster.update(y[36:], update_params=False)
+    assert forecaster.n_rows_ == 40
+    assert np.abs(forecaster.predict([1, 2]) - np.sin([16.0, 16.4])).max() < 0.6
+    again = cavity.GPForecaster(hidden="chain", batch=12)
+    with pytest.raises(
+        ValueError, match='minibatches go with hidden="tied", given hidden="chain"'
+    ):
+        again.fit(y)
+    with pytest.raises(ValueError, match="batch must be"):
+        again.set_params(hidden="tied", batch=1).fit(y)
+
+
 def test_horizons_without_end_are_refused(fitted):
     for fh in (np.inf, 1e20):
         with pytest.raises(ValueError, match="whole numbers from 1"):

@@ -37,7 +37,7 @@ UNUSED = {
     "ignore": "columns that are neither --target nor --control are left out anyway",
 }
 REASONS = {
-    "method": "a time series has one method: leave it out",
+    "method": "a time series is learned by power_ep or tied: name one of these, or leave it out",
     "mean": "the functions of a time series are about linear ones: leave it out",
     "inducing": "a time series needs inducing points: a number, or auto",
 }
@@ -47,7 +47,8 @@ def check(request: Request) -> None:
     """A usage error for whatever is wrong before any file is opened."""
     if not request.targets:
         raise usage("--target", "name at least one column to forecast")
-    check_hidden(request, UNUSED, REASONS, states(request) + len(request.controls or ()))
+    inputs = states(request) + len(request.controls or ())
+    check_hidden(request, UNUSED, REASONS, inputs, methods=("power_ep", "tied"))
     if request.series in (*request.targets, *(request.controls or ())):
         raise usage("--series", f"'{request.series}' is a target or control: name another column")
 
@@ -75,6 +76,7 @@ def fit_series(session: Session, request: Request) -> Outcome:
         kernel=request.kernel,
         likelihood=likelihood_of(request),
         n_inducing=GPForecaster.n_inducing if points == "auto" else points,
+        hidden="tied" if request.method == "tied" else "chain",
         power=request.used_power,
         n_restarts=request.restarts,
         max_iterations=request.max_iterations,
@@ -105,6 +107,7 @@ def _record(
         "task": FORECASTER,
         "likelihood": likelihood_of(request),
         "kernel": request.kernel,
+        "method": request.method,
         "power": request.used_power,
         "states": states(request),
         "targets": list(request.targets or ()),

@@ -33,7 +33,12 @@ OF_TARGETS = {
 
 
 def check_hidden(
-    request: Request, unused: Mapping[str, str], reasons: Mapping[str, str], inputs: int
+    request: Request,
+    unused: Mapping[str, str],
+    reasons: Mapping[str, str],
+    inputs: int,
+    *,
+    methods: tuple[str, ...] = (Request.method,),
 ) -> None:
     """A usage error for whatever is wrong with a request for latent inputs or states.
 
@@ -43,13 +48,14 @@ def check_hidden(
             what to say.
         reasons: what to say of `method`, `mean` and `inducing` that cannot be chosen.
         inputs: of the functions.
+        methods: those that there are.
     """
     for name, message in unused.items():
         if getattr(request, name):
             raise usage(OF_TARGETS[name], message)
     refuse_options_of_others(request)
-    for name in ("method", "mean"):
-        if getattr(request, name) != getattr(Request, name):
+    for name, allowed in (("method", methods), ("mean", (Request.mean,))):
+        if getattr(request, name) not in allowed:
             raise usage(f"--{name}", reasons[name])
     if request.inducing == "full":
         raise usage("--inducing", reasons["inducing"])

@@ -176,6 +176,7 @@ def describe_forecaster(fitted: TableForecaster) -> str:
     record = fitted.record
     noise = "gaussian noise" if record["likelihood"] == "gaussian" else record["likelihood"]
     converged = "converged" if record["converged"] else "NOT CONVERGED"
+    tied = "tied, " if record.get("method") == "tied" else ""
     values = record["parameters"]
     single = {name: np.ravel(values[name]) for name in values if np.size(values[name]) <= 6}
     shown = [(name, " ".join(f"{v:.4g}" for v in array)) for name, array in single.items()]
@@ -190,7 +191,7 @@ def describe_forecaster(fitted: TableForecaster) -> str:
         (
             "model",
             f"{plural(record['states'], 'state')}, {record['kernel']}, {noise}, "
-            f"{plural(record['n_inducing'], 'inducing point')}, power {record['power']:g}",
+            f"{plural(record['n_inducing'], 'inducing point')}, {tied}power {record['power']:g}",
         ),
         ("log evidence", f"{record['log_evidence']:.4f} nats"),
         (

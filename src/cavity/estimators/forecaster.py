@@ -62,14 +62,19 @@ class GPForecaster(BaseEstimator):
             themselves, one for each.
         hidden: the posterior of the states: "chain", where neighbours depend on each other;
             "factorised", where they do not; "conditional", at power 0, where they depend on the
-            functions as well, which takes longer and is less ready to call dynamics noise.
+            functions as well, which takes longer and is less ready to call dynamics noise; "tied"
+            as "factorised" at power 0, and above it with one Gaussian for all that is said of a
+            state.
         power: in [0, 1]. At 0 the evidence is a lower bound.
         propagation: how forecasts go on: "paths", or one Gaussian per step by "moments" or
             "linearised".
         n_paths: paths of a forecast.
         n_restarts: further runs from perturbed starts; the best is kept, and `message_` says where
             they ended more than 5 nats apart.
-        max_iterations: iterations at the most; 0 keeps starting values.
+        batch: rows of the pieces of series that steps of learning see, with `hidden="tied"`; for
+            long series. None for all rows at once.
+        max_iterations: iterations at the most, steps where there are pieces; 0 keeps starting
+            values.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or `numpy.random.RandomState` for everything random.
 
@@ -104,6 +109,7 @@ class GPForecaster(BaseEstimator):
     propagation: object = "paths"
     n_paths: object = 500
     n_restarts: object = 0
+    batch: object = None
     max_iterations: object = 1000
     jitter: object = 1e-8
     random_state: object = None
@@ -269,6 +275,7 @@ class GPForecaster(BaseEstimator):
         scaled = outputs.forward(data.y), controls.forward(data.X)
         states = whole("n_states", self.n_states, 1)
         columns = data.X.shape[1]
+        limit = whole("max_iterations", self.max_iterations, 0)
         with jax.enable_x64(True), one_blas_thread():
             result = fit_state_space(
                 scaled[0],
@@ -280,12 +287,12 @@ class GPForecaster(BaseEstimator):
                 likelihood=None if self.likelihood == "gaussian" else likelihood,
                 points=whole("n_inducing", self.n_inducing, 1),
                 emission=str(self.emission),
-                method=method_of(self.hidden),
+                method=method_of(self, steps=limit, seed=self._seed),
                 power=float(cast(float, self.power)),
                 jitter=float(cast(float, self.jitter)),
                 seed=self._seed,
                 n_restarts=whole("n_restarts", self.n_restarts, 0),
-                max_iterations=whole("max_iterations", self.max_iterations, 0),
+                max_iterations=limit,
                 callback=callback,
                 checkpoint=checkpoint,
             )
@@ -301,7 +308,7 @@ class GPForecaster(BaseEstimator):
                 self.posterior_,
                 scaled[0],
                 scaled[1] if data.X.shape[1] else None,
-                method=method_of(self.hidden),
+                method=method_of(self),
                 power=float(cast(float, self.power)),
                 jitter=float(cast(float, self.jitter)),
             )

@@ -11,7 +11,7 @@ from cavity.models.state_space.forecast import PROPAGATIONS
 from cavity.numerics.linalg import MOST_JITTER
 
 # Posteriors of states.
-STATES = ("chain", "factorised", "conditional")
+STATES = ("chain", "factorised", "conditional", "tied")
 
 
 def checked_settings(forecaster: Any) -> AbstractLikelihood:
@@ -34,12 +34,31 @@ def checked_settings(forecaster: Any) -> AbstractLikelihood:
     one_of("hidden", forecaster.hidden, STATES)
     if forecaster.hidden == "conditional" and forecaster.power != 0.0:
         raise ValueError('hidden="conditional" is variational: give power=0.0')
+    if forecaster.batch is not None:
+        whole("batch", forecaster.batch, 2, "None (all rows) or ")
+        if forecaster.hidden != "tied":
+            raise ValueError(
+                f'minibatches go with hidden="tied", given hidden="{forecaster.hidden}": give '
+                "that, or leave batch=None"
+            )
     latent_kernel(forecaster.kernel, whole("n_states", forecaster.n_states, 1))
     return latent_likelihood(forecaster.likelihood)
 
 
-def method_of(hidden: object) -> PowerEP | TiedPowerEP:
-    """How a model with this posterior of states is learned."""
-    if hidden == "conditional":
+def method_of(
+    forecaster: Any, *, steps: int | None = None, seed: int = 0
+) -> PowerEP | TiedPowerEP:
+    """How a forecaster's model is learned, and how its states are found.
+
+    Args:
+        forecaster: with settings that were checked.
+        steps: of minibatches, where there are some; None for all rows at once.
+        seed: of minibatches.
+    """
+    if forecaster.hidden == "conditional":
         return TiedPowerEP(hidden="conditional")
-    return PowerEP(hidden=str(hidden))
+    if forecaster.hidden != "tied":
+        return PowerEP(hidden=str(forecaster.hidden))
+    if forecaster.batch is None or not steps:
+        return TiedPowerEP()
+    return TiedPowerEP(batch=int(forecaster.batch), max_sweeps=steps, seed=seed)
