@@ -50,8 +50,8 @@ CONVERGENCE = (
     Fault(
         "sweeps that fail give their last sites",
         "inference/solvers/parallel.py",
-        "choose(converged, end.sites, end.best)",
-        "end.sites",
+        "end.start if settings.last else end.best",
+        "end.start",
         (
             "inference/test_convergence.py::test_sweeps_that_fail_give_the_nearest_sites_that_they_met",
         ),

@@ -1,5 +1,7 @@
 """What `converged` promises, against residuals that numpy computes from the sites."""
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +16,7 @@ from cavity.inference.site_update import update_sites
 from cavity.inference.solvers.descent import descend
 from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.inference.solvers.newton import Solution, evaluate
-from cavity.inference.solvers.settings import FixedPointSolver
+from cavity.inference.solvers.settings import FixedPointSolver, SweepSettings
 from cavity.inference.solvers.steps import at_fixed_point, residual_of, run_sweeps
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
@@ -135,6 +137,10 @@ def test_sweeps_that_fail_give_the_nearest_sites_that_they_met():
         sites, record = run_sweeps(problem, solver, problem.empty_sites())
         assert not record.converged
         residuals.append(float(residual_of(problem, sites)[0]))
+        last = dataclasses.replace(solver, sweeps=SweepSettings(last=True))
+        sites, record = run_sweeps(problem, last, problem.empty_sites())
+        assert_close(residual_of(problem, sites)[0], record.residual)
+        assert record.residual >= residuals[-1]
     assert_close(residuals, np.minimum.accumulate(residuals))
 
 

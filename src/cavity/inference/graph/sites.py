@@ -108,8 +108,11 @@ class BlockSites(AbstractSites):
             left = jnp.eye(V.shape[0], dtype=V.dtype) - a * V @ T
             solved = jnp.linalg.solve(left, jnp.column_stack([m - a * V @ h, V]))
             cov = 0.5 * (solved[:, 1:] + solved[:, 1:].T)
-            values = jnp.linalg.eigvalsh(cov)
-            return solved[:, 0], cov, values[0] >= -1e-10 * jnp.abs(values[-1])
+            # a factorisation tells in a tenth of the time that eigenvalues take
+            least = 1e-10 * jnp.abs(jnp.trace(cov)) + jnp.finfo(cov.dtype).tiny
+            root = jnp.linalg.cholesky(cov + least * jnp.eye(V.shape[0], dtype=V.dtype))
+            proper = jnp.all(jnp.isfinite(root))
+            return solved[:, 0], cov, proper
 
         return _per_block(one, power)(mean, var, self.shift, self.precision)
 

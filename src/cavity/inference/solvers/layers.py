@@ -1,6 +1,7 @@
 """Sites on weights of several layers: plain sweeps until near, then extrapolated ones."""
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from cavity.inference.energy import Sites
 from cavity.inference.problem import Problem
 from cavity.inference.solvers.convergence import ConvergenceReport, count, is_accepted
 from cavity.inference.solvers.settings import FixedPointSolver
-from cavity.inference.solvers.steps import is_defined, run_sweeps
+from cavity.inference.solvers.steps import energy_of, is_defined, run_sweeps
 
 
 def settle_layers(
@@ -26,34 +27,81 @@ def settle_layers(
         first: the same, or sites of nearby parameters.
         quick: whether to leave out what may take long.
     """
-    warm = first is not zero
     if solver.step is not None:
         return _swept(problem, solver, first)
     best, report = first, _NOTHING
-    extrapolating = _extrapolating(solver)
-    if warm:
-        best, report = _swept(problem, extrapolating, first)
-        if report.converged:
-            return best, report
-    sweeps = report.sweeps
     steps = solver.layers.steps
-    steps = steps[:1] if quick or "damped sweeps" not in solver.rungs else steps
+    steps = steps if "damped sweeps" in solver.rungs else steps[:1]
+    if first is not zero:
+        best, report = _extrapolated(problem, solver, steps[-1], first)
+    sweeps = report.sweeps
     for step in steps:
-        near, record = run_sweeps(problem, _plain(solver, step), first if quick else zero)
-        sweeps += int(record.sweeps)
-        if not is_defined(problem, near):
-            continue
-        # where an extrapolation led nowhere, plain sweeps to the end
-        for how in (extrapolating, _plain(solver, step, to_end=True)):
-            swept, found = _swept(problem, how, near)
-            sweeps += found.sweeps
-            if found.converged or found.residual < report.residual:
-                best, report = swept, found
-            if report.converged or not bool(record.converged):
-                break
         if report.converged:
             break
+        walked = _walked(problem, solver, step, first if quick else zero, quick=quick)
+        if walked is None:
+            continue
+        ended, found = _extrapolated(problem, solver, step, walked.sites)
+        sweeps += walked.sweeps + found.sweeps
+        if found.converged or found.residual < report.residual:
+            best, report = ended, found
     return best, dataclasses.replace(report, sweeps=sweeps)
+
+
+def _extrapolated(
+    problem: Problem, solver: FixedPointSolver, step: float, sites: Sites
+) -> tuple[Sites, ConvergenceReport]:
+    """The usual sweeps; where these end near a fixed point, plain ones and again, in turn."""
+    best, report, sweeps = sites, _NOTHING, 0
+    for _ in range(solver.layers.extrapolations):
+        swept, found = _swept(problem, _extrapolating(solver), sites)
+        sweeps += found.sweeps
+        if found.converged or found.residual < report.residual:
+            best, report = swept, found
+        if report.converged or not report.residual < solver.layers.nearby:
+            break
+        sites, record = run_sweeps(problem, _plain(solver, step), best)
+        sweeps += int(record.sweeps)
+    return best, dataclasses.replace(report, sweeps=sweeps)
+
+
+class _Walk(NamedTuple):
+    """Where plain sweeps have led.
+
+    Attributes:
+        sites: the last sites.
+        sweeps: sweeps made.
+    """
+
+    sites: Sites
+    sweeps: int
+
+
+def _walked(
+    problem: Problem, solver: FixedPointSolver, step: float, sites: Sites, *, quick: bool
+) -> _Walk | None:
+    """Plain sweeps while energy or residual fall; None where the step is too long.
+
+    The residual alone does not tell: it is small wherever the way leads past a saddle, where a
+    unit that several could stand for goes to one of them, and grows again after.
+    """
+    layers = solver.layers
+    settings = dataclasses.replace(_plain(solver, step), tolerance=layers.nearby)
+    sweeps, stalls, least, nearest = 0, 0, np.inf, np.inf
+    for _ in range(layers.quick_rounds if quick else layers.rounds):
+        sites, record = run_sweeps(problem, settings, sites)
+        sweeps, residual = sweeps + int(record.sweeps), float(record.residual)
+        value = energy_of(problem, sites)
+        if not np.isfinite(value) or not residual < layers.too_far:
+            return None
+        if bool(record.converged):
+            break
+        falling = value < least - solver.enough or residual < 0.9 * nearest
+        stalls = 0 if falling else stalls + 1
+        least, nearest = min(least, value), min(nearest, residual)
+        if stalls == layers.stalls:
+            break
+    return _Walk(sites, sweeps)
 
 
 _NOTHING = ConvergenceReport(0, np.inf, 0, "parallel sweeps", converged=False)
@@ -80,14 +128,8 @@ def _extrapolating(solver: FixedPointSolver) -> FixedPointSolver:
     )
 
 
-def _plain(solver: FixedPointSolver, step: float, *, to_end: bool = False) -> FixedPointSolver:
-    """Settings of plain sweeps of a fixed step, until near or to the end."""
-    layers = solver.layers
-    enough = 0.5 * solver.accepted if to_end else layers.nearby
-    return dataclasses.replace(
-        solver,
-        step=step,
-        tolerance=max(enough, solver.tolerance),
-        max_sweeps=layers.rounds * solver.max_sweeps,
-        sweeps=dataclasses.replace(solver.sweeps, patience=layers.patience),
-    )
+def _plain(solver: FixedPointSolver, step: float) -> FixedPointSolver:
+    """Settings of a round of plain sweeps of a fixed step."""
+    count = solver.layers.round
+    sweeps = dataclasses.replace(solver.sweeps, patience=count, last=True)
+    return dataclasses.replace(solver, step=step, max_sweeps=count, enough=0.0, sweeps=sweeps)

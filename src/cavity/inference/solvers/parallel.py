@@ -124,7 +124,7 @@ def parallel(
     end = jax.lax.while_loop(unfinished, once, _first_state(sites, first, settings))
     converged = settled(end)
     # sites that met the tolerance before their last step, or those that came nearest
-    nearest = choose(converged, end.sites, end.best)
+    nearest = choose(converged, end.sites, end.start if settings.last else end.best)
     return nearest, SweepRecord(end.sweeps, end.residual, end.skipped, converged)
 
 

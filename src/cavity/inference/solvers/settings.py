@@ -41,6 +41,7 @@ class SweepSettings:
         largest_rise: sweeps are extrapolated where the residual is below this many times the one
             before.
         nearby: the residual at which sites are near enough to count by the sum of all changes.
+        last: whether sweeps that end early give the last sites, not those that came nearest.
         anderson: settings of their extrapolation.
     """
 
@@ -49,6 +50,7 @@ class SweepSettings:
     shortest_descent: float = 1e-12
     largest_rise: float = 2.0
     nearby: float = 1e-2
+    last: bool = False
     anderson: AndersonSettings = AndersonSettings()
 
 
@@ -181,16 +183,24 @@ class LayerSettings:
     Attributes:
         steps: the steps, tried one after the other, each from the start.
         nearby: the residual at which sweeps are extrapolated, in deviations.
-        rounds: plain sweeps at the most, as multiples of `max_sweeps`.
-        patience: plain sweeps without coming a tenth closer, after which they end.
+        round: sweeps between two looks at the energy.
+        rounds: rounds at the most.
+        quick_rounds: the same while parameters are learned, where sites start near.
+        too_far: the residual after a round at which a step is given up as too long.
+        stalls: rounds without a fall of energy or residual, after which sweeps end.
+        extrapolations: extrapolated sweeps at the most, with a round of plain ones in between.
         ridge: the ridge of extrapolations: a larger one hides the one direction in which units
             creep, whose differences are tiny beside those of earlier sweeps.
     """
 
     steps: tuple[float, ...] = (0.5, 0.2)
-    nearby: float = 1e-3
-    rounds: int = 6
-    patience: int = 1000
+    nearby: float = 3e-3
+    round: int = 200
+    rounds: int = 30
+    quick_rounds: int = 4
+    too_far: float = 1.0
+    stalls: int = 3
+    extrapolations: int = 8
     ridge: float = 1e-14
 
 

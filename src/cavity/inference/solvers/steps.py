@@ -122,7 +122,12 @@ def residual_of(problem: Problem, sites: Sites) -> tuple[Array, Array]:
 
 def is_defined(problem: Problem, sites: Sites) -> bool:
     """Whether the energy is finite: not where a belief or a cavity is improper."""
-    return bool(np.isfinite(float(_energy(problem, sites))))
+    return bool(np.isfinite(energy_of(problem, sites)))
+
+
+def energy_of(problem: Problem, sites: Sites) -> float:
+    """The energy; NaN or infinite where a belief or a cavity is improper."""
+    return float(_energy(problem, sites))
 
 
 @compiled
