@@ -35,6 +35,22 @@ def test_steps_back_from_where_the_objective_is_not_finite():
     assert found.objective < banana(np.array([-1.0, 1.0]))[0]
 
 
+def test_undefined_values_shorten_steps_to_about_a_quarter():
+    """The hyperbola about 1 is undefined beyond 1.2; a first curvature leads to 20 and more."""
+    points = []
+
+    def hyperbola(x):
+        points.append(float(x[0]))
+        value = np.sqrt(1.0 + (x[0] - 1.0) ** 2)
+        return (np.nan, x) if x[0] > 1.2 else (value, (x - 1.0) / value)
+
+    found = minimise(hyperbola, np.array([-8.0]), **OPTIONS | {"bounds": FAR[:1]})
+    assert found.x[0] == pytest.approx(1.0, abs=1e-4)
+    assert max(points) > 1.2
+    far = [point for point in points if abs(point - 1.0) > 0.3]
+    assert np.min(np.abs(np.diff(far))) > 0.1
+
+
 def test_a_start_that_is_not_finite_is_refused():
     with pytest.raises(StartFailed):
         minimise(lambda x: (np.nan, x), np.zeros(2), **OPTIONS)

@@ -32,8 +32,11 @@ def settle_layers(
     best, report = first, _NOTHING
     steps = solver.layers.steps
     steps = steps if "damped sweeps" in solver.rungs else steps[:1]
+    steps = steps[-1:] if quick else steps
     if first is not zero:
         best, report = _extrapolated(problem, solver, steps[-1], first)
+        if report.residual < solver.layers.nearby:  # a search from afar ends in another mode
+            return best, report
     sweeps = report.sweeps
     for step in steps:
         if report.converged:

@@ -126,6 +126,7 @@ class Objective:
         self.best_sites = self.empty
         self.solver, self.accuracy = self.method.solver, accuracy
         self.best = self.fall = np.inf
+        self.layered = problem.layered
         self.stationary = self.carries and accuracy is not None and problem.stationary()
         self.warm = WarmStart()
         self.finite_value = True  # of the last evaluation, whatever its gradient
@@ -209,7 +210,8 @@ class Objective:
         if jitter is None or not np.isfinite(value):
             return nothing[:2]
         self.jitter = jitter
-        if self.carries:
+        # of weights of several layers a worse point may have sites of another mode
+        if self.carries and (value < self.best or not self.layered):
             self.warm.add(x, sites)
         if value < self.best:
             self.fall = self.best - value

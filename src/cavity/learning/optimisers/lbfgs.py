@@ -4,7 +4,7 @@ import dataclasses
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ FLATTEST, SHARPEST = 1e-2, 1e4
 VANISHED = 1e-6
 # A fall by less than this share of the objective is rounding; slopes are at most so steep.
 LEAST_FALL, STEEPEST = 1e-13, 1e100
+# How far above its origin an undefined value counts, as a share of the fall that was expected.
+WALL = 0.1
 
 
 class GracefulStop(KeyboardInterrupt):
@@ -94,9 +96,21 @@ class Minimum:
     ends: tuple[float, ...] = ()
 
 
+class Evaluation(NamedTuple):
+    """A point, and value and slope there."""
+
+    x: np.ndarray
+    value: float
+    slope: np.ndarray
+
+
 @dataclasses.dataclass
 class _Search:
-    """A search under way: the best point met, and the record of the iterations."""
+    """A search under way: the best point met, and the record of the iterations.
+
+    `last` is the point evaluated last, `origin` the one that steps are made from, each with value
+    and slope.
+    """
 
     fn: Callable[[np.ndarray], tuple[float, np.ndarray]]
     max_iterations: int
@@ -105,6 +119,8 @@ class _Search:
     best: float = np.inf
     x: np.ndarray | None = None
     slope: np.ndarray | None = None
+    last: Evaluation | None = None
+    origin: Evaluation | None = None
     evaluations: int = 0
     reason: str = ""
     history: list[float] = dataclasses.field(default_factory=list)
@@ -120,10 +136,24 @@ class _Search:
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
             if self.x is None:
                 raise StartFailed
-            return abs(self.best) * 1e3 + 1e10, np.zeros_like(point)
+            return self.wall(point), np.zeros_like(point)
+        self.last = Evaluation(point.copy(), value, gradient)
+        if self.origin is None:
+            self.origin = self.last
         if value < self.best:
-            self.best, self.x, self.slope = value, point.copy(), gradient
+            self.best, self.x, self.slope = value, self.last.x, gradient
         return value, gradient
+
+    def wall(self, point: np.ndarray) -> float:
+        """A value above that of the origin, from which steps go back to a quarter or so.
+
+        A huge value would lead them back to where they came from: so near that differences of
+        gradients, the curvature of the next iterations, are rounding errors.
+        """
+        origin = self.origin
+        assert origin is not None
+        expected = abs(float(origin.slope @ (point - origin.x)))
+        return origin.value + float(np.clip(WALL * expected, VANISHED, STEEPEST))
 
     @property
     def max_evaluations(self) -> int:
@@ -138,6 +168,7 @@ class _Search:
         """
         assert self.x is not None
         assert self.slope is not None
+        self.origin = self.last  # L-BFGS-B goes on from the point evaluated last
         self.history.append(self.best)
         self.path.append((self.x, self.slope))
         if self.callback is not None:
@@ -207,6 +238,7 @@ class _Round:
         from scipy import optimize
 
         size, since = self.start.size, len(self.search.history)
+        self.search.origin = Evaluation(self.start, self.value, self.gradient)
         # L-BFGS-B counts the start too, which is not evaluated again
         evaluations = self.search.max_evaluations - self.search.evaluations + 1
         return optimize.minimize(
