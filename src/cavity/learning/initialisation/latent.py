@@ -88,4 +88,4 @@ def with_sites(stores: Sites, count: int) -> Sites:
     """
     ((tied, moments),) = stores
     present = (jnp.arange(len(moments.mean)) < count)[:, None]
-    return ((tied, moments.sites(present)),)
+    return ((tied, moments.sites(present.astype(moments.mean.dtype))),)
