@@ -133,8 +133,8 @@ class Request:
         option(
             "NAME",
             "Inference: power_ep; laplace; local_bound or mean_field, of student_t, laplace and "
-            "logit; tied, for long tables; mcmc, draws, for small ones. Of time series power_ep "
-            "or tied.",
+            "logit; tied, for long tables; mcmc, draws, for small ones. A time series takes "
+            "power_ep or tied.",
         ),
     ] = "power_ep"
     power: Annotated[

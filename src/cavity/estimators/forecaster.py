@@ -62,9 +62,9 @@ class GPForecaster(BaseEstimator):
             themselves, one for each.
         hidden: the posterior of the states: "chain", where neighbours depend on each other;
             "factorised", where they do not; "conditional", at power 0, where they depend on the
-            functions as well, which takes longer and is less ready to call dynamics noise; "tied"
-            as "factorised" at power 0, and above it with one Gaussian for all that is said of a
-            state.
+            functions as well, which takes longer and is less ready to call dynamics noise; "tied",
+            which is "factorised" at power 0; above it one Gaussian stands for everything that is
+            known of a state.
         power: in [0, 1]. At 0 the evidence is a lower bound.
         propagation: how forecasts go on: "paths", or one Gaussian per step by "moments" or
             "linearised".
@@ -73,7 +73,7 @@ class GPForecaster(BaseEstimator):
             they ended more than 5 nats apart.
         batch: rows of the pieces of series that steps of learning see, with `hidden="tied"`; for
             long series. None for all rows at once.
-        max_iterations: iterations at the most, steps where there are pieces; 0 keeps starting
+        max_iterations: iterations at the most; with `batch`, steps of Adam; 0 keeps starting
             values.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or `numpy.random.RandomState` for everything random.

@@ -39,7 +39,7 @@ def checked_settings(forecaster: Any) -> AbstractLikelihood:
         if forecaster.hidden != "tied":
             raise ValueError(
                 f'minibatches go with hidden="tied", given hidden="{forecaster.hidden}": give '
-                "that, or leave batch=None"
+                'hidden="tied", or leave batch=None'
             )
     latent_kernel(forecaster.kernel, whole("n_states", forecaster.n_states, 1))
     return latent_likelihood(forecaster.likelihood)

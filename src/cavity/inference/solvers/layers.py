@@ -56,15 +56,17 @@ def _extrapolated(
 ) -> tuple[Sites, ConvergenceReport]:
     """The usual sweeps; where these end near a fixed point, plain ones and again, in turn."""
     best, report, sweeps = sites, _NOTHING, 0
-    for _ in range(solver.layers.extrapolations):
+    for turn in range(solver.layers.extrapolations):
+        if turn:
+            sites, record = run_sweeps(problem, _plain(solver, step), best)
+            sweeps += int(record.sweeps)
         swept, found = _swept(problem, _extrapolating(solver), sites)
         sweeps += found.sweeps
-        if found.converged or found.residual < report.residual:
+        closer = found.converged or found.residual < report.residual
+        if closer:
             best, report = swept, found
-        if report.converged or not report.residual < solver.layers.nearby:
+        if report.converged or not closer or not report.residual < solver.layers.nearby:
             break
-        sites, record = run_sweeps(problem, _plain(solver, step), best)
-        sweeps += int(record.sweeps)
     return best, dataclasses.replace(report, sweeps=sweeps)
 
 
@@ -99,9 +101,9 @@ def _walked(
             return None
         if bool(record.converged):
             break
-        falling = value < least - solver.enough or residual < 0.9 * nearest
-        stalls = 0 if falling else stalls + 1
-        least, nearest = min(least, value), min(nearest, residual)
+        closer = residual < 0.9 * nearest
+        stalls = 0 if closer or value < least - layers.least_fall else stalls + 1
+        least, nearest = min(least, value), residual if closer else nearest
         if stalls == layers.stalls:
             break
     return _Walk(sites, sweeps)

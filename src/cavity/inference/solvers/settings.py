@@ -187,7 +187,9 @@ class LayerSettings:
         rounds: rounds at the most.
         quick_rounds: the same while parameters are learned, where sites start near.
         too_far: the residual after a round at which a step is given up as too long.
-        stalls: rounds without a fall of energy or residual, after which sweeps end.
+        least_fall: nats by which the energy must fall in a round to count as falling.
+        stalls: rounds without a fall of the energy, or of the residual by a tenth, after which
+            sweeps end.
         extrapolations: extrapolated sweeps at the most, with a round of plain ones in between.
         ridge: the ridge of extrapolations: a larger one hides the one direction in which units
             creep, whose differences are tiny beside those of earlier sweeps.
@@ -199,6 +201,7 @@ class LayerSettings:
     rounds: int = 30
     quick_rounds: int = 4
     too_far: float = 1.0
+    least_fall: float = 1e-6
     stalls: int = 3
     extrapolations: int = 8
     ridge: float = 1e-14

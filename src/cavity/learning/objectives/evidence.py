@@ -145,7 +145,10 @@ class Objective:
 
     @property
     def sites(self) -> Sites:
-        """The sites of the last evaluation; of precision zero before there is one."""
+        """The sites of the last evaluation; of precision zero before there is one.
+
+        Of weights of several layers those of the last evaluation that came lower.
+        """
         last = self.warm.last
         return self.empty if last is None else last
 

@@ -152,8 +152,11 @@ class _Search:
         """
         origin = self.origin
         assert origin is not None
-        expected = abs(float(origin.slope @ (point - origin.x)))
-        return origin.value + float(np.clip(WALL * expected, VANISHED, STEEPEST))
+        with np.errstate(over="ignore", invalid="ignore"):
+            expected = WALL * abs(float(origin.slope @ (point - origin.x)))
+        least = max(VANISHED, LEAST_FALL * abs(origin.value))
+        expected = expected if np.isfinite(expected) else STEEPEST
+        return origin.value + float(np.clip(expected, least, STEEPEST))
 
     @property
     def max_evaluations(self) -> int:
