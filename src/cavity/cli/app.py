@@ -318,6 +318,8 @@ def demo(*, folder: Folder = "cavity-demo", json: Json = False) -> None:
 def main() -> None:
     """The command line in a process of its own, which may set what is global."""
     os.environ.setdefault("JAX_ENABLE_X64", "1")
+    # jaxlib 0.9 lists the features of the processor for every program that it reads again
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cavity"
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and _usable(cache):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache)

@@ -129,7 +129,7 @@ def _classes_of(
 ) -> FitResult:
     """The classes of all images at the parameters of a model, after the search for their scale.
 
-    Slopes in kernel and patches, which cost more than the rest together, are not asked for.
+    Kernel and patches stay, so that gradients in them are not computed.
     """
     settings = {name: options[name] for name in ("power", "method", "jitter")}
     found = infer(model, X, labels, **settings)

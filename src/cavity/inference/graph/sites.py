@@ -108,7 +108,7 @@ class BlockSites(AbstractSites):
             left = jnp.eye(V.shape[0], dtype=V.dtype) - a * V @ T
             solved = jnp.linalg.solve(left, jnp.column_stack([m - a * V @ h, V]))
             cov = 0.5 * (solved[:, 1:] + solved[:, 1:].T)
-            # a factorisation tells in a tenth of the time that eigenvalues take
+            # a factorisation takes less time than eigenvalues, and tells as much
             least = 1e-10 * jnp.abs(jnp.trace(cov)) + jnp.finfo(cov.dtype).tiny
             root = jnp.linalg.cholesky(cov + least * jnp.eye(V.shape[0], dtype=V.dtype))
             proper = jnp.all(jnp.isfinite(root))

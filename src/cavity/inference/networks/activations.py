@@ -85,8 +85,7 @@ def _over_angle(
 ) -> Float[Array, "..."]:
     r"""$\tfrac 2 \pi \int_0^{top} \exp(e(\theta))\, d\theta$, e a function of sine and cosine.
 
-    Over $t = \tan(\theta / 2)$, where both are rational: sines and cosines would take more time
-    than all else in a sweep.
+    Over $t = \tan(\theta / 2)$, where both are rational and take less time to compute.
 
     Args:
         exponent: $e$.

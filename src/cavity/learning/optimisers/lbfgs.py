@@ -30,7 +30,8 @@ FLATTEST, SHARPEST = 1e-2, 1e4
 VANISHED = 1e-6
 # A fall by less than this share of the objective is rounding; slopes are at most so steep.
 LEAST_FALL, STEEPEST = 1e-13, 1e100
-# How far above its origin an undefined value counts, as a share of the fall that was expected.
+# What an undefined objective counts as: the value that the step began at, and this share of the
+# fall that its slope promised.
 WALL = 0.1
 
 
@@ -138,17 +139,15 @@ class _Search:
                 raise StartFailed
             return self.wall(point), np.zeros_like(point)
         self.last = Evaluation(point.copy(), value, gradient)
-        if self.origin is None:
-            self.origin = self.last
         if value < self.best:
             self.best, self.x, self.slope = value, self.last.x, gradient
         return value, gradient
 
     def wall(self, point: np.ndarray) -> float:
-        """A value above that of the origin, from which steps go back to a quarter or so.
+        """What an undefined objective counts as: so much that the step is cut to about a quarter.
 
-        A huge value would lead them back to where they came from: so near that differences of
-        gradients, the curvature of the next iterations, are rounding errors.
+        A huge value would make the step so short that the difference of gradients along it, from
+        which L-BFGS learns curvature, is rounding error.
         """
         origin = self.origin
         assert origin is not None
