@@ -184,3 +184,19 @@ def test_misuse_is_answered(table):
         cavity.NetworkRegressor().fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="groups must have one entry"):
         cavity.NetworkRegressor(groups=[0, 1]).fit(X, y)
+
+
+def test_minibatches_have_one_site_for_all_rows(table):
+    X, y = table
+    settings = {"hidden": 2, "batch": 20, "power": 0.5, "random_state": 0}
+    model = cavity.NetworkRegressor(**settings, steps=300).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.n_iter_ == 300
+    assert np.argmax(model.relevance_) == 0
+    labels = (y > 3.0).astype(int)
+    classifier = cavity.NetworkClassifier(**settings, steps=100).fit(X, labels)
+    assert classifier.score(X, labels) > 0.9
+    with pytest.raises(ValueError, match="batch must be None"):
+        cavity.NetworkRegressor(batch=0).fit(X, y)
+    with pytest.raises(ValueError, match="prior is Laplace"):
+        cavity.NetworkRegressor(prior="laplace", batch=20).fit(X, y)

@@ -19,6 +19,7 @@ from cavity.learning.initialisation.network import (
     network_at_mode,
     starting_network,
 )
+from cavity.learning.methods import TiedPowerEP
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
 from cavity.learning.result import FitResult, Inference
 from cavity.models.base import AbstractModel
@@ -32,6 +33,8 @@ R = TypeVar("R", bound=Inference)
 # Residuals from which on sites are far from settled, in deviations, and a power at which sweeps
 # of networks mostly settle.
 FAR, LESS = 0.1, 0.5
+# With minibatches: of Adam, and rows that the start is found by at the most.
+LEARNING_RATE, ROWS_OF_START = 0.01, 5000
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -46,6 +49,8 @@ class AbstractNetworkSettings:
     power: object = 1.0
     groups: object = None
     n_starts: object = 3
+    batch: object = None
+    steps: object = 2000
     standardise: object = True
     max_iterations: object = 100
     tolerance: object = 1e-2
@@ -92,6 +97,10 @@ class NetworkRegressor(HasRelevance, AbstractRegressor, AbstractNetworkSettings)
             group; None for none.
         n_starts: modes that are tried as starts; learning goes on from one whose sites settle, if
             any do, and of these from the one with the largest evidence.
+        batch: rows of a minibatch, for long tables: all rows share one site on the weights of
+            each unit, so that nothing is stored per row. For "ard" and "gaussian", from one start.
+            None for sites of single rows.
+        steps: of Adam, one for each minibatch; in the place of `max_iterations`.
         standardise: columns about their mean in units of their deviation, and starting values
             from the spread of the outputs; otherwise columns as they are and unit values.
         max_iterations: iterations of learning at the most; 0 keeps the starting values. Where
@@ -167,6 +176,8 @@ class NetworkClassifier(HasRelevance, AbstractClassifier, AbstractNetworkSetting
         power: in [0, 1], of the rows' sites.
         groups: as in `NetworkRegressor`.
         n_starts: as in `NetworkRegressor`.
+        batch: as in `NetworkRegressor`.
+        steps: as in `NetworkRegressor`.
         standardise: columns about their mean in units of their deviation.
         max_iterations: iterations of learning at the most; 0 keeps the starting values.
         tolerance: learning ends when the objective falls by less than this many nats.
@@ -231,6 +242,9 @@ def _check(asked: AbstractNetworkSettings) -> None:
     checked_widths(asked.hidden)
     whole("n_starts", asked.n_starts, 1)
     whole("max_iterations", asked.max_iterations, 0)
+    whole("steps", asked.steps, 0)
+    if asked.batch is not None:
+        whole("batch", asked.batch, 1, "None (all rows, with sites of their own) or ")
     activation: Any = asked.activation
     activation_of(activation)
     if not isinstance(asked.prior, AbstractWeightPrior):
@@ -266,21 +280,37 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
         keep_likelihood=not isinstance(settings.likelihood, str),
     )
     data: dict[str, Any] = {"rows": problem.side or None, "missing": settings.missing}
-    starts = _ranked(model, problem, whole("n_starts", asked.n_starts, 1), data)
     options: Any = {
         "power": settings.power,
         **data,
-        "bijections": held_output(starts[0]),
-        "max_iterations": whole("max_iterations", asked.max_iterations, 0),
         "tolerance": asked.tolerance,
         "seed": settings.seed,
         "callback": problem.callback,
         "checkpoint": problem.checkpoint,
     }
+    observed = np.sum(~np.isnan(outputs), axis=0)
+    if asked.batch is not None:
+        options["method"] = _of_minibatches(asked, problem)
+        start = network_at_mode(
+            model, problem.X, problem.y, seed=settings.seed, at_most=ROWS_OF_START, **data
+        )
+        result = fit(start, X, problem.y, bijections=held_output(start), **options)
+        return Learned(result, observed, len(X), settings.power)
+    options["max_iterations"] = whole("max_iterations", asked.max_iterations, 0)
+    starts = _ranked(model, problem, whole("n_starts", asked.n_starts, 1), data)
+    options["bijections"] = held_output(starts[0])
     result = _settled(starts[0], problem, options)
     result = result if result.interrupted else with_advice(result, settings.power)
-    observed = np.sum(~np.isnan(outputs), axis=0)
     return Learned(result, observed, len(X), settings.power)
+
+
+def _of_minibatches(asked: AbstractNetworkSettings, problem: Problem) -> TiedPowerEP:
+    """The method with one site for all rows."""
+    size = min(whole("batch", asked.batch, 1), len(problem.X))
+    steps = whole("steps", asked.steps, 0)
+    return TiedPowerEP(
+        batch=size, max_sweeps=steps, learning_rate=LEARNING_RATE, seed=problem.settings.seed
+    )
 
 
 def _settled(start: Network, problem: Problem, options: dict[str, Any]) -> FitResult:

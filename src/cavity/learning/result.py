@@ -126,7 +126,9 @@ class Inference:
                 "and y to cavity.infer with the fitted model"
             )
         if self.left_out is None:
-            raise ValueError("rows of a block share a site, so single rows cannot be left out")
+            raise ValueError(
+                "rows share a site, those of a block or all of them, so single rows cannot be left out"
+            )
         return self.left_out
 
     def __str__(self) -> str:

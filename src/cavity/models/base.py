@@ -101,7 +101,7 @@ class AbstractModel(eqx.Module):
         if others:
             raise ValueError(
                 f"{others[0]} cannot be INTEGRATED, which is for parameters of the likelihood and "
-                "of priors of weights: give the fitted model to cavity.integrate"
+                "of the prior of a LinearModel: give the fitted model to cavity.integrate"
             )
         own = {name.removeprefix("likelihood."): prior for name, prior in priors.items()}
         changed = Integrated(self.likelihood, own)

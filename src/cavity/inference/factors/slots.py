@@ -131,22 +131,22 @@ class Tied(AbstractSlots[TiedSite, None, TiedCavity]):
     Attributes:
         size: values of the variable.
         total: the number of observed rows in all the data, per output.
-        start: means of the belief that a search starts from, and its standard deviation; None for
-            the prior.
+        start: means of the belief that a search starts from, and its standard deviation, or one
+            for each value; None for the prior.
         groups: sizes of groups of values that the belief makes independent; None for one group.
     """
 
     private: ClassVar[bool] = False
     size: int = eqx.field(static=True)
     total: Float[Array, " P"]
-    start: tuple[Float[Array, "P M"], float] | None = None
+    start: tuple[Float[Array, "P M"], float | Float[Array, "P M"]] | None = None
     groups: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     def empty(self, view: AbstractView, rows: Rows) -> TiedSite:
         zero = jnp.zeros((self.total.shape[0], self.size), rows.y.dtype)
         mean, deviation = (zero, 1.0) if self.start is None else self.start
-        raw = jnp.log(deviation) * jnp.eye(self.size, dtype=rows.y.dtype)
-        return TiedSite(mean, jnp.broadcast_to(raw, (*zero.shape, self.size)), self.groups)
+        logs = jnp.log(deviation) + zero
+        return TiedSite(mean, logs[..., None] * jnp.eye(self.size, dtype=zero.dtype), self.groups)
 
     def per_row(self, store: TiedSite) -> None:
         return None

@@ -14,6 +14,7 @@ from cavity.inference.graph.sites import AbstractSites, BlockSites, ScalarSites,
 from cavity.inference.networks.activations import AbstractActivation
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.power_limits import Power
+from cavity.numerics.quadrature import Tilted
 from cavity.numerics.types import Array, Float
 
 # Variance of the output that counts as none, where sites are found from known weights.
@@ -106,7 +107,8 @@ class NetworkTerm(AbstractDifferentiatedTerm):
     A row sees the inputs of its hidden units, the output weights, and perhaps a linear function.
 
     Attributes:
-        likelihood: of one latent function.
+        likelihood: of one latent function, and of parameters that are integrated out, which rows
+            see last.
         activation: of the hidden units.
         output: output weights that are known, (K + 1,), the bias last; None where they are a
             variable.
@@ -140,8 +142,25 @@ class NetworkTerm(AbstractDifferentiatedTerm):
         return mean, var
 
     def log_mean(self, latents: tuple[Latent, ...], rows: Rows, power: Power) -> Array:
-        mean, var = self.moments(latents)
+        shared = self.likelihood.latents - 1
+        mean, var = self.moments(latents[: len(latents) - shared])
+        if shared:
+            # parameters that are integrated out are one more latent value each
+            others = latents[-shared:]
+            mean = jnp.stack([mean, *(z.mean for z in others)])
+            var = jnp.stack([var, *(z.var + z.residual for z in others)])
         return self.likelihood.log_power_mean(mean, var, rows.y, power, rows.columns)
+
+    def _tilted(self, f: Array, width: Array, rows: Rows) -> Tilted:
+        """Derivatives at known functions, with integrated parameters at their prior."""
+        own = [latent.prior for latent in self.likelihood.latent_functions]
+        shared = [prior for prior in own if prior is not None]
+        if not shared:
+            return self.likelihood.tilted(f, width, rows.y, 1.0, rows.columns)
+        mean = jnp.stack([f, *(jnp.full_like(f, location) for location, _ in shared)])
+        var = jnp.stack([width, *(jnp.full_like(f, deviation**2) for _, deviation in shared)])
+        found = self.likelihood.tilted(mean, var, rows.y, 1.0, rows.columns)
+        return Tilted(found.log_mean, found.slope[0], found.curvature[0])
 
     def sites_at(
         self,
@@ -169,7 +188,7 @@ class NetworkTerm(AbstractDifferentiatedTerm):
         f, (by_hidden, by_weights) = each(hidden, above)
         f = f[:, None] if linear is None else f[:, None] + linear
         width = jnp.full_like(f, _NARROW) * (1.0 + jnp.mean(f**2))
-        found = self.likelihood.tilted(f, width, rows.y, 1.0, rows.columns)
+        found = self._tilted(f, width, rows)
         bend = jnp.maximum(-found.curvature, 0.0)  # N x 1
         precision = bend * by_hidden**2
         sites: list[AbstractSites] = [

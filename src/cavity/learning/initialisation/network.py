@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -103,6 +103,7 @@ def network_at_mode(
     seed: int = 0,
     rows: Mapping[str, ArrayLike] | None = None,
     missing: str = "error",
+    at_most: int | None = None,
 ) -> Network:
     """A network whose search for the posterior starts from a mode of its weights.
 
@@ -120,6 +121,7 @@ def network_at_mode(
         seed: of the random weights.
         rows: as in `infer`.
         missing: as in `infer`.
+        at_most: rows, drawn at random, that the mode is found from; None for all of them.
 
     Returns:
         The network, with `start` at the mode.
@@ -130,13 +132,14 @@ def network_at_mode(
     References:
         Jylanki (2013), S96, S109 and S121.
     """
+    X, y, rows = _some_rows(X, y, rows, at_most, seed)
     data = prepare(X, y, rows=rows, missing=missing)
     checked, _, _ = checked_start(dataclasses.replace(model, start=None), data, 0.0)
     first = random_start(model, data.rows.x.shape[-1], seed)
     if model.output_weights is not None:
         first = eqx.tree_at(lambda s: s.output, first, jnp.asarray(model.output_weights))
     x, restore = ravel_pytree(first)
-    spread = _spread(checked, first)
+    spread = checked.prior_variances(data.rows.x.shape[-1])
 
     def evaluate(point: np.ndarray) -> tuple[float, np.ndarray]:
         weights = restore(jnp.asarray(point, x.dtype))
@@ -156,6 +159,22 @@ def network_at_mode(
     return dataclasses.replace(model, start=_upright(mode, model))
 
 
+def _some_rows(
+    X: ArrayLike,
+    y: ArrayLike,
+    rows: Mapping[str, ArrayLike] | None,
+    at_most: int | None,
+    seed: int,
+) -> tuple[ArrayLike, ArrayLike, Mapping[str, ArrayLike] | None]:
+    """The data, or rows of them drawn at random where there are more than so many."""
+    count = np.shape(X)[0]
+    if at_most is None or count <= at_most:
+        return X, y, rows
+    chosen = np.random.default_rng(seed).permutation(count)[:at_most]
+    side = None if rows is None else {name: np.asarray(v)[chosen] for name, v in rows.items()}
+    return np.asarray(X)[chosen], np.asarray(y)[chosen], side
+
+
 def _lowest(model: Network, like: NetworkStart) -> NetworkStart:
     """Lower bounds: zero where a prior allows no negative weights, none for known weights."""
     lowest = jax.tree.map(lambda w: np.full(w.shape, -np.inf), like)
@@ -169,27 +188,6 @@ def _lowest(model: Network, like: NetworkStart) -> NetworkStart:
     if model.linear is not None and model.linear.nonnegative:
         lowest.linear[:] = 0.0
     return lowest
-
-
-def _spread(model: Network, like: NetworkStart) -> NetworkStart:
-    """Variances of Gaussians in the place of the priors."""
-    columns = like.hidden.shape[0] - 1
-    hidden = model.prior.for_weights(model.groups, columns).starting_variance()[:, 0]
-    output = model.output.for_weights(None, model.widths[-1]).starting_variance()[:, 0]
-    inner = []
-    for weights in like.inner:
-        prior = cast(AbstractWeightPrior, model.inner)
-        own = prior.for_weights(None, weights.shape[0] - 1).starting_variance()[:, 0]
-        inner.append(jnp.append(own, model.intercept)[:, None])
-    linear = None
-    if model.linear is not None:
-        linear = model.linear.for_weights(model.groups, columns).starting_variance()[:, 0]
-    return NetworkStart(
-        jnp.append(hidden, model.intercept)[:, None],
-        jnp.append(output, model.bias),
-        linear,
-        inner,
-    )
 
 
 @compiled

@@ -1,12 +1,13 @@
 """What networks ask of their parts."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.models.latent_gp import shared_parameters
 from cavity.models.network.start import NetworkStart
 from cavity.numerics.text import plural
 from cavity.weights.base import AbstractWeightPrior
@@ -32,7 +33,7 @@ def check_parts(likelihood: Any, bias: Any, intercept: Any) -> None:
             "likelihood of a Network must be an object of cavity.likelihoods, such as Gaussian(); "
             f"given {type(likelihood).__name__}"
         )
-    if likelihood.latents != 1:
+    if likelihood.latents - len(shared_parameters(likelihood)) != 1:
         raise ValueError(
             f"a Network has one latent function, {type(likelihood).__name__} has "
             f"{likelihood.latents}: of several classes fit a network to each against the others"
@@ -41,6 +42,27 @@ def check_parts(likelihood: Any, bias: Any, intercept: Any) -> None:
         if not np.all(np.asarray(value) > 0.0):
             raise ValueError(
                 f"{name} is the variance of a prior and must be positive, given {value}"
+            )
+
+
+def check_tied(priors: Mapping[str, AbstractWeightPrior], *, natural: bool) -> None:
+    """Raises for what sites that all rows share are not for.
+
+    Args:
+        priors: of weights, by name.
+        natural: whether sites move by natural-gradient steps.
+    """
+    if natural:
+        raise ValueError(
+            "natural-gradient steps are for one layer of weights: leave natural=None, with which "
+            "the optimiser moves the sites of a Network"
+        )
+    for name, prior in priors.items():
+        if not prior.gaussian:
+            raise ValueError(
+                f"{name} is {type(prior).__name__}, and sites that all rows share are for "
+                "Gaussian priors: give cavity.weights.Gaussian(), with a variance for each column "
+                "if need be, or method=cavity.PowerEP()"
             )
 
 

@@ -5,29 +5,37 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.approximations.approximations import AbstractApproximation
 from cavity.inference.energy import Beliefs, Graph
-from cavity.inference.factors.base import Edge
-from cavity.inference.factors.site import SiteFactor
 from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.networks.activations import activation_of
 from cavity.inference.networks.term import NetworkTerm, through_known_layers
-from cavity.inference.weights.priors import priors_of, weights_with_priors
-from cavity.inference.weights.views import Design, UnitsView, WholeView
+from cavity.inference.weights.priors import priors_of
+from cavity.inference.weights.views import Design
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.base import AbstractModel
+from cavity.models.latent_gp import shared_parameters
 from cavity.models.linear.checks import check_columns, check_prior, check_sites, checked_groups
 from cavity.models.linear.drawn_weights import DrawnWeights, WeightPart, gaussian_part
 from cavity.models.linear.process import LinearProcess
-from cavity.models.network.checks import check_parts, check_sizes, check_start, checked_widths
+from cavity.models.network.checks import (
+    check_parts,
+    check_sizes,
+    check_start,
+    check_tied,
+    checked_widths,
+)
+from cavity.models.network.graphs import LayerWeights, sited_graph, tied_graph, unwhitened
 from cavity.models.network.process import NetworkProcess
-from cavity.models.network.start import NetworkStart
+from cavity.models.network.start import NetworkStart, random_weights
 from cavity.models.posterior import Posterior
+from cavity.models.process import AbstractProcess, IndependentProcess
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
 from cavity.parameters import fixed
@@ -44,8 +52,10 @@ class Network(AbstractModel):
 
     Weights of both layers are variables with flat priors, and their priors are factors, as in
     `LinearModel`. A row of the data sees what enters each unit, the vector of output weights, and
-    $\mathbf x^\top \mathbf u$ where there is a linear part. Power EP alone is for networks; at
-    power 1 it is expectation propagation with moments through all layers. Experimental.
+    $\mathbf x^\top \mathbf u$ where there is a linear part. With `PowerEP` rows have sites of
+    their own; at power 1 it is expectation propagation with moments through all layers. With
+    `TiedPowerEP`, for Gaussian priors, all rows share one site on the weights of each unit, which
+    suits minibatches. Experimental.
 
     The units of a further layer are functions of those below, as f is, with a one for their
     intercept; what enters them counts as Gaussian, and as independent of what enters others. A
@@ -82,6 +92,7 @@ class Network(AbstractModel):
     """
 
     identified: ClassVar[bool] = False
+    integrates: ClassVar[bool] = True
 
     hidden: int | tuple[int, ...] = eqx.field(static=True)
     prior: AbstractWeightPrior
@@ -191,6 +202,26 @@ class Network(AbstractModel):
             parts.append(WeightPart(self.linear.for_weights(self.groups, columns)))
         return tuple(parts)
 
+    def prior_variances(self, columns: int) -> NetworkStart:
+        """Variances of all weights, or of Gaussians in the place of their priors.
+
+        Args:
+            columns: of the inputs.
+        """
+
+        def of(prior: AbstractWeightPrior | None, groups: Any, count: int) -> Array:
+            return cast(AbstractWeightPrior, prior).for_weights(groups, count).starting_variance()
+
+        return NetworkStart(
+            jnp.append(of(self.prior, self.groups, columns)[:, 0], self.intercept)[:, None],
+            jnp.append(of(self.output, None, self.widths[-1])[:, 0], self.bias),
+            None if self.linear is None else of(self.linear, self.groups, columns)[:, 0],
+            [
+                jnp.append(of(self.inner, None, below)[:, 0], self.intercept)[:, None]
+                for below, _ in self._layers_above
+            ],
+        )
+
     def functions_of(self, weights: DrawnWeights, X: Float[Array, "n D"]) -> Float[Array, "n L"]:
         found = self.named_weights(weights)
         g = activation_of(self.activation)
@@ -217,9 +248,15 @@ class Network(AbstractModel):
 
     @property
     def sparse(self) -> bool:
+        return True
+
+    @property
+    def approximate(self) -> bool:
         return False
 
     def check(self, rows: Rows) -> None:
+        if rows.blocked:
+            raise ValueError("the rows of a Network have no blocks: leave blocks=None")
         columns, outputs = rows.x.shape[-1], rows.y.shape[-1]
         if outputs != 1:
             raise ValueError(
@@ -231,7 +268,18 @@ class Network(AbstractModel):
         check_start(self.start, columns, self.widths, linear=self.linear is not None)
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
-        check_sites(approximation, "Network")
+        if approximation.tied:
+            check_tied(self.priors_of_all, natural=natural)
+        else:
+            check_sites(approximation, "Network")
+
+    @property
+    def priors_of_all(self) -> dict[str, AbstractWeightPrior]:
+        """The priors of weights by the names that they have here."""
+        priors = {name: getattr(self, name) for name in ("prior", "inner", "linear")}
+        if self.output_weights is None:
+            priors["output"] = self.output
+        return {name: prior for name, prior in priors.items() if prior is not None}
 
     def graph(
         self,
@@ -244,42 +292,40 @@ class Network(AbstractModel):
         total: ObservedRows | None = None,
         scale: Scalar | float = 1.0,
     ) -> Graph:
-        """A variable for the units of each layer, for output weights, and for a linear part."""
-        factored = rows.x.shape[-1] + 1 > rows.x.shape[0]
-        common: Any = {"mixed": True, "power": self.prior_power, "dtype": rows.x.dtype}
-        columns = rows.x.shape[-1]
-        parts = [
-            (
-                self.widths[0],
-                priors_of(self.prior, self.groups, columns, Gaussian(self.intercept)),
-                self.design(rows.x) if factored else None,
-            )
-        ]
-        for below, width in self._layers_above:
+        """A variable for the units of each layer, for output weights, and for a linear part.
+
+        Then come the parameters of the likelihood that are integrated out.
+        """
+        layers, term = self._layers(rows), self._term(rows)
+        common: Any = {"scale": scale, "jitter": jitter}
+        if approximation.tied:
+            return tied_graph(layers, term, rows, power, chunk, total=total, **common)
+        common["prior_power"] = self.prior_power
+        return sited_graph(layers, term, rows, power, chunk, **common)
+
+    def _layers(self, rows: Rows) -> list[LayerWeights]:
+        """The weights of every layer, with those that a search starts from."""
+        start, columns = self._starting(rows), rows.x.shape[-1]
+        own = priors_of(self.prior, self.groups, columns, Gaussian(self.intercept))
+        layers = [LayerWeights(own, start.hidden, self.design)]
+        for (below, _), weights in zip(self._layers_above, start.inner, strict=True):
             inner = cast(AbstractWeightPrior, self.inner)
-            parts.append((width, priors_of(inner, None, below, Gaussian(self.intercept)), None))
+            priors = priors_of(inner, None, below, Gaussian(self.intercept))
+            layers.append(LayerWeights(priors, weights))
         if self.output_weights is None:
-            last = self.widths[-1]
-            parts.append((1, priors_of(self.output, None, last, Gaussian(self.bias)), None))
+            priors = priors_of(self.output, None, self.widths[-1], Gaussian(self.bias))
+            layers.append(LayerWeights(priors, start.output[:, None]))
         if self.linear is not None:
-            loadings = self._beside(rows.x) if columns > rows.x.shape[0] else None
-            parts.append((1, priors_of(self.linear, self.groups, columns, None), loadings))
-        variables, factors = [], []
-        for number, (outputs, priors, loadings) in enumerate(parts):
-            variable, own = weights_with_priors(
-                number, priors, outputs, loadings=loadings, **common
-            )
-            variables.append(variable)
-            factors.extend(own)
-        data = SiteFactor(
-            edges=self._edges(rows),
-            rows=rows,
-            chunk=rows.x.shape[0] if factored else chunk,
-            term=self._term(rows),
-            power=power,
-            scale=scale,
-        )
-        return Graph(tuple(variables), (data, *factors))
+            priors = priors_of(self.linear, self.groups, columns, None)
+            beside = cast(Array, start.linear)[:, None]
+            layers.append(LayerWeights(priors, beside, self._beside))
+        return layers
+
+    def _starting(self, rows: Rows) -> NetworkStart:
+        """The weights that a search starts from."""
+        start = random_start(self, rows.x.shape[-1]) if self.start is None else self.start
+        found: Any = jax.tree.map(lambda w: jnp.asarray(w, rows.x.dtype), start)
+        return found
 
     def _term(self, rows: Rows) -> NetworkTerm:
         known = self.output_weights
@@ -287,29 +333,21 @@ class Network(AbstractModel):
         inner = len(self.widths) - 1
         return NetworkTerm(self.likelihood, activation_of(self.activation), known, inner)
 
-    def _edges(self, rows: Rows) -> tuple[Edge, ...]:
-        """The edges of the rows of the data, with the sites that a search starts from."""
-        known = self.output_weights is not None
+    def _starting(self, rows: Rows) -> NetworkStart:
+        """The weights that a search starts from, with the output weights that are known."""
         start = random_start(self, rows.x.shape[-1]) if self.start is None else self.start
-        output = jnp.asarray(self.output_weights if known else start.output, rows.x.dtype)
-        linear = None
-        if start.linear is not None:
-            linear = (self._beside(rows.x) @ start.linear)[:, None]
-        hidden = self.design(rows.x) @ start.hidden
-        above = (*(jnp.asarray(w, rows.x.dtype) for w in start.inner), output[:, None])
-        sites: Any = self._term(rows).sites_at(hidden, above, linear, rows)
-        views: list[Any] = [UnitsView(self.design, self.widths[0], sites[0])]
-        for number, weights in enumerate(above[:-1] if known else above):
-            size, functions = weights.shape
-            views.append(WholeView(size, functions, sites[number + 1]))
-        if self.linear is not None:
-            views.append(UnitsView(self._beside, 1, sites[-1]))
-        return tuple(Edge(i, view) for i, view in enumerate(views))
+        output = start.output if self.output_weights is None else self.output_weights
+        return eqx.tree_at(lambda s: s.output, start, jnp.asarray(output, rows.x.dtype))
 
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> Posterior:
-        beliefs: Any = q
+        parts, edges = shared_parameters(self.likelihood), graph.factors[0].edges
+        end = len(q) - len(parts)
+        views: list[Any] = [edge.view for edge in edges]
+        beliefs: Any = q[:end]
+        if not edges[0].slots.private:
+            beliefs = [unwhitened(b, view) for b, view in zip(beliefs, views, strict=False)]
         known = self.output_weights is not None
-        process = NetworkProcess(
+        network: AbstractProcess = NetworkProcess(
             hidden=LinearProcess(beliefs[0], self.design),
             activation=self.activation,
             inner=tuple(beliefs[1 : len(self.widths)]),
@@ -317,11 +355,15 @@ class Network(AbstractModel):
             output_weights=self.output_weights,
             linear=None if self.linear is None else LinearProcess(beliefs[-1], self._beside),
         )
+        own = [
+            part.process(view, belief, rows)
+            for part, view, belief in zip(parts, views[end:], q[end:], strict=True)
+        ]
         return Posterior(
             model=self,
-            process=process,
+            process=IndependentProcess((network, *own)) if own else network,
             n_inputs=rows.x.shape[-1],
-            outputs=1,
+            outputs=1 + len(own),
             single=single,
             side=tuple(sorted(rows.side)),
         )
@@ -340,28 +382,7 @@ def random_start(model: Network, columns: int, seed: int = 0) -> NetworkStart:
         columns: of the inputs.
         seed: of the draw.
     """
-    random = np.random.default_rng(seed)
-    widths = model.widths
-    hidden = random.standard_normal((columns + 1, widths[0]))
-    if model.prior.nonnegative:
-        hidden[:-1] = np.abs(hidden[:-1])
-    inner = []
-    for below, width in itertools.pairwise(widths):
-        drawn = random.standard_normal((below + 1, width))
-        prior = cast(AbstractWeightPrior, model.inner)
-        if prior.nonnegative:
-            drawn[:-1] = np.abs(drawn[:-1])
-        spread = prior.for_weights(None, below).starting_variance()[:, 0]
-        own = jnp.append(spread, model.intercept / (below + 1.0))
-        inner.append(drawn * jnp.sqrt(own)[:, None])
-    output = np.append(np.abs(random.standard_normal(widths[-1])), 0.0)
-    spread = jnp.append(
-        model.prior.for_weights(model.groups, columns).starting_variance()[:, 0], model.intercept
+    positive = tuple(
+        prior is not None and prior.nonnegative for prior in (model.prior, model.inner)
     )
-    across = model.output.for_weights(None, widths[-1]).starting_variance()[:, 0]
-    return NetworkStart(
-        hidden * jnp.sqrt(spread / (columns + 1.0))[:, None],
-        output * jnp.append(jnp.sqrt(across), 0.0),
-        None if model.linear is None else np.zeros(columns),
-        inner,
-    )
+    return random_weights(model.prior_variances(columns), positive, seed)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 
 from cavity.numerics.types import Array, Float
@@ -33,6 +34,35 @@ class NetworkStart(eqx.Module):
     def __init__(self, hidden: Any, output: Any, linear: Any = None, inner: Sequence[Any] = ()):
         self.hidden, self.inner, self.output = _apart(hidden, tuple(inner), output)
         self.linear = linear
+
+
+def random_weights(variances: NetworkStart, positive: tuple[bool, ...], seed: int) -> NetworkStart:
+    """Weights at random, of which those of the output are positive and a linear part has none.
+
+    Args:
+        variances: of the priors of all weights.
+        positive: whether weights of units of the first layer, and of further ones, are positive.
+        seed: of the draw.
+    """
+    random = np.random.default_rng(seed)
+    layers = []
+    for number, spread in enumerate((variances.hidden, *variances.inner)):
+        above = (*variances.inner, variances.output)[number]
+        drawn = random.standard_normal((len(spread), len(above) - 1))
+        if positive[min(number, 1)]:
+            drawn[:-1] = np.abs(drawn[:-1])
+        shares = np.full(spread.shape, 1.0 / len(spread))
+        if number:
+            shares[:-1] = 1.0
+        layers.append(drawn * jnp.sqrt(spread * shares))
+    output = np.append(np.abs(random.standard_normal(len(variances.output) - 1)), 0.0)
+    linear = variances.linear
+    return NetworkStart(
+        layers[0],
+        output * jnp.sqrt(variances.output),
+        None if linear is None else np.zeros(len(linear)),
+        layers[1:],
+    )
 
 
 def _apart(hidden: Any, inner: tuple[Any, ...], output: Any) -> tuple[Any, Any, Any]:

@@ -1,0 +1,175 @@
+"""Networks as graphs: a variable for the weights of each layer, and the rows that see them."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from cavity.inference.energy import Graph
+from cavity.inference.factors.base import Edge
+from cavity.inference.factors.site import SiteFactor
+from cavity.inference.factors.slots import ObservedRows, Tied, observed_rows
+from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.sites import ScalarSites
+from cavity.inference.networks.term import NetworkTerm
+from cavity.inference.networks.tied_views import (
+    AbstractTiedWeightsView,
+    TiedUnitsView,
+    TiedWholeView,
+)
+from cavity.inference.variables.inducing import InducingBelief, TiedInducing
+from cavity.inference.weights.beliefs import DenseWeights
+from cavity.inference.weights.priors import PriorOfSome, weights_with_priors
+from cavity.inference.weights.views import Design, UnitsView, WholeView
+from cavity.models.latent_gp import shared_parameters
+from cavity.numerics.power_limits import Power
+from cavity.numerics.types import Array, Float, Scalar
+
+
+class LayerWeights(NamedTuple):
+    """The weights of one layer, or of a linear part.
+
+    Attributes:
+        priors: of all of them.
+        start: weights that a search starts from, (p, P) of P functions.
+        design: what they multiply; None where rows see the weights themselves.
+    """
+
+    priors: list[PriorOfSome]
+    start: Float[Array, "p P"]
+    design: Design | None = None
+
+    def deviations(self) -> Float[Array, " p"]:
+        """Standard deviations of Gaussian priors."""
+        found = jnp.zeros(self.start.shape[0], self.start.dtype)
+        for part in self.priors:
+            found = found.at[part.index].set(part.starting_precision**-0.5)
+        return found
+
+
+def sited_graph(
+    layers: list[LayerWeights],
+    term: NetworkTerm,
+    rows: Rows,
+    power: Power,
+    chunk: int,
+    *,
+    prior_power: float,
+    scale: Scalar | float,
+    jitter: float | Scalar,
+) -> Graph:
+    """Weights with flat priors, factors of their own priors, and rows with sites of their own.
+
+    Args:
+        layers: the weights of the units layer by layer, of the output unless they are known, and
+            of a linear part.
+        term: of the rows.
+        rows: the data.
+        power: the power of the rows.
+        chunk: rows worked on at a time.
+        prior_power: of the priors' sites.
+        scale: rows that each row stands for.
+        jitter: of the variables of parameters.
+    """
+    count = rows.x.shape[0]
+    variables: list[Any] = []
+    factors: list[Any] = []
+    for number, (priors, start, design) in enumerate(layers):
+        wide = design is not None and start.shape[0] > count
+        loadings = design(rows.x) if design is not None and wide else None
+        variable, own = weights_with_priors(
+            number,
+            priors,
+            start.shape[1],
+            loadings=loadings,
+            mixed=True,
+            power=prior_power,
+            dtype=rows.x.dtype,
+        )
+        variables.append(variable)
+        factors.extend(own)
+        chunk = count if wide else chunk
+    views = _views_with_sites(layers, term, rows)
+    for parameter in shared_parameters(term.likelihood):
+        variable, view = parameter.sparse_layout(1, jitter)
+        variables.append(variable)
+        views.append(view)
+    edges = tuple(Edge(i, view) for i, view in enumerate(views))
+    data = SiteFactor(edges, rows, chunk, term, power, scale=scale)
+    return Graph(tuple(variables), (data, *factors))
+
+
+def _views_with_sites(layers: list[LayerWeights], term: NetworkTerm, rows: Rows) -> list[Any]:
+    """What rows see, with the sites that a search starts from."""
+    views: list[Any] = []
+    for (_, start, design), own in zip(layers, _sites_at(layers, term, rows), strict=True):
+        size, functions = start.shape
+        whole = WholeView(size, functions, own) if design is None else None
+        views.append(whole if design is None else UnitsView(design, functions, own))
+    return views
+
+
+def _sites_at(layers: list[LayerWeights], term: NetworkTerm, rows: Rows) -> tuple[Any, ...]:
+    """Sites of the rows about the weights that a search starts from."""
+    designs = [layer for layer in layers if layer.design is not None]
+    above = [layer.start for layer in layers if layer.design is None]
+    if term.output is not None:
+        above.append(term.output[:, None])
+    hidden, *linear = (layer.design(rows.x) @ layer.start for layer in designs if layer.design)
+    return term.sites_at(hidden, tuple(above), linear[0] if linear else None, rows)
+
+
+def tied_graph(
+    layers: list[LayerWeights],
+    term: NetworkTerm,
+    rows: Rows,
+    power: Power,
+    chunk: int,
+    *,
+    total: ObservedRows | None,
+    scale: Scalar | float,
+    jitter: float | Scalar,
+) -> Graph:
+    """Whitened weights with one site for all rows, and the parameters that rows share.
+
+    A search starts about known weights, with the deviations that each weight has there when all
+    others are given.
+
+    Args:
+        layers: as of `sited_graph`, with Gaussian priors.
+        term: of the rows.
+        rows: the data.
+        power: the power of all rows.
+        chunk: rows worked on at a time.
+        total: how many rows of all the data are observed; None for those of the rows.
+        scale: rows that each row stands for.
+        jitter: of the variables of parameters.
+    """
+    here = observed_rows(rows)
+    total = here if total is None else total
+    share = total.any_output / here.any_output
+    pairs: list[tuple[Any, Tied]] = []
+    for layer, sites in zip(layers, _sites_at(layers, term, rows), strict=True):
+        own, (size, functions) = layer.deviations(), layer.start.shape
+        mean = (layer.start / own[:, None]).T
+        if layer.design is None:
+            view, seen = TiedWholeView(own), jnp.einsum("npii->pi", sites.precision)
+        else:
+            view = TiedUnitsView(own, layer.design)
+            seen = sites.precision.T @ layer.design(rows.x) ** 2
+        narrow = (1.0 + share * own**2 * seen) ** -0.5
+        pairs.append((view, Tied(size, jnp.full(functions, total.any_output), (mean, narrow))))
+    for parameter in shared_parameters(term.likelihood):
+        view = parameter.sparse_layout(1, jitter)[1]
+        pairs.append((view, Tied(parameter.size, total.per_output)))
+    edges = tuple(Edge(i, *pair) for i, pair in enumerate(pairs))
+    factor = SiteFactor(edges, rows, chunk, term, power, scale=scale)
+    return Graph(tuple(TiedInducing() for _ in edges), (factor,))
+
+
+def unwhitened(belief: InducingBelief, view: AbstractTiedWeightsView) -> DenseWeights:
+    """The belief about weights themselves."""
+    mean = belief.mean.reshape(-1, belief.mean.shape[-1]) * view.deviation
+    none = jnp.zeros_like(mean).T
+    return DenseWeights(
+        mean, belief.root * view.deviation, belief.log_normaliser, ScalarSites(none, none)
+    )
