@@ -127,7 +127,8 @@ class Inference:
             )
         if self.left_out is None:
             raise ValueError(
-                "rows share a site, those of a block or all of them, so single rows cannot be left out"
+                "rows share a site, those of a block or all of them, so that no single row can be "
+                "left out"
             )
         return self.left_out
 

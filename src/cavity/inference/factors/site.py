@@ -225,9 +225,8 @@ class SiteFactor(AbstractRowFactor):
         return sum_over_rows(of_chunk, (self.rows, self._per_row(sites)), self.chunk)
 
     def leave_one_out(self, q: Beliefs, sites: Stores) -> Float[Array, "N P"] | None:
-        # a row's own site is not known where rows share one on several weights
-        known = all(edge.slots.private or edge.view.scalar for edge in self.edges)
-        if self.rows.blocked or self.term.joint or not known:
+        shared = any(not (edge.slots.private or edge.view.scalar) for edge in self.edges)
+        if self.rows.blocked or self.term.joint or shared:
             return None
 
         def of_chunk(chunk: tuple[Rows, Stores]) -> Array:

@@ -333,12 +333,6 @@ class Network(AbstractModel):
         inner = len(self.widths) - 1
         return NetworkTerm(self.likelihood, activation_of(self.activation), known, inner)
 
-    def _starting(self, rows: Rows) -> NetworkStart:
-        """The weights that a search starts from, with the output weights that are known."""
-        start = random_start(self, rows.x.shape[-1]) if self.start is None else self.start
-        output = start.output if self.output_weights is None else self.output_weights
-        return eqx.tree_at(lambda s: s.output, start, jnp.asarray(output, rows.x.dtype))
-
     def posterior(self, graph: Graph, q: Beliefs, rows: Rows, *, single: bool) -> Posterior:
         parts, edges = shared_parameters(self.likelihood), graph.factors[0].edges
         end = len(q) - len(parts)
