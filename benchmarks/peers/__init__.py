@@ -14,6 +14,8 @@ bounds of them.
   mean and variance of f at `X_test`.
 - `stream(problem)`: learns batches one after the other; test error, NLPD and seconds.
 - `linear(problem, method)`: learns a sparse linear regression; coefficients and seconds.
+- `network(problem)`: learns a network; scores of test rows and seconds.
+- `sweeps(problem)`, `resident(problem)`: what a sweep of a network takes; a fit that is cut short.
 - `gains(problem)`: by how much each candidate would lower the mean variance of f at `X_test`.
 - `fit(problem, record, iterations)`: fits, calls `record(value)` on the way, stops where that says
   that the time is over, and gives mean and variance of y at `X_test`.

@@ -7,11 +7,11 @@ measured again; delete a csv to start it anew.
 import argparse
 import os
 
-from benchmarks.peers import fits, gains, linear, starts, streams, turns
+from benchmarks.peers import fits, gains, linear, networks, starts, streams, turns
 from benchmarks.peers.record import Record
 from benchmarks.peers.turns import STREAMING, TASKS
 
-PARTS = (*TASKS, *STREAMING, "starts", "fits", "streaming", "linear", "active")
+PARTS = (*TASKS, *STREAMING, "starts", "fits", "streaming", "linear", "networks", "active")
 
 
 def main() -> None:
@@ -49,6 +49,8 @@ def main() -> None:
     if "linear" in asked.only:
         kept = table("peers_linear.csv", "columns", "seed", "library", "method")
         linear.main(kept, 3)
+    if "networks" in asked.only:
+        networks.main(table("peers_networks.csv", "part", "rows", "units", "library"))
 
 
 if __name__ == "__main__":

@@ -215,6 +215,56 @@ def linear(found: list[Row]) -> str:
     return table(head, lines)
 
 
+def network_fits(found: list[Row]) -> str:
+    """Seconds and scores of a network of boston, by cavity and by a chain."""
+    lines = []
+    for row in (row for row in found if row["part"] == "fit"):
+        said = f"converged: {row['converged']}" if row["converged"] else ""
+        if row["effective"]:
+            drawn = f"effective draws {float(row['effective']):.0f}"
+            said = f"{drawn}, divergences {row['divergences']}"
+        seconds = [short(row[name]) for name in ("seconds", "cpu_seconds")]
+        scores = [f"{float(row[name]):.3f}" for name in ("density", "rmse")]
+        lines.append([called(row["library"]), *seconds, *scores, said])
+    head = ("by", "seconds", "of the processor", "log density", "RMSE", "")
+    return table(head, lines)
+
+
+def network_sweeps(found: list[Row]) -> str:
+    """Times of sweeps, and how they grow with rows and with units."""
+    made, lines = [row for row in found if row["part"] == "sweeps"], []
+    for size, held in (("rows", "units"), ("units", "rows")):
+        for value, group in grouped(made, held).items():
+            ordered = sorted(group, key=lambda row: int(row[size]))
+            if len(ordered) == 1:
+                continue
+            for before, row in zip([None, *ordered], ordered, strict=False):
+                both = {size: row[size], held: value[0]}
+                cells = [f"{int(both['rows']):,}", both["units"], short(row["ms"])]
+                times = [_growth(before, row, size, name) for name in ("ms", "cpu_ms")]
+                lines.append([*cells, short(row["cpu_ms"]), *times])
+    head = ("rows", "units", "ms", "of the processor", "times as linear", "of the processor")
+    return table(head, lines)
+
+
+def _growth(before: Row | None, row: Row, size: str, name: str) -> str:
+    """By how much more a time grew than the size did."""
+    if before is None:
+        return ""
+    times, sizes = (float(row[x]) / float(before[x]) for x in (name, size))
+    return f"{times / sizes:.2f}"
+
+
+def network_memory(found: list[Row]) -> str:
+    """A sentence on the memory of a fit."""
+    for row in (row for row in found if row["part"] == "memory"):
+        return (
+            f"A fit of {row['units']} units to {int(row['rows']):,} rows of protein has a peak of "
+            f"{short(row['peak_gb'])} GB of memory."
+        )
+    return ""
+
+
 def gains(found: list[Row]) -> str:
     """A sentence on what a row is worth."""
     row = found[-1]
@@ -252,6 +302,11 @@ PARTS: tuple[tuple[str, str, tuple[Callable[[list[Row]], str], ...]], ...] = (
     ("Streams", "peers_streams.csv", (machine_of_processes, streams)),
     ("What a row is worth", "peers_active.csv", (gains,)),
     ("Sparse linear regression", "peers_linear.csv", (machine_of_processes, linear)),
+    (
+        "Networks",
+        "peers_networks.csv",
+        (machine_of_processes, network_fits, network_sweeps, network_memory),
+    ),
 )
 
 

@@ -81,6 +81,18 @@ class Worker:
         """Learns a linear regression, and gives its coefficients and seconds."""
         return self.module.linear(dict(np.load(path)), method)
 
+    def network(self, path: str) -> dict[str, Any]:
+        """Learns a network, and gives scores of test rows and seconds."""
+        return self.module.network(dict(np.load(path)))
+
+    def sweeps(self, path: str) -> dict[str, Any]:
+        """What a sweep of a network takes."""
+        return self.module.sweeps(dict(np.load(path)))
+
+    def resident(self, path: str) -> dict[str, Any]:
+        """Fits a network by few steps, and gives the peak of the memory of the process."""
+        return self.module.resident(dict(np.load(path))) | self.peak()
+
     def gains(self, path: str) -> dict[str, Any]:
         """What measuring each candidate is worth."""
         return self.module.gains(dict(np.load(path)))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import cavity
+from cavity.inference.solvers import anderson
 from cavity.inference.solvers.anderson import empty_history
 from cavity.inference.solvers.settings import AndersonSettings
 from cavity.likelihoods import StudentT
@@ -77,6 +78,22 @@ def test_old_differences_make_room():
     error = np.linalg.norm(found[-1] - fixed)
     assert error < 1e-6 * np.linalg.norm(fixed)
     assert error < 1e-3 * np.linalg.norm(plain - fixed)
+
+
+def test_work_in_parts_changes_nothing(monkeypatch):
+    """Parts of which the last one overlaps with the one before."""
+    A, b, _ = linear(np.linspace(-0.95, 0.99, 13))
+    whole = iterated(A, b, 20)
+    monkeypatch.setattr(anderson, "PART", 5)
+    jax.clear_caches()
+    np.testing.assert_allclose(iterated(A, b, 20)[:8], whole[:8], rtol=1e-6, atol=1e-9)
+    jax.clear_caches()
+
+
+def test_long_iterates_have_fewer_differences():
+    settings = AndersonSettings(depth=8, most=40)
+    for size, depth in ((3, 8), (10, 4), (1000, 2)):
+        assert empty_history(jnp.zeros(size), settings).residual_differences.shape == (depth, size)
 
 
 @pytest.mark.parametrize("length", [1.0, 0.3])

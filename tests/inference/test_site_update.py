@@ -1,6 +1,7 @@
 """Site updates: what is skipped, what is left alone, what the records say."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from cavity.inference.energy import empty_sites, marginals
 from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import BlockSites, ScalarSites
+from cavity.inference.weights.whole_sites import WholeSites
 from cavity.learning.methods import PowerEP
 from tests.equivalence.gauss_hermite import Probit
 from tests.equivalence.problem import (
@@ -118,6 +120,43 @@ def test_a_block_cavity_with_negative_eigenvalues_is_not_proper(other):
     site = BlockSites(jnp.zeros((1, 1, 2)), jnp.diag(jnp.asarray([3.0, other]))[None, None])
     for power, proper in ((1.0, False), (0.5, False), (0.25, True), (0.0, True)):
         assert bool(site.cavity(mean, var, power)[2][0, 0]) == proper
+
+
+def test_halves_of_symmetric_precisions_are_sites_with_matrices():
+    """All that sites do is what those with whole matrices do, and numbers count as their pairs."""
+    random = np.random.default_rng(0)
+
+    def symmetric(scale):
+        half = scale * random.standard_normal((5, 2, 4, 4))
+        return jnp.asarray(half + np.swapaxes(half, -1, -2))
+
+    mean, slope, shift = jnp.asarray(random.standard_normal((3, 5, 2, 4)))
+    var, curvature = jnp.eye(4) + symmetric(0.05), symmetric(0.1) - jnp.eye(4)
+    whole = BlockSites(shift, symmetric(0.1))
+    half = WholeSites.of(whole)
+    assert half.precision.shape == (5, 2, 10)
+    found, expected = (
+        (
+            site.cavity(mean, var, 0.5),
+            site.log_normaliser_ratio(mean, var, 0.5),
+            site.moment_change(site.moment_match(mean, var, slope, curvature, 0.5), var),
+        )
+        for site in (half, whole)
+    )
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    moved = half.moment_match(mean, var, slope, curvature, 0.5)
+    ok = jnp.asarray(random.random((5, 2)) < 0.5)
+    chosen = whole.where(whole.moment_match(mean, var, slope, curvature, 0.5), ok)
+    np.testing.assert_allclose(half.where(moved, ok).matrices().precision, chosen.precision)
+    squares = [
+        sum(jnp.sum((unit * number) ** 2) for unit, number in zip(*parts, strict=True))
+        for parts in (
+            (jax.tree.leaves(site.fisher_scale(var)), jax.tree.leaves(site))
+            for site in (half, whole)
+        )
+    ]
+    np.testing.assert_allclose(*squares, rtol=1e-12)
 
 
 @pytest.mark.parametrize("power", [0.3, 1.0])

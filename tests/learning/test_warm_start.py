@@ -13,7 +13,7 @@ from cavity.kernels import RBF
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype
 from cavity.learning.methods import Laplace, PowerEP
-from cavity.learning.objectives import evidence
+from cavity.learning.objectives import evidence, warm_start
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.warm_start import LARGEST_CHANGE, WarmStart
 
@@ -49,6 +49,15 @@ def test_no_site_changes_by_more_than_a_share_of_it():
         warm.add(np.asarray(point), sites_at(point))
     begun, last = numbers(warm.at(np.array([100.0, 0.0]))), numbers(sites_at([0.1, 0.0]))
     np.testing.assert_allclose(np.max(np.abs(begun / last - 1.0)), LARGEST_CHANGE)
+
+
+def test_sites_of_many_numbers_are_kept_for_fewer_points(monkeypatch):
+    for most, kept in ((4 * 8, 5), (4 * 3, 3), (1, 2)):
+        monkeypatch.setattr(warm_start, "MOST", most)
+        warm = WarmStart()
+        for number in range(5):
+            warm.add(np.array([float(number), 0.0]), sites_at((number, 0.0)))
+        assert [point[0] for point, _ in warm.points] == [4.0 - i for i in range(kept)][::-1]
 
 
 def objective(method, accuracy):

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
 from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import AbstractSites, BlockSites, ScalarSites, masked
+from cavity.inference.graph.sites import AbstractSites, ScalarSites, masked
 from cavity.inference.networks.activations import AbstractActivation
+from cavity.inference.weights.whole_sites import WholeSites, lower
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Tilted
@@ -197,9 +198,11 @@ class NetworkTerm(AbstractDifferentiatedTerm):
         variables = above if self.output is None else above[:-1]
         for weights, slopes in zip(variables, by_weights, strict=False):
             g = jnp.swapaxes(slopes, 1, 2)  # N x L x (K + 1)
-            P = bend[:, :, None, None] * g[..., :, None] * g[..., None, :]
-            shift = jnp.einsum("npij,jp->npi", P, weights) + found.slope[:, :, None] * g
-            sites.append(BlockSites(shift, P))
+            # of the precision b g gᵀ, times the weights, and its lower triangle
+            shift = g * (bend[:, :, None] * jnp.einsum("npj,jp->np", g, weights)[..., None])
+            row, column = lower(weights.shape[0])
+            precision = bend[:, :, None] * g[..., row] * g[..., column]
+            sites.append(WholeSites(shift + found.slope[:, :, None] * g, precision))
         if linear is not None:
             sites.append(ScalarSites(bend * linear + found.slope, bend))
         # cavities of absent rows must be proper too

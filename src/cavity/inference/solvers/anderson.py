@@ -23,6 +23,8 @@ from cavity.inference.solvers.settings import AndersonSettings
 from cavity.numerics.types import Array, Bool, Float, Int, Scalar
 
 T = TypeVar("T")
+# Coordinates at a time whose differences are scaled.
+PART = 2**16
 
 
 class AndersonHistory(eqx.Module):
@@ -60,17 +62,18 @@ class AndersonHistory(eqx.Module):
         """
         x, restore = ravel_pytree(iterate)
         residual = ravel_pytree(image)[0] - x
-        slot = jnp.maximum(self.count - 1, 0) % self.settings.depth
-        extended = (
-            self.iterate_differences.at[slot].set(x - self.iterate),
-            self.residual_differences.at[slot].set(residual - self.residual),
-        )
-        usable = extrapolate & (self.count > 0)
-        dX, dR = (jnp.where(usable, new, jnp.zeros_like(new)) for new in extended)
+        depth = self.iterate_differences.shape[0]
+        slot = jnp.maximum(self.count - 1, 0) % depth
+        # rows of before a restart stay, and count for nothing
+        used = extrapolate & (jnp.arange(depth) < self.count)
+        put = jax.lax.dynamic_update_index_in_dim  # in its place, where `at` makes a copy
+        dX = put(self.iterate_differences, x - self.iterate, slot, 0)
+        dR = put(self.residual_differences, residual - self.residual, slot, 0)
         unit = ravel_pytree(units)[0]
         unit = jnp.where(jnp.isfinite(unit), unit, 0.0)
-        gamma = _least_squares(dR * unit, residual * unit, self.settings.ridge)
-        change = step * residual - gamma @ (dX + step * dR)
+        gamma = _least_squares(*_products(dR, residual, unit, used), self.settings.ridge)
+        change = step * residual - _combined(gamma, dX, used)
+        change = change - step * _combined(gamma, dR, used)
         longest = jnp.maximum(self.settings.longest, step * jnp.max(jnp.abs(residual * unit)))
         length = jnp.max(jnp.abs(change * unit))
         new = x + change * jnp.where(length > longest, longest / length, 1.0)
@@ -85,16 +88,69 @@ def empty_history(
     """The history before the first iterate."""
     x = ravel_pytree(start)[0]
     zero = jnp.zeros_like(x)
-    empty = jnp.zeros((settings.depth, x.size), x.dtype)
+    empty = jnp.zeros((settings.depth_for(x.size), x.size), x.dtype)
     return AndersonHistory(empty, empty, zero, zero, jnp.zeros((), int), settings)
 
 
+def _products(
+    differences: Float[Array, "D S"],
+    residual: Float[Array, " S"],
+    unit: Float[Array, " S"],
+    used: Bool[Array, " D"],
+) -> tuple[Float[Array, "D D"], Float[Array, " D"]]:
+    """Products of the differences that are used, and with the residual, in their units.
+
+    Part by part, without a second copy of all differences.
+    """
+
+    def of_part(
+        differences: Float[Array, "D s"], residual: Float[Array, " s"], unit: Float[Array, " s"]
+    ) -> tuple[Float[Array, "D D"], Float[Array, " D"]]:
+        scaled = jnp.where(used[:, None], differences * unit, 0.0)
+        return scaled @ scaled.T, scaled @ (residual * unit)
+
+    size = residual.size
+    if size <= PART:
+        return of_part(differences, residual, unit)
+
+    def further(i: Array, total: tuple[Array, Array]) -> tuple[Array, Array]:
+        start = jnp.minimum(i * PART, size - PART)
+        # the last part begins within the one before
+        fresh = jnp.arange(PART) >= i * PART - start
+        d, r, u = (
+            jax.lax.dynamic_slice_in_dim(x, start, PART, axis=-1)
+            for x in (differences, residual, unit)
+        )
+        return jax.tree.map(jnp.add, total, of_part(d, r, jnp.where(fresh, u, 0.0)))
+
+    count, dtype = differences.shape[0], residual.dtype
+    zero = jnp.zeros((count, count), dtype), jnp.zeros(count, dtype)
+    return jax.lax.fori_loop(0, -(-size // PART), further, zero)
+
+
+def _combined(
+    gamma: Float[Array, " D"], differences: Float[Array, "D S"], used: Bool[Array, " D"]
+) -> Float[Array, " S"]:
+    """The differences that are used, times their shares, part by part as `_products`."""
+    size = differences.shape[1]
+
+    def of_part(part: Float[Array, "D s"]) -> Float[Array, " s"]:
+        return gamma @ jnp.where(used[:, None], part, 0.0)  # which may be undefined
+
+    if size <= PART:
+        return of_part(differences)
+
+    def further(i: Array, found: Array) -> Array:
+        start = jnp.minimum(i * PART, size - PART)
+        part = jax.lax.dynamic_slice_in_dim(differences, start, PART, axis=1)
+        return jax.lax.dynamic_update_slice_in_dim(found, of_part(part), start, 0)
+
+    return jax.lax.fori_loop(0, -(-size // PART), further, jnp.zeros(size, differences.dtype))
+
+
 def _least_squares(
-    differences: Float[Array, "D S"], residual: Float[Array, " S"], ridge: float
+    gram: Float[Array, "D D"], products: Float[Array, " D"], ridge: float
 ) -> Float[Array, " D"]:
-    gram = differences @ differences.T
-    # zero rows, of no difference, get no share
+    # rows of no difference get no share
     diagonal = ridge * jnp.trace(gram) + jnp.where(jnp.diagonal(gram) > 0.0, 0.0, 1.0)
-    return jax.scipy.linalg.solve(
-        gram + jnp.diag(diagonal), differences @ residual, assume_a="pos"
-    )
+    return jax.scipy.linalg.solve(gram + jnp.diag(diagonal), products, assume_a="pos")

@@ -121,7 +121,8 @@ def parallel(
     def once(state: _SweepState) -> _SweepState:
         return _next_state(graph, state, longest, settings, adapt=adapt)
 
-    end = jax.lax.while_loop(unfinished, once, _first_state(sites, first, settings))
+    history = empty_history(sites, settings.anderson) if adapt else None
+    end = jax.lax.while_loop(unfinished, once, _first_state(sites, first, history))
     converged = settled(end)
     # sites that met the tolerance before their last step, or those that came nearest
     nearest = choose(converged, end.sites, end.start if settings.last else end.best)
@@ -144,7 +145,7 @@ class _SweepState(NamedTuple):
         progress_at: the sweep of that.
         best: the sites with the least residual so far.
         best_residual: their residual.
-        history: what extrapolation remembers.
+        history: what extrapolation remembers; None where steps are fixed.
     """
 
     sites: Sites
@@ -159,10 +160,10 @@ class _SweepState(NamedTuple):
     progress_at: Array
     best: Sites
     best_residual: Array
-    history: AndersonHistory
+    history: AndersonHistory | None
 
 
-def _first_state(sites: Sites, step: Array, settings: SweepSettings) -> _SweepState:
+def _first_state(sites: Sites, step: Array, history: AndersonHistory | None) -> _SweepState:
     infinite, zero = jnp.full((), jnp.inf), jnp.zeros((), int)
     return _SweepState(
         sites=sites,
@@ -177,7 +178,7 @@ def _first_state(sites: Sites, step: Array, settings: SweepSettings) -> _SweepSt
         progress_at=zero,
         best=sites,
         best_residual=infinite,
-        history=empty_history(sites, settings.anderson),
+        history=history,
     )
 
 
@@ -196,7 +197,7 @@ def _next_state(
     start = choose(finite, state.sites, state.start)
     image = choose(finite, result.sites, state.image)
     history = state.history
-    if adapt:
+    if history is not None:
         limit = settings.largest_rise * jnp.minimum(state.residual, 1.0)
         extrapolate = finite & (skipped == 0) & (residual < limit)
         new, history = history.next_iterate(start, image, result.fisher_scale, length, extrapolate)

@@ -19,14 +19,20 @@ class AndersonSettings:
 
     Attributes:
         depth: differences of iterates that are stored.
+        most: numbers that they have at the most, all together; two are stored in any case.
         ridge: the ridge of the least squares, as a share of their mean square.
         longest: how far an extrapolation leads at the most, in the unit of any coordinate, if the
             plain step does not lead farther.
     """
 
     depth: int = 8
+    most: int = 2**25
     ridge: float = 1e-10
     longest: float = 0.3
+
+    def depth_for(self, size: int) -> int:
+        """Differences that are stored of iterates of so many numbers."""
+        return min(self.depth, max(self.most // max(size, 1), 2))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar, cast
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from cavity.inference.factors.gaussian_sites import exact_sites, projected_gaussian_messages
@@ -23,11 +24,12 @@ from cavity.inference.graph.base import (
     projected_marginal,
 )
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.sites import AbstractSites, BlockSites, ScalarSites
+from cavity.inference.graph.sites import AbstractSites, ScalarSites
 from cavity.inference.weights.beliefs import DenseWeights, FactoredWeights
 from cavity.inference.weights.block_sites import WeightBlockSites
 from cavity.inference.weights.blocks import Blocks
 from cavity.inference.weights.variable import WeightMessages, Weights
+from cavity.inference.weights.whole_sites import WholeSites
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Int
 
@@ -171,7 +173,7 @@ class WholeView(AbstractSeveralWeights):
     layered: ClassVar[bool] = True
     size: int = eqx.field(static=True)
     functions: int = eqx.field(static=True)
-    start: BlockSites
+    start: WholeSites
 
     def presence(self, rows: Rows) -> Array:
         return jnp.broadcast_to(rows.site_presence, (rows.y.shape[0], self.functions))
@@ -185,7 +187,9 @@ class WholeView(AbstractSeveralWeights):
         return jnp.broadcast_to(mean, shape), jnp.broadcast_to(cov, (*shape, self.size))
 
     def messages(self, variable: Weights, rows: Rows, sites: AbstractSites) -> WeightMessages:
-        return variable.messages_of_whole(sites.shift, sites.precision)
+        together = jax.tree.map(lambda x: jnp.sum(x, axis=0, keepdims=True), sites)
+        whole = cast(WholeSites, together).matrices()
+        return variable.messages_of_whole(whole.shift, whole.precision)
 
 
 class BlockView(AbstractSeveralWeights):

@@ -10,8 +10,8 @@ from cavity.inference.energy import Sites
 from cavity.learning.optimisers.checkpoint import State, leaves, refilled
 from cavity.numerics.types import Array
 
-# Points that are remembered.
-DEPTH = 8
+# Points that are remembered, and numbers that their sites have at the most; two are in any case.
+DEPTH, MOST = 8, 2**25
 # The ridge of the least squares, as a share of the mean squared distance of those points.
 RIDGE = 1e-4
 # How much any number of a site may change, as a share of it.
@@ -33,6 +33,9 @@ class WarmStart:
     def add(self, x: np.ndarray, sites: Sites) -> None:
         """Remembers the sites of a point."""
         self.points.append((np.array(x), sites))
+        size = sum(leaf.size for leaf in jax.tree.leaves(sites))
+        while len(self.points) > max(MOST // max(size, 1), 2):
+            self.points.popleft()
 
     @property
     def last(self) -> Sites | None:
