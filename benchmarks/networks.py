@@ -12,12 +12,16 @@ among the true ones.
 uci: splits of boston, concrete, energy, power, wine_red and yacht with ten units: log density and
 RMSE of test rows, beside the log densities published for probabilistic backpropagation
 (Hernandez-Lobato and Adams 2015, table 1), with 50 units.
+gp: the same splits by the Gaussian process with a neural-network kernel and learned lengthscales,
+full up to 1,000 rows, with 300 inducing points beyond.
+minibatches: the same splits by the network with one site for all rows, 500 rows a minibatch.
 
-python -m benchmarks.networks [--only smoke,layers,friedman,uci] [--seeds 10] [--splits 1]
-    [--sets yacht,boston]
+python -m benchmarks.networks [--only smoke,layers,friedman,uci,gp,minibatches] [--seeds 10]
+    [--splits 1] [--sets yacht,boston]
 """
 
 import argparse
+import itertools
 import time
 import warnings
 from typing import Any
@@ -32,6 +36,9 @@ SMOKE = Table("network_smoke.csv", ("power", "linear", "seed"))
 LAYERS = Table("network_layers.csv", ("hidden", "seed"))
 FRIEDMAN = Table("network_friedman.csv", ("seed", "method"))
 UCI = Table("network_uci.csv", ("set", "split", "power"))
+OTHERS = Table("network_uci_others.csv", ("set", "split", "method"))
+# Rows of a full Gaussian process at the most.
+LARGEST = 1000
 # Published log densities of probabilistic backpropagation.
 PUBLISHED = {
     "boston": -2.57,
@@ -159,6 +166,35 @@ def tables(names: list[str], splits: int) -> None:
             print(key, found, flush=True)
 
 
+def others(names: list[str], splits: int, method: str) -> None:
+    for name, split in itertools.product(names, range(splits)):
+        key = {"set": name, "split": split, "method": method}
+        if OTHERS.has(**key):
+            continue
+        X, y, X_test, y_test = uci(name, split)
+        start = time.process_time()
+        model: Any
+        if method == "gp":
+            count = X.shape[1]
+            kernel = cavity.kernels.NeuralNetwork(1.0, np.ones(count), 1.0, np.full(count, 0.5))
+            points: Any = "auto" if len(X) <= LARGEST else 300
+            centre, scale = X.mean(axis=0), X.std(axis=0) + 1e-12
+            X, X_test = (X - centre) / scale, (X_test - centre) / scale
+            model = cavity.GPRegressor(kernel=kernel, n_inducing=points, power=1.0)
+        else:
+            settings = {"hidden": 10, "linear": True, "power": 0.5, "batch": 500}
+            model = cavity.NetworkRegressor(**settings, steps=5000, random_state=0)
+        model.fit(X, y)
+        found = {
+            "log_density": float(np.mean(model.log_predictive_density(X_test, y_test))),
+            "rmse": float(np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2))),
+            "converged": model.converged_,
+            "cpu_s": time.process_time() - start,
+        }
+        OTHERS.add(key | found)
+        print(key, found, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="smoke,friedman,uci")
@@ -176,6 +212,9 @@ def main() -> None:
         friedman(options.seeds)
     if "uci" in cases:
         tables(options.sets.split(","), options.splits)
+    for method in ("gp", "minibatches"):
+        if method in cases:
+            others(options.sets.split(","), options.splits, method)
 
 
 if __name__ == "__main__":

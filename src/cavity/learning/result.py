@@ -126,10 +126,7 @@ class Inference:
                 "and y to cavity.infer with the fitted model"
             )
         if self.left_out is None:
-            raise ValueError(
-                "rows share a site, those of a block or all of them, so that no single row can be "
-                "left out"
-            )
+            raise ValueError("rows of a block share a site, so single rows cannot be left out")
         return self.left_out
 
     def __str__(self) -> str:

@@ -36,6 +36,11 @@ class WholeSites(AbstractSites):
         place[rows, columns] = place[columns, rows] = np.arange(len(rows))
         return BlockSites(self.shift, self.precision[..., place])
 
+    def diagonal(self) -> Float[Array, "N P p"]:
+        """The diagonals of the precisions."""
+        ends = np.cumsum(np.arange(1, self.shift.shape[-1] + 1)) - 1
+        return self.precision[..., ends]
+
     def cavity(self, mean: Array, var: Array, power: Power) -> tuple[Array, Array, Array]:
         return self.matrices().cavity(mean, var, power)
 

@@ -35,7 +35,8 @@ class RowDiagnostics:
             densities = _densities(self.problem, self.sites)
         if densities is None:
             raise ValueError(
-                "the rows of a deep model share the sites of all layers, and what the functions "
+                "the rows of a deep model share the sites of all layers, those of a network with "
+                "tied sites the ones of all weights, and what the functions "
                 "of latent inputs learn from a row depends on the others, so single rows cannot "
                 "be left out: hold rows back from the fit instead"
             )

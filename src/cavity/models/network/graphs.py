@@ -152,7 +152,7 @@ def tied_graph(
         own, (size, functions) = layer.deviations(), layer.start.shape
         mean = (layer.start / own[:, None]).T
         if layer.design is None:
-            view, seen = TiedWholeView(own), jnp.einsum("npii->pi", sites.precision)
+            view, seen = TiedWholeView(own), sites.diagonal().sum(axis=0)
         else:
             view = TiedUnitsView(own, layer.design)
             seen = sites.precision.T @ layer.design(rows.x) ** 2
