@@ -10,6 +10,7 @@ import pytest
 import cavity
 from cavity import likelihoods, priors, weights
 from cavity.learning.data.arrays import prepare
+from cavity.learning.data.batched import survey
 from cavity.learning.data.training_data import Minibatch
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
@@ -102,11 +103,27 @@ def test_what_tied_sites_are_not_for(start):
         cavity.fit(start, X, Y, method=natural)
     with pytest.raises(ValueError, match="no blocks: leave blocks=None"):
         cavity.infer(start, X, Y, power=0.5, blocks=np.arange(24) // 12)
+    with pytest.raises(ValueError, match="no latent inputs and no hidden values"):
+        cavity.infer(start, X, Y, method=cavity.TiedPowerEP(hidden_sites=True))
     tied = cavity.infer(start, X, Y, method=cavity.TiedPowerEP(max_sweeps=2))
     with pytest.raises(ValueError, match="one function each"):
         tied.site_precisions()
     with pytest.raises(ValueError, match="single rows cannot be left out"):
         tied.leave_one_out()
+
+
+def test_batches_start_as_rows_in_memory_do():
+    """Starting deviations count all rows, and come from some of them."""
+    x, y = np.tile(X, (100, 1)), np.tile(Y, 100)
+    whole = prepare(x, y, power=0.5)
+    halves = cavity.Batches([(x[:1200], y[:1200]), (x[1200:], y[1200:])], size=1200)
+    batches = survey(halves, NOISE, power=0.5, missing="error")
+    deviations = []
+    model = as_dtype(network(), whole)
+    for data in (whole, batches):
+        fn: Any = Objective(model, data, method=TIED, jitter=1e-8)
+        deviations.append(np.exp(np.diagonal(fn.empty[0][0].raw, axis1=1, axis2=2)))
+    np.testing.assert_allclose(deviations[0], deviations[1], rtol=0.1)
 
 
 # ---- parameters integrated out
@@ -139,6 +156,16 @@ def test_under_a_narrowing_prior_noise_is_held(start):
     assert gaps[1] < 1e-4 < gaps[0]
 
 
+def test_a_mode_is_found_with_noise_at_its_prior():
+    some: Any = cavity.network_at_mode(network(), X, Y, at_most=12)
+    assert np.all(np.isfinite(some.start.hidden))
+    found: Any = cavity.network_at_mode(network(likelihood=INTEGRATED_NOISE), X, Y)
+    held: Any = cavity.network_at_mode(network(), X, Y)
+    np.testing.assert_allclose(found.start.hidden, held.start.hidden, atol=1e-6)
+    with pytest.raises(ValueError, match="at_most is a number of rows"):
+        cavity.network_at_mode(network(), X, Y, at_most=0)
+
+
 def test_noise_is_learned_then_released(start):
     maps = eqx.tree_at(lambda m: m.likelihood.variance, bijections(start), INTEGRATED)
     densities = eqx.tree_at(
@@ -148,6 +175,11 @@ def test_noise_is_learned_then_released(start):
     result = cavity.fit(start, X, Y, power=0.5, **options)
     assert result.sites.converged
     assert set(cavity.integrated_parameters(result.posterior)) == {"likelihood.variance"}
+    options["method"] = cavity.TiedPowerEP(batch=8, max_sweeps=20)
+    del options["max_iterations"]
+    tied = cavity.fit(start, X, Y, power=0.5, **options)
+    assert not tied.converged  # after so few steps, without a grid of values in their place
+    assert set(cavity.integrated_parameters(tied.posterior)) == {"likelihood.variance"}
     wrong = eqx.tree_at(lambda m: m.prior.variance, bijections(start), INTEGRATED)
     densities = eqx.tree_at(lambda m: m.prior.variance, densities, priors.LogNormal(1.0, 1.0))
     with pytest.raises(ValueError, match=r"prior.variance cannot be INTEGRATED"):

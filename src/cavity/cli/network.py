@@ -7,11 +7,8 @@ from cavity.cli.model_kinds import NETWORK
 from cavity.cli.request import Request
 from cavity.cli.session import usage
 from cavity.cli.training_tables import Tables
-from cavity.estimators.network import (
-    AbstractNetworkSettings,
-    NetworkClassifier,
-    NetworkRegressor,
-)
+from cavity.estimators.network import NetworkClassifier, NetworkRegressor
+from cavity.estimators.network_settings import AbstractNetworkSettings
 from cavity.estimators.registry import REGRESSION
 from cavity.tables.table_model import TableModel
 

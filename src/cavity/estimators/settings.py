@@ -43,7 +43,6 @@ from cavity.likelihoods.capabilities import GaussianInLatent, capability, number
 from cavity.likelihoods.support import Support
 from cavity.means import AbstractMean, Constant, Linear, Zero
 from cavity.models.gp import GP
-from cavity.models.latent_gp import shared_parameters
 from cavity.numerics.linalg import MOST_JITTER
 from cavity.parameters import FIXED, Bijection, bijections
 
@@ -269,16 +268,21 @@ def build(
     return starts, maps
 
 
+def check_held(likelihood: AbstractLikelihood) -> None:
+    """Raises ValueError for a likelihood with parameters that are integrated out."""
+    if likelihood.shared_priors:
+        raise ValueError(
+            "estimators learn the parameters of a likelihood: give it itself, not Integrated; "
+            "cavity.fit integrates parameters whose bijection is INTEGRATED"
+        )
+
+
 def _laid_out(kernel: AbstractKernel, likelihood: AbstractLikelihood, mean: AbstractMean) -> GP:
     """The model: latent functions beside the first have its kernel and a constant mean.
 
     The functions of classes share a kernel and have a mean each.
     """
-    if shared_parameters(likelihood):
-        raise ValueError(
-            "estimators learn the parameters of a likelihood: give it itself, not Integrated; "
-            "cavity.fit integrates parameters whose bijection is INTEGRATED"
-        )
+    check_held(likelihood)
     if likelihood.latents == 1:
         return GP(kernel, likelihood, None, mean)
     if likelihood.support is Support.LABELS:

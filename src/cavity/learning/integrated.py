@@ -156,7 +156,8 @@ def released_from(
     released = release.of(result.model)
     after = learn(released, release.sites(result, released.model, data, method))
     whole = data.in_memory
-    if not after.sites.converged and not after.interrupted and whole is not None:
+    settled = after.sites.converged or method.approximation.tied
+    if whole is not None and not settled and not after.interrupted:
         return _over_the_mode(result, release, whole, method)
     return dataclasses.replace(
         after,

@@ -287,7 +287,7 @@ class TiedPowerEP(AbstractMethod):
     At power 0 this is stochastic variational inference (SVGP), above it the energy of black-box
     alpha, which is also called approximate Power EP. Nothing is stored per row, so it suits
     tables of any length and, in contrast to `PowerEP`, learning from minibatches. It needs
-    inducing variables.
+    inducing variables, or a network with Gaussian priors.
 
     With Gaussian noise and one layer `PowerEP()` is in closed form and better.
 

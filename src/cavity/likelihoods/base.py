@@ -161,6 +161,16 @@ class AbstractLikelihood(eqx.Module):
 
     @property
     @typing.final
+    def shared_priors(self) -> tuple[tuple[Any, Any], ...]:
+        """Prior means and deviations of the latent values that all rows share.
+
+        These are parameters that are integrated out, after the functions of single rows.
+        """
+        priors = (latent.prior for latent in self.latent_functions)
+        return tuple(prior for prior in priors if prior is not None)
+
+    @property
+    @typing.final
     def has_bound(self) -> bool:
         """Whether the density has a Gaussian lower bound, `bound`."""
         with_bound = capability(self, HasGaussianBound)

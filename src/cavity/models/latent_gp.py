@@ -28,11 +28,9 @@ from cavity.numerics.types import Scalar
 
 def shared_parameters(likelihood: AbstractLikelihood) -> tuple["LatentGP", ...]:
     """The parameters that a likelihood has integrated out, as constant functions."""
-    priors = (latent.prior for latent in likelihood.latent_functions)
     return tuple(
-        LatentGP(Constant(prior[1] ** 2), means.Constant(prior[0]), Features(1))
-        for prior in priors
-        if prior is not None
+        LatentGP(Constant(deviation**2), means.Constant(location), Features(1))
+        for location, deviation in likelihood.shared_priors
     )
 
 

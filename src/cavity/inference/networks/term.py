@@ -154,8 +154,7 @@ class NetworkTerm(AbstractDifferentiatedTerm):
 
     def _tilted(self, f: Array, width: Array, rows: Rows) -> Tilted:
         """Derivatives at known functions, with integrated parameters at their prior."""
-        own = [latent.prior for latent in self.likelihood.latent_functions]
-        shared = [prior for prior in own if prior is not None]
+        shared = self.likelihood.shared_priors
         if not shared:
             return self.likelihood.tilted(f, width, rows.y, 1.0, rows.columns)
         mean = jnp.stack([f, *(jnp.full_like(f, location) for location, _ in shared)])

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.networks.activations import activation_of
 from cavity.learning.data.arrays import prepare
+from cavity.learning.data.training_data import Data, some_rows
 from cavity.learning.infer import checked_start
 from cavity.learning.initialisation.linear import (
     named_prior,
@@ -127,13 +128,14 @@ def network_at_mode(
         The network, with `start` at the mode.
 
     Raises:
-        ValueError: for data that do not suit the model.
+        ValueError: for data that do not suit the model, and `at_most` below one.
 
     References:
         Jylanki (2013), S96, S109 and S121.
     """
-    X, y, rows = _some_rows(X, y, rows, at_most, seed)
     data = prepare(X, y, rows=rows, missing=missing)
+    if at_most is not None:
+        data = _some(data, at_most, seed)
     checked, _, _ = checked_start(dataclasses.replace(model, start=None), data, 0.0)
     first = random_start(model, data.rows.x.shape[-1], seed)
     if model.output_weights is not None:
@@ -159,20 +161,18 @@ def network_at_mode(
     return dataclasses.replace(model, start=_upright(mode, model))
 
 
-def _some_rows(
-    X: ArrayLike,
-    y: ArrayLike,
-    rows: Mapping[str, ArrayLike] | None,
-    at_most: int | None,
-    seed: int,
-) -> tuple[ArrayLike, ArrayLike, Mapping[str, ArrayLike] | None]:
-    """The data, or rows of them drawn at random where there are more than so many."""
-    count = np.shape(X)[0]
-    if at_most is None or count <= at_most:
-        return X, y, rows
-    chosen = np.random.default_rng(seed).permutation(count)[:at_most]
-    side = None if rows is None else {name: np.asarray(v)[chosen] for name, v in rows.items()}
-    return np.asarray(X)[chosen], np.asarray(y)[chosen], side
+def _some(data: Data, at_most: int, seed: int) -> Data:
+    """The data, or rows of them drawn at random where there are more than so many.
+
+    Raises:
+        ValueError: for fewer than one.
+    """
+    if at_most < 1:
+        raise ValueError(f"at_most is a number of rows, 1 or more, or None; given {at_most}")
+    if int(data.length) <= at_most:
+        return data
+    chosen = np.random.default_rng(seed).permutation(int(data.length))[:at_most]
+    return some_rows(data, jnp.asarray(chosen))
 
 
 def _lowest(model: Network, like: NetworkStart) -> NetworkStart:
@@ -198,6 +198,9 @@ def _slope(
 
     def value(weights: NetworkStart) -> Scalar:
         f = model.functions_of(_by_prior(weights, model), rows.x)
+        # parameters that are integrated out count as their prior means
+        shared = [jnp.full_like(f, location) for location, _ in model.likelihood.shared_priors]
+        f = jnp.stack([f, *shared]) if shared else f
         log_p = model.likelihood.log_prob(f, rows.y, **rows.columns)
         squares = jax.tree.map(lambda w, v: jnp.sum(w**2 / v), weights, spread)
         penalty = sum(jax.tree.leaves(squares), jnp.zeros(()))

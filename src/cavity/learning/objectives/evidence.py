@@ -104,7 +104,8 @@ class Objective:
         self.approximation = self.method.approximation
         if start.ordered:
             self.approximation = self.approximation.while_learning
-        problem = data.first_block.problem(start, self.approximation, jitter)
+        total = data.rows_observed if self.approximation.tied else None
+        problem = data.first_block.problem(start, self.approximation, jitter, total=total)
         self.empty = problem.empty_sites()
         tied, private = split_optimised(self.empty)
         self.has_optimised, self.carries = has_sites(tied), has_sites(private)

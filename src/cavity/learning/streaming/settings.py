@@ -86,8 +86,8 @@ def check_remembers(posterior: Any) -> None:
         )
     if grows_with_rows(posterior.process):
         raise TypeError(
-            "a full GP grows with its rows, so there is nothing to update: fit again with all "
-            "rows, or give the model inducing variables, as in "
+            "a full GP grows with its rows, and linear models and networks are not updated: fit "
+            "again with all rows, or give a GP inducing variables, as in "
             "cavity.GP(kernel, likelihood, cavity.inducing.Points(Z))"
         )
 

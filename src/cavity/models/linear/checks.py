@@ -30,12 +30,18 @@ def check_prior(prior: Any, power: float, model: str) -> None:
         )
 
 
-def check_sites(approximation: AbstractApproximation, model: str) -> None:
-    """Raises ValueError for an approximation other than that of sites of single rows."""
+def check_sites(approximation: AbstractApproximation, model: str, other: str = "") -> None:
+    """Raises ValueError for an approximation other than that of sites of single rows.
+
+    Args:
+        approximation: what stands in the place of the likelihood terms.
+        model: its name.
+        other: what else there is, for the message.
+    """
     if approximation.tied or approximation.evaluation_point is not EvaluationPoint.CAVITY:
         raise ValueError(
             f"the rows of a {model}, and those of its priors, have sites of their own that are "
-            "matched at cavities: use method=cavity.PowerEP()"
+            f"matched at cavities: use method=cavity.PowerEP(){other}"
         )
 
 

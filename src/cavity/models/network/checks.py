@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.inference.approximations.approximations import TiedPowerMeans
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.latent_gp import shared_parameters
 from cavity.models.network.start import NetworkStart
@@ -45,13 +46,21 @@ def check_parts(likelihood: Any, bias: Any, intercept: Any) -> None:
             )
 
 
-def check_tied(priors: Mapping[str, AbstractWeightPrior], *, natural: bool) -> None:
+def check_tied(
+    tied: TiedPowerMeans, priors: Mapping[str, AbstractWeightPrior], *, natural: bool
+) -> None:
     """Raises for what sites that all rows share are not for.
 
     Args:
+        tied: what stands in the place of the likelihood terms.
         priors: of weights, by name.
         natural: whether sites move by natural-gradient steps.
     """
+    if tied.input_sites or tied.hidden_sites:
+        raise ValueError(
+            "a Network has no latent inputs and no hidden values: leave input_sites=False and "
+            "hidden_sites=False"
+        )
     if natural:
         raise ValueError(
             "natural-gradient steps are for one layer of weights: leave natural=None, with which "

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from cavity.inference.energy import Graph
 from cavity.inference.factors.base import Edge
@@ -23,6 +24,9 @@ from cavity.inference.weights.views import Design, UnitsView, WholeView
 from cavity.models.latent_gp import shared_parameters
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
+
+# Rows at the most by which deviations are found that a search for tied sites starts from.
+ROWS_OF_START = 1000
 
 
 class LayerWeights(NamedTuple):
@@ -144,18 +148,18 @@ def tied_graph(
         scale: rows that each row stands for.
         jitter: of the variables of parameters.
     """
-    here = observed_rows(rows)
-    total = here if total is None else total
-    share = total.any_output / here.any_output
+    total = observed_rows(rows) if total is None else total
+    some = rows.take(jnp.asarray(_spread_out(rows.y.shape[0], ROWS_OF_START)))
+    share = total.any_output / observed_rows(some).any_output
     pairs: list[tuple[Any, Tied]] = []
-    for layer, sites in zip(layers, _sites_at(layers, term, rows), strict=True):
+    for layer, sites in zip(layers, _sites_at(layers, term, some), strict=True):
         own, (size, functions) = layer.deviations(), layer.start.shape
         mean = (layer.start / own[:, None]).T
         if layer.design is None:
             view, seen = TiedWholeView(own), sites.diagonal().sum(axis=0)
         else:
             view = TiedUnitsView(own, layer.design)
-            seen = sites.precision.T @ layer.design(rows.x) ** 2
+            seen = sites.precision.T @ layer.design(some.x) ** 2
         narrow = (1.0 + share * own**2 * seen) ** -0.5
         pairs.append((view, Tied(size, jnp.full(functions, total.any_output), (mean, narrow))))
     for parameter in shared_parameters(term.likelihood):
@@ -164,6 +168,11 @@ def tied_graph(
     edges = tuple(Edge(i, *pair) for i, pair in enumerate(pairs))
     factor = SiteFactor(edges, rows, chunk, term, power, scale=scale)
     return Graph(tuple(TiedInducing() for _ in edges), (factor,))
+
+
+def _spread_out(count: int, most: int) -> np.ndarray:
+    """So many of a number of rows at the most, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
 
 
 def unwhitened(belief: InducingBelief, view: AbstractTiedWeightsView) -> DenseWeights:

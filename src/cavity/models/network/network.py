@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.inference.approximations.approximations import AbstractApproximation
+from cavity.inference.approximations.approximations import AbstractApproximation, TiedPowerMeans
 from cavity.inference.energy import Beliefs, Graph
 from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
@@ -269,9 +269,10 @@ class Network(AbstractModel):
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
         if approximation.tied:
-            check_tied(self.priors_of_all, natural=natural)
+            tied = cast(TiedPowerMeans, approximation)
+            check_tied(tied, self.priors_of_all, natural=natural)
         else:
-            check_sites(approximation, "Network")
+            check_sites(approximation, "Network", ", or with Gaussian priors TiedPowerEP()")
 
     @property
     def priors_of_all(self) -> dict[str, AbstractWeightPrior]:

@@ -37,7 +37,7 @@ class NetworkStart(eqx.Module):
 
 
 def random_weights(variances: NetworkStart, positive: tuple[bool, ...], seed: int) -> NetworkStart:
-    """Weights at random, of which those of the output are positive and a linear part has none.
+    """Random weights; those of the output are positive, those of a linear part zero.
 
     Args:
         variances: of the priors of all weights.
@@ -52,7 +52,7 @@ def random_weights(variances: NetworkStart, positive: tuple[bool, ...], seed: in
         if positive[min(number, 1)]:
             drawn[:-1] = np.abs(drawn[:-1])
         shares = np.full(spread.shape, 1.0 / len(spread))
-        if number:
+        if number:  # priors of inner weights are divided by the units below already
             shares[:-1] = 1.0
         layers.append(drawn * jnp.sqrt(spread * shares))
     output = np.append(np.abs(random.standard_normal(len(variances.output) - 1)), 0.0)

@@ -1,0 +1,52 @@
+"""Settings of estimators of networks."""
+
+import dataclasses
+from typing import Any
+
+from cavity.estimators.registry import one_of, whole
+from cavity.inference.networks.activations import activation_of
+from cavity.learning.initialisation.linear import PRIORS
+from cavity.models.network.checks import checked_widths
+from cavity.weights.base import AbstractWeightPrior
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class AbstractNetworkSettings:
+    """Settings of a network; see `NetworkRegressor` for each."""
+
+    hidden: object = 10
+    prior: object = "ard"
+    likelihood: object = "gaussian"
+    activation: object = "erf"
+    linear: object = False
+    power: object = 1.0
+    groups: object = None
+    n_starts: object = 3
+    batch: object = None
+    steps: object = 2000
+    standardise: object = True
+    max_iterations: object = 100
+    tolerance: object = 1e-2
+    random_state: object = None
+
+
+def check_network_settings(asked: AbstractNetworkSettings) -> None:
+    """Refuses impossible settings before any work."""
+    checked_widths(asked.hidden)
+    whole("n_starts", asked.n_starts, 1)
+    whole("max_iterations", asked.max_iterations, 0)
+    whole("steps", asked.steps, 1)
+    if asked.batch is not None:
+        whole("batch", asked.batch, 1, "None (all rows, with sites of their own) or ")
+    activation: Any = asked.activation
+    activation_of(activation)
+    prior: Any = asked.prior
+    if isinstance(prior, AbstractWeightPrior):
+        gaussian = prior.gaussian
+    else:
+        gaussian = one_of("prior", prior, PRIORS) in ("ard", "gaussian")
+    if asked.batch is not None and not gaussian:
+        raise ValueError(
+            f"batch is for Gaussian priors, 'ard' or 'gaussian', given prior={prior!r}: "
+            "leave batch=None"
+        )
