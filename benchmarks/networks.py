@@ -180,7 +180,7 @@ def others(names: list[str], splits: int, method: str) -> None:
             points: Any = "auto" if len(X) <= LARGEST else 300
             centre, scale = X.mean(axis=0), X.std(axis=0) + 1e-12
             X, X_test = (X - centre) / scale, (X_test - centre) / scale
-            model = cavity.GPRegressor(kernel=kernel, n_inducing=points, power=1.0)
+            model = cavity.GPRegressor(kernel=kernel, n_inducing=points, power=0.5)
         else:
             settings = {"hidden": 10, "linear": True, "power": 0.5, "batch": 500}
             model = cavity.NetworkRegressor(**settings, steps=5000, random_state=0)
