@@ -14,7 +14,12 @@ import numpy as np
 
 import cavity
 from benchmarks.streaming import scores, streamed
-from cavity.inference.solvers.settings import RUNGS, FixedPointSolver, LayerSettings
+from cavity.inference.solvers.settings import (
+    RUNGS,
+    FixedPointSolver,
+    LayerSettings,
+    SweepSettings,
+)
 from cavity.inference.solvers.steps import run_sweeps
 from cavity.inference.variables.inputs import InputMoments
 from cavity.learning.data.arrays import prepare
@@ -145,9 +150,18 @@ def network(p: Problem) -> dict[str, Any]:
 def _network(p: Problem, rows: int | None) -> Any:
     """A network with a linear part, as the estimator starts it, at a mode of some rows."""
     X, y = p["X"], p["y"]
-    parts: Any = (int(p["units"]), "ard", "erf", cavity.likelihoods.Gaussian(1.0))
-    settings: Any = {"linear": True, "groups": None, "standardise": True}
-    model = starting_network(*parts, X, y[:, None], **settings, keep_likelihood=False)
+    model = starting_network(
+        int(p["units"]),
+        "ard",
+        "erf",
+        cavity.likelihoods.Gaussian(1.0),
+        X,
+        y[:, None],
+        linear=True,
+        groups=None,
+        standardise=True,
+        keep_likelihood=False,
+    )
     return network_at_mode(model, X[:rows], y[:rows])
 
 
@@ -162,7 +176,8 @@ def sweeps(p: Problem) -> dict[str, Any]:
 
     def spent(count: int) -> tuple[float, float]:
         """Seconds by the clock and of the processor."""
-        solver = FixedPointSolver(step=0.2, tolerance=0.0, max_sweeps=count)
+        on = SweepSettings(patience=count, shortest=0.0)
+        solver = FixedPointSolver(step=0.1, tolerance=0.0, max_sweeps=count, sweeps=on)
         clock, processor = time.perf_counter(), time.process_time()
         made = int(jax.block_until_ready(run_sweeps(problem, solver, sites))[1].sweeps)
         assert made == count

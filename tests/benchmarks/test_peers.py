@@ -147,6 +147,16 @@ def test_scores_of_coefficients():
     assert linear.scored(truth | {"coef": [0.0] * 30, "intercept": 0.0}, made)["error"] == 1.0
 
 
+def test_growth_of_sweeps_is_that_of_times_over_sizes():
+    def row(rows, units, ms):
+        sizes = {"part": "sweeps", "rows": str(rows), "units": str(units)}
+        return sizes | {"ms": str(ms), "cpu_ms": str(ms)}
+
+    found = [row(1000, 10, 1.0), row(2000, 10, 2.0), row(2000, 20, 8.0)]
+    lines = page.network_sweeps(found).splitlines()[2:]
+    assert [line.split(" | ")[4] for line in lines] == ["", "1.00", "", "2.00"]
+
+
 def test_rows_that_go_on_are_no_earlier_ones():
     made = problems.continued(50, 5, before=100)
     assert (len(made["X"]), len(made["X_before"]), len(made["X_test"])) == (50, 100, 1000)

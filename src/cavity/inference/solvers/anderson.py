@@ -72,8 +72,7 @@ class AndersonHistory(eqx.Module):
         unit = ravel_pytree(units)[0]
         unit = jnp.where(jnp.isfinite(unit), unit, 0.0)
         gamma = _least_squares(*_products(dR, residual, unit, used), self.settings.ridge)
-        change = step * residual - _combined(gamma, dX, used)
-        change = change - step * _combined(gamma, dR, used)
+        change = _change(gamma, step, residual, dX, dR, used)
         longest = jnp.maximum(self.settings.longest, step * jnp.max(jnp.abs(residual * unit)))
         length = jnp.max(jnp.abs(change * unit))
         new = x + change * jnp.where(length > longest, longest / length, 1.0)
@@ -128,24 +127,31 @@ def _products(
     return jax.lax.fori_loop(0, -(-size // PART), further, zero)
 
 
-def _combined(
-    gamma: Float[Array, " D"], differences: Float[Array, "D S"], used: Bool[Array, " D"]
+def _change(
+    gamma: Float[Array, " D"],
+    step: Scalar,
+    residual: Float[Array, " S"],
+    dX: Float[Array, "D S"],
+    dR: Float[Array, "D S"],
+    used: Bool[Array, " D"],
 ) -> Float[Array, " S"]:
-    """The differences that are used, times their shares, part by part as `_products`."""
-    size = differences.shape[1]
+    """What is added to the iterate, part by part as `_products`."""
+    size = residual.size
 
-    def of_part(part: Float[Array, "D s"]) -> Float[Array, " s"]:
-        return gamma @ jnp.where(used[:, None], part, 0.0)  # which may be undefined
+    def of_part(r: Float[Array, " s"], x: Float[Array, "D s"], d: Float[Array, "D s"]) -> Array:
+        # differences that are not used may be undefined
+        return step * r - gamma @ jnp.where(used[:, None], x + step * d, 0.0)
 
     if size <= PART:
-        return of_part(differences)
+        return of_part(residual, dX, dR)
 
     def further(i: Array, found: Array) -> Array:
         start = jnp.minimum(i * PART, size - PART)
-        part = jax.lax.dynamic_slice_in_dim(differences, start, PART, axis=1)
-        return jax.lax.dynamic_update_slice_in_dim(found, of_part(part), start, 0)
+        cut = jax.lax.dynamic_slice_in_dim
+        part = of_part(*(cut(x, start, PART, axis=-1) for x in (residual, dX, dR)))
+        return jax.lax.dynamic_update_slice_in_dim(found, part, start, 0)
 
-    return jax.lax.fori_loop(0, -(-size // PART), further, jnp.zeros(size, differences.dtype))
+    return jax.lax.fori_loop(0, -(-size // PART), further, jnp.zeros_like(residual))
 
 
 def _least_squares(
