@@ -1,9 +1,10 @@
-"""Deliberate faults of blocks of weights."""
+"""Deliberate faults of weights: blocks of them, and tied ones of networks."""
 
 from benchmarks.mutations.fault import Fault
 
 BLOCKS = "weights/test_blocks.py::"
 LINEAR = "models/test_linear_blocks.py::"
+TIED = "models/test_network_tied.py::"
 CAVITIES = "inference/test_weight_blocks.py::test_cavities_are_marginals_without_the_own_site"
 
 WEIGHT_FAULTS = (
@@ -83,5 +84,26 @@ WEIGHT_FAULTS = (
         "np.asarray(each.share)[chosen[first]]",
         "np.asarray(each.share)[chosen]",
         (LINEAR + "test_blocks_against_all_models",),
+    ),
+    Fault(
+        "tied weights of a layer have no deviations of their prior",
+        "inference/networks/tied_views.py",
+        "root = belief.root * self.deviation",
+        "root = belief.root",
+        (TIED + "test_power_zero_ends_where_private_sites_do",),
+    ),
+    Fault(
+        "starting deviations of tied weights count some of the rows alone",
+        "models/network/graphs.py",
+        "narrow = (1.0 + share * own**2 * seen) ** -0.5",
+        "narrow = (1.0 + own**2 * seen) ** -0.5",
+        (TIED + "test_batches_start_as_rows_in_memory_do",),
+    ),
+    Fault(
+        "an integrated parameter of a network is held at its mean",
+        "inference/networks/term.py",
+        "*(z.var + z.residual for z in others)",
+        "*(1e-9 * z.var for z in others)",
+        (TIED + "test_integrated_noise_of_a_straight_unit_is_that_of_the_linear_model",),
     ),
 )
