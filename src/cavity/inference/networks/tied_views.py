@@ -1,6 +1,5 @@
 """How rows see weights with one site for all rows: whitened, with standard normal priors."""
 
-import abc
 from typing import ClassVar
 
 import jax.numpy as jnp
@@ -34,11 +33,6 @@ class AbstractTiedWeightsView(AbstractView[TiedCavity]):
 
     def presence(self, rows: Rows) -> Array:
         return rows.site_presence
-
-    @abc.abstractmethod
-    def marginal(
-        self, belief: TiedCavity, rows: Rows, sites: AbstractSites | None = None
-    ) -> Marginal: ...
 
 
 class TiedUnitsView(AbstractTiedWeightsView):
