@@ -36,7 +36,10 @@ def check_model(
     """Raises ValueError for combinations of model, blocks and method that make no sense."""
     method.check(model.likelihood)
     blocked = blocks is not None
-    method.check_layout(model.likelihood, sparse=model.sparse, blocked=blocked)
+    # weights do not grow with rows, and can be drawn all the same
+    drawn = method.samples and capability(model, HasWeightParts) is not None
+    sparse = model.sparse and not drawn
+    method.check_layout(model.likelihood, sparse=sparse, blocked=blocked)
     if blocked and method.couples(model.likelihood):
         raise ValueError(
             "blocks need a Gaussian likelihood: the rows of several classes have a site on the "
