@@ -28,6 +28,7 @@ TIED = cavity.TiedPowerEP(max_sweeps=2000, tolerance=1e-9)
 
 
 def network(hidden: Any = 2, likelihood: Any = NOISE, **settings: Any) -> Any:
+    settings = {"output": weights.Gaussian(1.6), "bias": 0.7} | settings
     return cavity.Network(hidden, weights.Gaussian([0.5, 0.8]), "erf", likelihood, **settings)
 
 
@@ -118,12 +119,14 @@ def test_batches_start_as_rows_in_memory_do():
     whole = prepare(x, y, power=0.5)
     halves = cavity.Batches([(x[:1200], y[:1200]), (x[1200:], y[1200:])], size=1200)
     batches = survey(halves, NOISE, power=0.5, missing="error")
-    deviations = []
+    precisions = []
     model = as_dtype(network(), whole)
-    for data in (whole, batches):
+    for data in (whole, batches, prepare(X, Y, power=0.5)):
         fn: Any = Objective(model, data, method=TIED, jitter=1e-8)
-        deviations.append(np.exp(np.diagonal(fn.empty[0][0].raw, axis1=1, axis2=2)))
-    np.testing.assert_allclose(deviations[0], deviations[1], rtol=0.1)
+        logs = np.diagonal(fn.empty[0][0].raw, axis1=1, axis2=2)
+        precisions.append(np.exp(-2.0 * logs) - 1.0)
+    np.testing.assert_allclose(precisions[0], precisions[1], rtol=0.1)
+    np.testing.assert_allclose(precisions[0], 100.0 * precisions[2], rtol=0.1)
 
 
 # ---- parameters integrated out
