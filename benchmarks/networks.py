@@ -50,6 +50,14 @@ PUBLISHED = {
 }
 
 
+def scores(model: Any, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """Log density and RMSE of test rows."""
+    return {
+        "log_density": float(np.mean(model.log_predictive_density(X, y))),
+        "rmse": float(np.sqrt(np.mean((model.predict(X) - y) ** 2))),
+    }
+
+
 def smoke_table() -> tuple[np.ndarray, ...]:
     """Inputs and outputs of 120 rows; of 1,000 new ones inputs, functions and outputs."""
     random = np.random.default_rng(0)
@@ -129,8 +137,7 @@ def friedman(seeds: int) -> None:
                 model = cavity.GPRegressor(kernel=kernel, power=power)
             model.fit(X, y)
             found = {
-                "log_density": float(np.mean(model.log_predictive_density(X_test, y_test))),
-                "rmse": float(np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2))),
+                **scores(model, X_test, y_test),
                 "true_among_five": _true_among_five(model) if network else "",
                 "converged": model.converged_,
                 "cpu_s": time.process_time() - start,
@@ -155,8 +162,7 @@ def tables(names: list[str], splits: int) -> None:
             model = cavity.NetworkRegressor(**settings, random_state=0, max_iterations=30)
             model.fit(X, y)
             found = {
-                "log_density": float(np.mean(model.log_predictive_density(X_test, y_test))),
-                "rmse": float(np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2))),
+                **scores(model, X_test, y_test),
                 "published": PUBLISHED[name],
                 "converged": model.converged_,
                 "residual": model.sites_.residual,
@@ -186,8 +192,7 @@ def others(names: list[str], splits: int, method: str) -> None:
             model = cavity.NetworkRegressor(**settings, steps=5000, random_state=0)
         model.fit(X, y)
         found = {
-            "log_density": float(np.mean(model.log_predictive_density(X_test, y_test))),
-            "rmse": float(np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2))),
+            **scores(model, X_test, y_test),
             "converged": model.converged_,
             "cpu_s": time.process_time() - start,
         }

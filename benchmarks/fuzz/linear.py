@@ -33,7 +33,6 @@ from cavity import likelihoods, weights
 
 TABLE = Table("fuzz_linear.csv", ("seed", "prior", "likelihood", "blocks", "learn"))
 COUNTS = ("fits", "refused", "unconverged", "failures")
-COUNTED = likelihoods.Poisson
 # Cases in a row of the same structure, which share their programs.
 SHARED = 50
 SHAPES = ((1, 3), (6, 4), (12, 6), (8, 20), (30, 9))
@@ -197,7 +196,9 @@ def wrong(case: Case, result: Any) -> list[str]:
         "upper": told.upper,
     }
     bad = [name for name, value in numbers.items() if not np.all(np.isfinite(value))]
-    if not np.any(np.isnan(predicted.mean)) and isinstance(case.model.likelihood, COUNTED):
+    if not np.any(np.isnan(predicted.mean)) and isinstance(
+        case.model.likelihood, likelihoods.Poisson
+    ):
         bad = [name for name in bad if name != "predicted"]  # the mean of exp(f) may overflow
     if not np.all(np.asarray(found.var) >= 0.0) or not np.all(np.asarray(told.deviation) >= 0.0):
         bad.append("negative variance")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax.numpy as jnp
 
 from cavity.likelihoods.capabilities import (
     AveragesOverPoints,
@@ -168,6 +169,16 @@ class AbstractLikelihood(eqx.Module):
         """
         priors = (latent.prior for latent in self.latent_functions)
         return tuple(prior for prior in priors if prior is not None)
+
+    @typing.final
+    def at_shared_means(self, f: Array) -> Array:
+        """f, and after it the values that all rows share at their prior means, if there are any.
+
+        Args:
+            f: of one latent function.
+        """
+        shared = [jnp.full_like(f, location) for location, _ in self.shared_priors]
+        return jnp.stack([f, *shared]) if shared else f
 
     @property
     @typing.final

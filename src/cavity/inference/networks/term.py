@@ -157,7 +157,7 @@ class NetworkTerm(AbstractDifferentiatedTerm):
         shared = self.likelihood.shared_priors
         if not shared:
             return self.likelihood.tilted(f, width, rows.y, 1.0, rows.columns)
-        mean = jnp.stack([f, *(jnp.full_like(f, location) for location, _ in shared)])
+        mean = self.likelihood.at_shared_means(f)
         var = jnp.stack([width, *(jnp.full_like(f, deviation**2) for _, deviation in shared)])
         found = self.likelihood.tilted(mean, var, rows.y, 1.0, rows.columns)
         return Tilted(found.log_mean, found.slope[0], found.curvature[0])

@@ -95,6 +95,17 @@ def priors_of(
     return parts
 
 
+def starting_variances(parts: Sequence[PriorOfSome]) -> Float[Array, " p"]:
+    """Variances of Gaussians in the place of the priors, of all weights of a variable.
+
+    Args:
+        parts: the priors of all its weights, none of which are in blocks.
+    """
+    found = [part.prior.starting_variance()[:, 0] for part in parts]
+    order = jnp.argsort(jnp.concatenate([part.index for part in parts]))
+    return jnp.concatenate(found)[order]
+
+
 def _with_blocks(
     columns: AbstractWeightPrior, blocks: Sequence[Sequence[int]], count: int
 ) -> list[PriorOfSome]:

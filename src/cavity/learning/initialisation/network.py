@@ -198,9 +198,7 @@ def _slope(
 
     def value(weights: NetworkStart) -> Scalar:
         f = model.functions_of(_by_prior(weights, model), rows.x)
-        # parameters that are integrated out count as their prior means
-        shared = [jnp.full_like(f, location) for location, _ in model.likelihood.shared_priors]
-        f = jnp.stack([f, *shared]) if shared else f
+        f = model.likelihood.at_shared_means(f)
         log_p = model.likelihood.log_prob(f, rows.y, **rows.columns)
         squares = jax.tree.map(lambda w, v: jnp.sum(w**2 / v), weights, spread)
         penalty = sum(jax.tree.leaves(squares), jnp.zeros(()))

@@ -8,7 +8,6 @@ import numpy as np
 
 from cavity.inference.approximations.approximations import TiedPowerMeans
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.models.latent_gp import shared_parameters
 from cavity.models.network.start import NetworkStart
 from cavity.numerics.text import plural
 from cavity.weights.base import AbstractWeightPrior
@@ -34,7 +33,7 @@ def check_parts(likelihood: Any, bias: Any, intercept: Any) -> None:
             "likelihood of a Network must be an object of cavity.likelihoods, such as Gaussian(); "
             f"given {type(likelihood).__name__}"
         )
-    if likelihood.latents - len(shared_parameters(likelihood)) != 1:
+    if likelihood.latents - len(likelihood.shared_priors) != 1:
         raise ValueError(
             f"a Network has one latent function, {type(likelihood).__name__} has "
             f"{likelihood.latents}: of several classes fit a network to each against the others"

@@ -19,7 +19,11 @@ from cavity.inference.networks.tied_views import (
 )
 from cavity.inference.variables.inducing import InducingBelief, TiedInducing
 from cavity.inference.weights.beliefs import DenseWeights
-from cavity.inference.weights.priors import PriorOfSome, weights_with_priors
+from cavity.inference.weights.priors import (
+    PriorOfSome,
+    starting_variances,
+    weights_with_priors,
+)
 from cavity.inference.weights.views import Design, UnitsView, WholeView
 from cavity.models.latent_gp import shared_parameters
 from cavity.numerics.power_limits import Power
@@ -41,13 +45,6 @@ class LayerWeights(NamedTuple):
     priors: list[PriorOfSome]
     start: Float[Array, "p P"]
     design: Design | None = None
-
-    def deviations(self) -> Float[Array, " p"]:
-        """Standard deviations of Gaussian priors."""
-        found = jnp.zeros(self.start.shape[0], self.start.dtype)
-        for part in self.priors:
-            found = found.at[part.index].set(part.starting_precision**-0.5)
-        return found
 
 
 def sited_graph(
@@ -78,8 +75,9 @@ def sited_graph(
     variables: list[Any] = []
     factors: list[Any] = []
     for number, (priors, start, design) in enumerate(layers):
-        wide = design is not None and start.shape[0] > count
-        loadings = design(rows.x) if design is not None and wide else None
+        loadings = None
+        if design is not None and start.shape[0] > count:
+            loadings, chunk = design(rows.x), count
         variable, own = weights_with_priors(
             number,
             priors,
@@ -91,7 +89,6 @@ def sited_graph(
         )
         variables.append(variable)
         factors.extend(own)
-        chunk = count if wide else chunk
     views = _views_with_sites(layers, term, rows)
     for parameter in shared_parameters(term.likelihood):
         variable, view = parameter.sparse_layout(1, jitter)
@@ -107,8 +104,10 @@ def _views_with_sites(layers: list[LayerWeights], term: NetworkTerm, rows: Rows)
     views: list[Any] = []
     for (_, start, design), own in zip(layers, _sites_at(layers, term, rows), strict=True):
         size, functions = start.shape
-        whole = WholeView(size, functions, own) if design is None else None
-        views.append(whole if design is None else UnitsView(design, functions, own))
+        if design is None:
+            views.append(WholeView(size, functions, own))
+        else:
+            views.append(UnitsView(design, functions, own))
     return views
 
 
@@ -153,7 +152,8 @@ def tied_graph(
     share = total.any_output / observed_rows(some).any_output
     pairs: list[tuple[Any, Tied]] = []
     for layer, sites in zip(layers, _sites_at(layers, term, some), strict=True):
-        own, (size, functions) = layer.deviations(), layer.start.shape
+        size, functions = layer.start.shape
+        own = jnp.sqrt(starting_variances(layer.priors)).astype(layer.start.dtype)
         mean = (layer.start / own[:, None]).T
         if layer.design is None:
             view, seen = TiedWholeView(own), sites.diagonal().sum(axis=0)

@@ -16,7 +16,7 @@ from cavity.inference.factors.slots import ObservedRows
 from cavity.inference.graph.rows import Rows
 from cavity.inference.networks.activations import activation_of
 from cavity.inference.networks.term import NetworkTerm, through_known_layers
-from cavity.inference.weights.priors import priors_of
+from cavity.inference.weights.priors import PriorOfSome, priors_of, starting_variances
 from cavity.inference.weights.views import Design
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.base import AbstractModel
@@ -59,7 +59,8 @@ class Network(AbstractModel):
 
     The units of a further layer are functions of those below, as f is, with a one for their
     intercept; what enters them counts as Gaussian, and as independent of what enters others. A
-    row has a site over all weights of each of its units, of $(K + 1)^2$ numbers.
+    row has a site over all weights of each of its units, with $(K + 1)(K + 2) / 2$ numbers for
+    its precision.
 
     Args:
         hidden: the number of units, K, or one for each layer, that of the inputs first.
@@ -208,19 +209,25 @@ class Network(AbstractModel):
         Args:
             columns: of the inputs.
         """
+        hidden, *inner, output = map(starting_variances, self._layer_priors(columns))
+        linear = None
+        if self.linear is not None:
+            linear = starting_variances(self._linear_priors(columns))
+        return NetworkStart(hidden[:, None], output, linear, [own[:, None] for own in inner])
 
-        def of(prior: AbstractWeightPrior | None, groups: Any, count: int) -> Array:
-            return cast(AbstractWeightPrior, prior).for_weights(groups, count).starting_variance()
+    def _layer_priors(self, columns: int) -> list[list[PriorOfSome]]:
+        """The priors of the weights of every layer of units, and of the output."""
+        intercept = Gaussian(self.intercept)
+        priors = [priors_of(self.prior, self.groups, columns, intercept)]
+        for below, _ in self._layers_above:
+            inner = cast(AbstractWeightPrior, self.inner)
+            priors.append(priors_of(inner, None, below, intercept))
+        return [*priors, priors_of(self.output, None, self.widths[-1], Gaussian(self.bias))]
 
-        return NetworkStart(
-            jnp.append(of(self.prior, self.groups, columns)[:, 0], self.intercept)[:, None],
-            jnp.append(of(self.output, None, self.widths[-1])[:, 0], self.bias),
-            None if self.linear is None else of(self.linear, self.groups, columns)[:, 0],
-            [
-                jnp.append(of(self.inner, None, below)[:, 0], self.intercept)[:, None]
-                for below, _ in self._layers_above
-            ],
-        )
+    def _linear_priors(self, columns: int) -> list[PriorOfSome]:
+        """The priors of the weights of the linear part."""
+        linear = cast(AbstractWeightPrior, self.linear)
+        return priors_of(linear, self.groups, columns, None)
 
     def functions_of(self, weights: DrawnWeights, X: Float[Array, "n D"]) -> Float[Array, "n L"]:
         found = self.named_weights(weights)
@@ -277,10 +284,9 @@ class Network(AbstractModel):
     @property
     def priors_of_all(self) -> dict[str, AbstractWeightPrior]:
         """The priors of weights by the names that they have here."""
-        priors = {name: getattr(self, name) for name in ("prior", "inner", "linear")}
-        if self.output_weights is None:
-            priors["output"] = self.output
-        return {name: prior for name, prior in priors.items() if prior is not None}
+        output = self.output if self.output_weights is None else None
+        own = {"prior": self.prior, "inner": self.inner, "linear": self.linear, "output": output}
+        return {name: prior for name, prior in own.items() if prior is not None}
 
     def graph(
         self,
@@ -307,19 +313,14 @@ class Network(AbstractModel):
     def _layers(self, rows: Rows) -> list[LayerWeights]:
         """The weights of every layer, with those that a search starts from."""
         start, columns = self._starting(rows), rows.x.shape[-1]
-        own = priors_of(self.prior, self.groups, columns, Gaussian(self.intercept))
-        layers = [LayerWeights(own, start.hidden, self.design)]
-        for (below, _), weights in zip(self._layers_above, start.inner, strict=True):
-            inner = cast(AbstractWeightPrior, self.inner)
-            priors = priors_of(inner, None, below, Gaussian(self.intercept))
-            layers.append(LayerWeights(priors, weights))
+        hidden, *inner, output = self._layer_priors(columns)
+        layers = [LayerWeights(hidden, start.hidden, self.design)]
+        layers += map(LayerWeights, inner, start.inner)
         if self.output_weights is None:
-            priors = priors_of(self.output, None, self.widths[-1], Gaussian(self.bias))
-            layers.append(LayerWeights(priors, start.output[:, None]))
-        if self.linear is not None:
-            priors = priors_of(self.linear, self.groups, columns, None)
-            beside = cast(Array, start.linear)[:, None]
-            layers.append(LayerWeights(priors, beside, self._beside))
+            layers.append(LayerWeights(output, start.output[:, None]))
+        if start.linear is not None:
+            beside = start.linear[:, None]
+            layers.append(LayerWeights(self._linear_priors(columns), beside, self._beside))
         return layers
 
     def _starting(self, rows: Rows) -> NetworkStart:
