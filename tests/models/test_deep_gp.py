@@ -219,7 +219,7 @@ def test_marginals_are_those_of_coherent_draws(plane):
     assert hidden_mean.shape == hidden_var.shape == (5, 2)
     with pytest.raises(ValueError, match="2 layers, counted from 0; given 2"):
         posterior.hidden(new, 2)
-    with pytest.raises(ValueError, match="the rows of a deep model share the sites"):
+    with pytest.raises(ValueError, match="rows share sites in deep models"):
         result.leave_one_out()
     with pytest.raises(ValueError, match="and of deep models"):
         result.site_precisions()
