@@ -17,7 +17,7 @@ full up to 1,000 rows, with 300 inducing points beyond.
 minibatches: the same splits by the network with one site for all rows, 500 rows a minibatch.
 
 python -m benchmarks.networks [--only smoke,layers,friedman,uci,gp,minibatches] [--seeds 10]
-    [--splits 1] [--sets yacht,boston]
+    [--splits 1] [--sets yacht,boston] [--powers 0.5,0.75,1] [--hidden 10]
 """
 
 import argparse
@@ -36,7 +36,7 @@ SMOKE = Table("network_smoke.csv", ("power", "linear", "seed"))
 LAYERS = Table("network_layers.csv", ("hidden", "seed"))
 FRIEDMAN = Table("network_friedman.csv", ("seed", "method"))
 UCI = Table("network_uci.csv", ("set", "split", "power"))
-OTHERS = Table("network_uci_others.csv", ("set", "split", "method"))
+OTHERS = Table("network_uci_others.csv", ("set", "split", "method", "power", "hidden"))
 # Rows of a full Gaussian process at the most.
 LARGEST = 1000
 # Published log densities of probabilistic backpropagation.
@@ -172,9 +172,9 @@ def tables(names: list[str], splits: int) -> None:
             print(key, found, flush=True)
 
 
-def others(names: list[str], splits: int, method: str) -> None:
-    for name, split in itertools.product(names, range(splits)):
-        key = {"set": name, "split": split, "method": method}
+def others(names: list[str], splits: int, method: str, power: float, hidden: int) -> None:
+    for split, name in itertools.product(range(splits), names):
+        key = {"set": name, "split": split, "method": method, "power": power, "hidden": hidden}
         if OTHERS.has(**key):
             continue
         X, y, X_test, y_test = uci(name, split)
@@ -186,9 +186,9 @@ def others(names: list[str], splits: int, method: str) -> None:
             points: Any = "auto" if len(X) <= LARGEST else 300
             centre, scale = X.mean(axis=0), X.std(axis=0) + 1e-12
             X, X_test = (X - centre) / scale, (X_test - centre) / scale
-            model = cavity.GPRegressor(kernel=kernel, n_inducing=points, power=0.5)
+            model = cavity.GPRegressor(kernel=kernel, n_inducing=points, power=power)
         else:
-            settings = {"hidden": 10, "linear": True, "power": 0.5, "batch": 500}
+            settings = {"hidden": hidden, "linear": True, "power": power, "batch": 500}
             model = cavity.NetworkRegressor(**settings, steps=5000, random_state=0)
         model.fit(X, y)
         found = {
@@ -206,6 +206,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--sets", default=",".join(PUBLISHED))
+    parser.add_argument("--powers", default="0.5,0.75,1")
+    parser.add_argument("--hidden", type=int, default=10)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     cases = options.only.split(",")
@@ -217,9 +219,12 @@ def main() -> None:
         friedman(options.seeds)
     if "uci" in cases:
         tables(options.sets.split(","), options.splits)
-    for method in ("gp", "minibatches"):
-        if method in cases:
-            others(options.sets.split(","), options.splits, method)
+    sets = options.sets.split(",")
+    if "gp" in cases:
+        others(sets, options.splits, "gp", 0.5, 0)
+    if "minibatches" in cases:
+        for power in map(float, options.powers.split(",")):
+            others(sets, options.splits, "minibatches", power, options.hidden)
 
 
 if __name__ == "__main__":

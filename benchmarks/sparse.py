@@ -94,18 +94,27 @@ def coverage(seeds: int) -> None:
             # a coefficient of zero is within an interval that ends in the spike
             inside = (found.lower - 1e-4 <= w) & (w <= found.upper + 1e-4)
             chosen = found.select(0.1)
+            certain = np.maximum(found.negative, found.positive)
             COVERAGE.add(
                 {
                     "likelihood": name,
                     "seed": seed,
                     "inside": int(inside.sum()),
+                    "inside_expected": float(np.sum(1.0 - _outside(found))),
                     "inside_not_zero": int(inside[w != 0].sum()),
                     "not_zero": int((w != 0).sum()),
                     "selected": len(chosen),
+                    "wrong_expected": float(np.sum(1.0 - certain[chosen])),
                     "wrong": int((np.sign(found.mean[chosen]) != np.sign(w[chosen])).sum()),
                     "converged": result.converged,
                 }
             )
+
+
+def _outside(found: cavity.Coefficients) -> np.ndarray:
+    """The posterior probability outside of each interval of 90 %."""
+    below = np.where(np.abs(found.lower) < 1e-4, found.negative, 0.05)
+    return below + np.where(np.abs(found.upper) < 1e-4, found.positive, 0.05)
 
 
 def times() -> None:

@@ -5,9 +5,11 @@ function over the inputs that the series visits; joint log densities of the next
 5, 10 and 20 steps and the share within 90 % intervals, by paths, by moments and linearised.
 
 python -m benchmarks.state_space.kink [--series 10] [--powers 0,0.2,0.5,0.8] [--observation 0.05]
-    [--states chain,factorised,conditional,tied]
+    [--states chain,factorised,conditional,tied] [--starts 10]
 
 States that are tied have one site each for all their terms, and are learned from minibatches.
+With starts each series is learned from so many, parameters and states perturbed: how far apart
+the objectives end, how many are within five nats of the best, and whether the result says so.
 """
 
 import argparse
@@ -25,12 +27,15 @@ from cavity.models.state_space.posterior import StateSpacePosterior
 
 TABLE = Table("kink.csv", ("observation", "states", "power", "propagation", "seed"))
 POINTS, PATHS, HORIZONS = 30, 500, (1, 5, 10, 20)
+# Nats within which starts end alike.
+NEAR = 5.0
 # Rows of a minibatch, steps and the learning rate of states with one tied site each.
 ROWS, STEPS, RATE = 50, 5000, 0.03
+STARTS = Table("kink_starts.csv", ("observation", "states", "power", "seed", "starts"))
 PROPAGATIONS = ("paths", "moments", "linearised")
 
 
-def learned(series: Series, power: float, states: str, iterations: int) -> Any:
+def learned(series: Series, power: float, states: str, iterations: int, restarts: int = 0) -> Any:
     """A fitted model: outputs observe the state, whose prior mean is that of no change."""
     Z = np.linspace(series.y.min(), series.y.max(), POINTS)[:, None]
     transition = cavity.Layer(
@@ -46,7 +51,7 @@ def learned(series: Series, power: float, states: str, iterations: int) -> Any:
         return cavity.fit(model, None, series.y, method=method, power=power)
     conditional = states == "conditional"
     method = cavity.PowerEP(hidden="chain" if conditional else states)
-    options = {"power": power, "max_iterations": iterations}
+    options = {"power": power, "max_iterations": iterations, "n_restarts": restarts}
     result = cavity.fit(model, None, series.y, method=method, **options)
     if not conditional:
         return result
@@ -54,6 +59,29 @@ def learned(series: Series, power: float, states: str, iterations: int) -> Any:
     sites = conditional_sites(posterior, np.zeros((len(series.y), 0)))
     method = cavity.TiedPowerEP(hidden=states)
     return cavity.fit(result.model, None, series.y, method=method, sites=sites, **options)
+
+
+def several(
+    seed: int, power: float, states: str, observation: float, iterations: int, starts: int
+) -> None:
+    """Where several starts on one series end, if it is not in the table."""
+    keys = {"observation": observation, "states": states, "power": power, "seed": seed}
+    keys |= {"starts": starts}
+    if STARTS.has(**keys):
+        return
+    series = kink_series(seed, observation_variance=observation)
+    began = time.perf_counter()
+    result = learned(series, power, states, iterations, starts - 1)
+    ends = np.asarray(result.ends)
+    row = keys | {
+        "apart": float(np.ptp(ends)),
+        "near_the_best": int(np.sum(ends - ends.min() <= NEAR)),
+        "said": "starts" in result.message,
+        "converged": result.converged,
+        "seconds": time.perf_counter() - began,
+    }
+    print(row, ends, flush=True)
+    STARTS.add(row)
 
 
 def function_error(posterior: Any, series: Series) -> float:
@@ -96,13 +124,18 @@ def main() -> None:
     parser.add_argument("--states", default="chain,factorised")
     parser.add_argument("--observation", type=float, default=0.05)
     parser.add_argument("--iterations", type=int, default=1000)
+    parser.add_argument("--starts", type=int, default=1)
     options = parser.parse_args()
     powers: list[float] = [float(power) for power in options.powers.split(",")]
     states: list[str] = options.states.split(",")
     with jax.enable_x64(True):
         for seed in range(options.series):
             for power, kind in [(p, k) for p in powers for k in states]:
-                measure(seed, power, kind, options.observation, options.iterations)
+                case = (seed, power, kind, options.observation, options.iterations)
+                if options.starts == 1:
+                    measure(*case)
+                else:
+                    several(*case, options.starts)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,20 @@ def test_two_classes(tables, here):
     assert record["prior"] == "gaussian"
 
 
+def test_minibatches_are_those_of_the_estimator(tables, here):
+    small = ("--model", "network", "--hidden", 2, "--batch", 20, "--steps", 3)
+    fit = ("fit", tables / "train.csv", *small, "--target", "weight", *IGNORED)
+    record = run(*fit, "--out", "batches.cavity", "--json").json
+    fitted = TableModel.load("batches.cavity")
+    encoded = encode(people(), fitted.schema)
+    assert encoded.y is not None
+    settings: Any = {"hidden": 2, "batch": 20, "steps": 3, "random_state": 0}
+    own: Any = cavity.NetworkRegressor(groups=[0, 1, 2, 2, 2], **settings)
+    with pytest.warns(ConvergenceWarning):
+        own.fit(encoded.X, encoded.y[:, 0])
+    np.testing.assert_allclose(record["log_evidence"], own.log_evidence_, rtol=1e-7)
+
+
 def test_what_is_refused(network, tables, here):
     path, _ = network
     fit = ("fit", tables / "train.csv", "--out", "n.cavity")
@@ -88,6 +102,11 @@ def test_what_is_refused(network, tables, here):
     assert "ard" in why(*of_weight, "--prior", "lasso")
     assert "a network has no kernel" in why(*of_weight, "--kernel", "linear")
     assert "a bias" in why(*of_weight, "--mean", "zero")
+    assert "with --batch ROWS: add it" in why(*of_weight, "--steps", 3)
+    batches = (*of_weight, "--batch", 20)
+    assert "in --steps: give these" in why(*batches, "--max-iterations", 3)
+    assert "given horseshoe" in why(*batches, "--prior", "horseshoe")
+    assert "add --model network" in why(*fit, "--target", "weight", "--batch", 20)
     assert "one target" in why(*of_weight, "--target", "spare")
     assert "several functions" in why(*of_weight, "--likelihood", "heteroscedastic")
     assert "two classes" in why(*fit, "--target", "colour", "--model", "network")

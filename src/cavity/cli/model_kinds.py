@@ -25,10 +25,11 @@ class Owner(NamedTuple):
 
 
 OWNERS = (
-    Owner((DEEP,), "deep models", {"layers": "--layers", "width": "--width", "steps": "--steps"}),
+    Owner((DEEP,), "deep models", {"layers": "--layers", "width": "--width"}),
+    Owner((DEEP, NETWORK), "deep models and networks", {"steps": "--steps"}),
     Owner((LINEAR, NETWORK), "linear models and networks", {"prior": "--prior"}),
     Owner((LINEAR,), "linear models", {"blocks": "--blocks", "integrate": "--integrate"}),
-    Owner((NETWORK,), "networks", {"units": "--hidden"}),
+    Owner((NETWORK,), "networks", {"units": "--hidden", "batch": "--batch"}),
     Owner((LATENT,), "embeddings", {"components": "--components", "columns": "--column"}),
     Owner(
         (STATE_SPACE,),

@@ -20,6 +20,12 @@ def check_network(request: Request) -> None:
     check_weights(request, "a network")
     if request.units is not None:
         units_of(request.units)
+    if request.batch is None and request.steps is not None:
+        raise usage("--steps", "a network is learned in steps with --batch ROWS: add it")
+    if request.batch is not None and request.max_iterations != Request.max_iterations:
+        raise usage("--max-iterations", "with --batch a network is learned in --steps: give these")
+    if request.batch is not None and request.prior not in (None, "ard", "gaussian"):
+        raise usage("--batch", f"it is for --prior ard or gaussian, given {request.prior}")
     if request.mean != Request.mean:
         raise usage("--mean", "a network has a bias: leave it out")
     if len(request.targets or ()) > 1:
@@ -59,6 +65,8 @@ def network_estimator(request: Request, tables: Tables) -> NetworkRegressor | Ne
         likelihood=tables.likelihood,
         power=request.used_power,
         groups=groups_of(tables, prior),
+        batch=request.batch,
+        steps=default.steps if request.steps is None else request.steps,
         max_iterations=iterations_of(request, default),
         random_state=request.seed,
     )

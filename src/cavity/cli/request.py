@@ -171,7 +171,16 @@ class Request:
         option("N", "Functions of each hidden layer: as many as inputs, 30 at the most.", min=1),
     ] = None
     steps: Annotated[
-        int | None, option("N", "Of learning a deep model, on 500 rows each: 2500.", min=1)
+        int | None,
+        option(
+            "N",
+            "Of learning a deep model, on 500 rows each: 2500; of a network with --batch: 2000.",
+            min=1,
+        ),
+    ] = None
+    batch: Annotated[
+        int | None,
+        option("ROWS", "Of a minibatch, of a network whose rows share one site.", min=1),
     ] = None
     test: Annotated[str | None, option("TABLE", "Evaluate on this table at the end.")] = None
     ignore: Annotated[
