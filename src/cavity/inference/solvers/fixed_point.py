@@ -189,6 +189,7 @@ def _damped(
     if solver.step is not None or "damped sweeps" not in solver.rungs:
         return swept, report
     near, sweeps, best = zero, report.sweeps, swept
+    left = residual_of(problem, swept)
     for step in solver.damped_steps:
         tolerance = max(solver.nearby, solver.tolerance)
         slow = dataclasses.replace(solver, step=step, tolerance=tolerance)
@@ -199,13 +200,15 @@ def _damped(
             continue
         last, record = run_sweeps(problem, solver, near)
         sweeps += int(record.sweeps)
-        residual, skipped = float(record.residual), count(record.skipped)
+        residual = float(record.residual)
         if is_accepted(problem, solver, residual, float(record.skipped)):
             return last, ConvergenceReport(sweeps, residual, 0, "damped sweeps")
-        if residual < report.residual and is_defined(problem, last):
-            best = last
-            report = dataclasses.replace(report, residual=residual, skipped=skipped)
-    return best, dataclasses.replace(report, sweeps=sweeps)
+        for reached in (near, last):
+            rest = residual_of(problem, reached)
+            if float(rest[0]) < float(left[0]) and is_defined(problem, reached):
+                best, left = reached, rest
+    residual, skipped = float(left[0]), count(left[1])
+    return best, dataclasses.replace(report, sweeps=sweeps, residual=residual, skipped=skipped)
 
 
 def _by_newton(
