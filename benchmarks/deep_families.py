@@ -28,7 +28,7 @@ from cavity.learning.objectives.evidence import Objective
 EXPLICIT, SITES = "explicit conditional", "explicit conditional with sites"
 OWN = (
     *("factorised", "chain", "conditional", "conditional_local", "conditional_nodes"),
-    *("coupled", "nested"),
+    *("coupled", "coupled_values", "nested"),
 )
 FAMILIES = (*OWN, EXPLICIT, SITES)
 SEEDS = range(5)

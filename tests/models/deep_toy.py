@@ -47,7 +47,7 @@ def random_sites(problem, seed=0):
 
 
 def hidden_of(sites, count, family):
-    """Means, variances and slopes of the rows, as the oracle takes them."""
+    """Means, variances or covariances, and slopes of the rows, as the oracle takes them."""
     ((*_, store),) = sites
     out = []
     for layer in store.layers:
@@ -55,7 +55,10 @@ def hidden_of(sites, count, family):
         slopes = slopes[0] if slopes else None
         if slopes is not None and family != "chain":
             slopes = np.moveaxis(slopes, 1, 0)
-        mean, var = np.asarray(layer.mean), np.asarray(layer.var)
+        mean, var = np.asarray(layer.mean), np.exp(2.0 * np.asarray(layer.log_deviation))
+        if layer.lower is not None:
+            root = np.tril(layer.lower, -1) + np.sqrt(var)[:, :, None] * np.eye(var.shape[1])
+            var = root @ root.swapaxes(1, 2)
         out.append([None if a is None else a[:count] for a in (mean, var, slopes)])
     return out
 

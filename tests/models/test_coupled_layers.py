@@ -40,20 +40,24 @@ def as_site(mean, cov):
     return tied(mean[None], cov[None])
 
 
-@pytest.mark.parametrize("depth", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_coupled_layers_are_a_sum_over_nodes_given_inputs(depth):
-    """Chamberlin S23 and S24, identity 21: linear mean, skip connection, outputs missing."""
+@pytest.mark.parametrize(
+    ("family", "depth", "count"),
+    [("coupled", 2, 16), pytest.param("coupled", 3, 16, marks=pytest.mark.slow)]
+    + [("coupled_values", 3, 48)],
+)
+def test_coupled_layers_are_a_sum_over_nodes_given_inputs(family, depth, count):
+    """Chamberlin S20, S23 and S24, identity 21: linear mean, skip connection, outputs missing."""
     X, Y, specs, model = wide()
     if depth == 2:
         weights = np.random.default_rng(1).standard_normal((3, 2))
         specs = [specs[0], specs[2] | {"weights": weights}]
         model = model_of(specs)
-    problem = problem_of(model, X, Y, "coupled", 0.4, missing="skip")
+    problem = problem_of(model, X, Y, family, 0.4, missing="skip")
     sites = random_sites(problem)
     ((site, store),) = sites
-    hidden = hidden_of(((None, store),), len(X), "coupled")
+    hidden = hidden_of(((None, store),), len(X), family)
     belief = np.asarray(site.mean[0]), np.asarray(site.root[0] @ site.root[0].T)
-    expected = deep.coupled_bound(specs, X, Y, hidden, belief, 0.4)
+    expected = deep.coupled_bound(specs, X, Y, hidden, belief, 0.4, count)
     assert_close(-float(compiled_energy(problem, sites)), expected, "quadrature")
 
 

@@ -136,7 +136,8 @@ def coupled_bound(layers, X, Y, hidden, stacked, power, count=16):
         layers: the layers.
         X: inputs.
         Y: outputs, NaN where missing.
-        hidden: for each inner layer means, variances and slopes.
+        hidden: for each inner layer means, variances and slopes in the inducing variables of their
+            own functions; or means, covariances and slopes in those of all functions of the layer.
         stacked: mean and covariance of the inducing variables, one function after another.
         power: of all rows.
         count: nodes for each hidden value.
@@ -160,20 +161,37 @@ def coupled_bound(layers, X, Y, hidden, stacked, power, count=16):
             M, s, T = (Y[n], np.zeros(width), np.zeros((size, width))) if last else (
                 each[n] for each in hidden[i]
             )  # fmt: skip
+            loads = all_slopes(T, parts, len(m))
+            s = np.diag(s) if s.ndim == 1 else s
             given, spread = m + (H - mean) @ gain.T, S - gain @ cross.T
             d = w @ (layer["variance"] - np.sum(A * A, axis=1))
             for p in np.flatnonzero(~np.isnan(M)):
-                part, B = parts[p], T[:, p] - A
-                square = (M[p] - prior[:, p] + np.sum(B * given[:, part], axis=1)) ** 2
-                square = square + np.sum(B * (B @ spread[part, part]), axis=1) + s[p]
+                B = np.repeat(loads[None, :, p], len(H), axis=0)
+                B[:, parts[p]] -= A
+                square = (M[p] - prior[:, p] + np.sum(B * given, axis=1)) ** 2
+                square = square + np.sum(B * (B @ spread), axis=1) + s[p, p]
                 total += site_value(layer, d, w @ square, power)
-            loads = np.zeros((len(m), width))
-            for p, part in enumerate(parts):
-                loads[part, p] = T[:, p]
-            above.append((M + loads.T @ m, loads.T @ S @ loads + np.diag(s), S @ loads))
-            total += 0.0 if last else 0.5 * np.sum(np.log(2.0 * np.pi * np.e * s))
+            above.append((M + loads.T @ m, loads.T @ S @ loads + s, S @ loads))
+            total += 0.0 if last else 0.5 * np.linalg.slogdet(2.0 * np.pi * np.e * s)[1]
         below = above
     return total
+
+
+def all_slopes(T, parts, count):
+    """Slopes of values in so many inducing variables, from those in the ones of their layer.
+
+    Args:
+        T: in those of their own functions, or of all functions of the layer.
+        parts: where those of each function are.
+        count: of all layers.
+    """
+    loads = np.zeros((count, len(parts)))
+    if len(T) > parts[0].stop - parts[0].start:
+        loads[parts[0].start : parts[-1].stop] = T
+        return loads
+    for p, part in enumerate(parts):
+        loads[part, p] = T[:, p]
+    return loads
 
 
 def site_value(layer, d, square, power):

@@ -60,7 +60,9 @@ class PowerEP(AbstractMethod):
             of their functions, "conditional_local", where those have the posterior that suits
             their own layer, "conditional_nodes", where those of the last layer have their optimum
             at every node over the others, "coupled", where those of all layers have one joint
-            Gaussian, or "nested", where values follow their functions.
+            Gaussian, "coupled_values", where moreover the values of a row in a layer depend on
+            all functions of the layer and on each other, or "nested", where values follow their
+            functions.
         tight: with Gaussian noise at power 0, charge what inducing variables leave unexplained
             with $-\tfrac12 \sum_n \log(1 + d_n / \sigma^2)$ in the place of $-\tfrac12 \sum_n
             d_n / \sigma^2$: a tighter lower bound of the exact evidence, with the posterior of

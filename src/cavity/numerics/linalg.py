@@ -212,6 +212,14 @@ def log_determinant(L: Float[Array, "... M M"]) -> Float[Array, "..."]:
     return 2.0 * jnp.sum(jnp.log(jnp.diagonal(L, axis1=-2, axis2=-1)), axis=-1)
 
 
+def lower_root(
+    below: Float[Array, "... M M"], log_diagonal: Float[Array, "... M"]
+) -> Float[Array, "... M M"]:
+    """Lower triangular matrices with positive diagonals; on and above these `below` is ignored."""
+    diagonal = jnp.exp(log_diagonal)[..., None] * jnp.eye(below.shape[-1])
+    return jnp.tril(below, -1) + diagonal
+
+
 def safe_sqrt(x: Array) -> Array:
     """Square root of values at or above zero, with a zero gradient at zero instead of infinity."""
     inside = jnp.where(x > 0.0, x, 1.0)

@@ -84,7 +84,8 @@ class PowerMeans(AbstractApproximation):
         hidden: the posterior of hidden values. Of states in time: "chain" or None, where
             neighbours depend on each other, or "factorised". Of the hidden layers of a deep
             model: "factorised", "chain", "conditional", "conditional_local",
-            "conditional_nodes", "coupled" or "nested", as `cavity.PowerEP` describes them.
+            "conditional_nodes", "coupled", "coupled_values" or "nested", as `cavity.PowerEP`
+            describes them.
         moved: whether an optimiser moves the states, together with parameters.
     """
 

@@ -18,8 +18,13 @@ $$2 \sum_d \partial_d \big( \mathbb E [e \mathbf b] + \mathbb E [\mathbf b \math
 with derivatives in the mean of x: only expectations of the kernel are needed, and no covariance is
 inverted.
 
+The values of a row may also depend on the inducing variables of all functions of their layer, and
+have a full covariance given these. Then e has a covariance with x, which $\mathbb E [e \mathbf b]$
+takes in, and one with v, because inducing variables of several functions depend on each other. The
+latter adds $2 \operatorname{Cov}(e, \mathbf v)\, \mathbb E \mathbf b$ to the expected square.
+
 References:
-    Chamberlin (2016), S23 to S25, where the moments are those of tilted Gaussians.
+    Chamberlin (2016), S20 and S23 to S25, where the moments are those of tilted Gaussians.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,6 +33,7 @@ from typing import ClassVar, NamedTuple, cast
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from cavity.inducing.base import inducing_points
 from cavity.inference.factors.base import (
@@ -44,6 +50,7 @@ from cavity.inference.factors.tied import TiedSite
 from cavity.inference.factors.uncertain import Group, Regression
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import InducingView
 from cavity.inference.variables.inducing import DirectMessages, InducingBelief
 from cavity.inference.variables.layered import (
     LayeredBelief,
@@ -79,25 +86,20 @@ def joint_terms(
     """
     view, seen = group.view, group.seen
     kernel, root, Z = view.kernel, view.root, inducing_points(view.inducing)
-    x, count = seen.inputs.mean, belief_mean.shape[0]
-    own = 0.0 if group.loadings is None else jnp.moveaxis(group.loadings, 0, 2)
+    x = seen.inputs.mean
     m = jnp.broadcast_to(belief_mean, (len(x), *belief_mean.shape))
 
     def at(mean: Array) -> GaussianInputs:
         return GaussianInputs(mean, seen.inputs.cov, seen.inputs.uncertain)
 
-    def away(x: Array) -> Float[Array, "N P M"]:
-        loadings = expected_cross(kernel, at(x), Z) @ root.T
-        return own - jnp.repeat(loadings[:, None], count, axis=1)
-
     def squares(x: Array, a: Array, b: Array) -> Float[Array, "N P"]:
-        B = away(x)
+        B = _away(group, at(x))
         product = jnp.sum(B * a, axis=2) * jnp.sum(B * b, axis=2)
         return product + covariance_products(kernel, at(x), Z, a @ root, b @ root)
 
     def with_rest(place: Array, b: Array) -> Float[Array, "N P"]:
         e = seen.mean - (mean(place) - mean(x))
-        value = e * jnp.sum(away(place) * b, axis=2)
+        value = e * jnp.sum(_away(group, at(place)) * b, axis=2)
         if seen.cross is None:
             return value
         slopes = expected_slopes(kernel, at(place), Z)
@@ -115,6 +117,26 @@ def joint_terms(
     return total
 
 
+def rest_terms(group: Group, cov: Float[Array, "N P M"]) -> Float[Array, "N P"]:
+    """What a covariance of inducing variables and the rest of outputs adds to expected squares.
+
+    Args:
+        group: the functions and their rows.
+        cov: covariances of the whitened inducing variables of each function with what outputs are
+            beside linear functions of these.
+    """
+    return 2.0 * jnp.sum(cov * _away(group, group.seen.inputs), axis=2)
+
+
+def _away(group: Group, inputs: GaussianInputs) -> Float[Array, "N P M"]:
+    """Loadings of outputs less those of functions, averaged over inputs."""
+    view = group.view
+    Z, count = inducing_points(view.inducing), view.mean.outputs
+    A = expected_cross(view.kernel, inputs, Z) @ view.root.T
+    own = 0.0 if group.loadings is None else jnp.moveaxis(group.loadings, 0, 2)
+    return own - jnp.repeat(A[:, None], count, axis=1)
+
+
 def _slope(
     function: Callable[[Float[Array, "N D"]], Float[Array, "N P"]], column: int
 ) -> Callable[[Float[Array, "N D"]], Float[Array, "N P"]]:
@@ -125,6 +147,22 @@ def _slope(
         return jax.jvp(function, (x,), (direction,))[1]
 
     return slope
+
+
+class _Given(NamedTuple):
+    """Hidden values of one layer, given the inducing variables of their own functions.
+
+    Attributes:
+        rest: what they are beside linear functions of these: means and variances, and covariances
+            with the values of the layer below.
+        loadings: the slopes of the linear functions, for each group of functions.
+        halves: products of the root of all inducing variables with the slopes of the rest; None
+            where that does not depend on any.
+    """
+
+    rest: LayerValues
+    loadings: tuple[Float[Array, "M N W"], ...]
+    halves: Float[Array, "all N W"] | None = None
 
 
 class _Hidden(NamedTuple):
@@ -173,26 +211,23 @@ class CoupledLayersFactor(AbstractFactor):
         total = negative_divergence(site)
         sent: list[tuple[int, DirectMessages]] = []
         hidden: tuple[LayerValues, ...] = ()
-        below, first = None, 0
+        parts, below = self._parts(site), None
         for number, regression in enumerate(self.regressions):
             last = number + 1 == len(self.regressions)
             stored = None if last else store.layers[number]
-            seen = hidden if stored is None else (*hidden, LayerValues(stored.mean, stored.var))
+            own_parts = [parts[i] for i in regression.places]
+            given = None if stored is None else _given(stored, own_parts, below)
+            seen = hidden if given is None else (*hidden, given.rest)
             belief = LayeredBelief(layers=seen, log_normaliser=total)
-            loadings = () if stored is None else stored.slopes
-            roots = []
-            for group in regression.groups(self.edges, belief, self.rows, loadings):
-                count, size = group.view.mean.outputs, group.view.inducing.size
-                part = slice(first, first + count * size)
-                m = site.mean[0, part].reshape(count, size)
-                root = site.root[0, part].reshape(count, size, -1)
+            loadings = () if given is None else given.loadings
+            groups = regression.groups(self.edges, belief, self.rows, loadings)
+            for group, (m, root) in zip(groups, own_parts, strict=True):
                 own = _belief(m, root)
-                total = total + self._gain(regression, group, own, root, below)
+                rest = None if given is None else given.halves
+                total = total + self._gain(regression, group, own, root, below, rest)
                 sent.append((group.edge.variable, DirectMessages(own.mean, own.root)))
-                roots.append((m, root))
-                first += count * size
-            if stored is not None:
-                below = _marginal(stored, roots)
+            if stored is not None and given is not None:
+                below = _marginal(stored, given, own_parts)
                 hidden = (*hidden, below.values)
                 entropy = stored.log_deviation + 0.5 * (1.0 + LOG_2PI)
                 total = total + jnp.sum(present(self.rows) * entropy)
@@ -212,6 +247,18 @@ class CoupledLayersFactor(AbstractFactor):
         zero = jnp.zeros(())
         return SiteUpdate(sites, zero, zero, sites)
 
+    def _parts(self, site: TiedSite) -> list[tuple[Float[Array, "P M"], Float[Array, "P M all"]]]:
+        """Means of the inducing variables of each edge, and their rows of the root of all."""
+        first, parts, every = 0, [], site.root[0]
+        for edge in self.edges:
+            view = cast(InducingView, edge.view)
+            count, size = view.mean.outputs, view.inducing.size
+            part = slice(first, first + count * size)
+            m, root = site.mean[0, part], every[part]
+            parts.append((m.reshape(count, size), root.reshape(count, size, -1)))
+            first += count * size
+        return parts
+
     def _gain(
         self,
         regression: Regression,
@@ -219,17 +266,21 @@ class CoupledLayersFactor(AbstractFactor):
         own: InducingBelief,
         root: Float[Array, "P M all"],
         below: _Hidden | None,
+        rest: Float[Array, "all N W"] | None,
     ) -> Scalar:
         """The expected log sites of a group of functions."""
+        functions = slice(group.first, group.first + len(root))
         sent = group.messages(self.power)
         shift = sent.shift.reshape(own.mean.shape)
         value = expected_log(Messages(shift, sent.precision, sent.log_scale), own)
+        if rest is not None:
+            cov = jnp.einsum("pma,anp->npm", root, rest[:, :, functions])
+            value = value - 0.5 * jnp.sum(group.precision(self.power) * rest_terms(group, cov))
         if below is None:
             return value
         cov = jnp.einsum("pma,and->npmd", root, below.halves)
         more = group.seen.inputs.mean.shape[1] - cov.shape[3]
         cov = jnp.pad(cov, [(0, 0), (0, 0), (0, 0), (0, more)])
-        functions = slice(group.first, group.first + len(root))
         terms = joint_terms(group, lambda x: regression.mean(x)[:, functions], own.mean[:, 0], cov)
         return value - 0.5 * jnp.sum(group.precision(self.power) * terms)
 
@@ -240,14 +291,49 @@ def _belief(mean: Float[Array, "P M"], root: Float[Array, "P M all"]) -> Inducin
     return InducingBelief(mean[:, None], jnp.swapaxes(L, 1, 2), jnp.zeros((), mean.dtype))
 
 
-def _marginal(stored: LayerMoments, roots: Sequence[tuple[Array, Array]]) -> _Hidden:
-    """The hidden values of a layer, averaged over the inducing variables of its functions."""
+def _given(
+    stored: LayerMoments, parts: Sequence[tuple[Array, Array]], below: _Hidden | None
+) -> _Given:
+    """The hidden values of a layer, given the inducing variables of their own functions.
+
+    Args:
+        stored: the values, given those of all functions.
+        parts: means of these inducing variables and their rows of the root of all, by groups.
+        below: the hidden values of the layer below; None for the first layer.
+    """
+    if stored.lower is None:
+        return _Given(LayerValues(stored.mean, stored.var), stored.slopes)
+    (T,), width = stored.slopes, stored.mean.shape[1]
+    # the function of every inducing variable
+    sizes = np.concatenate([np.full(m.shape[0], m.shape[1]) for m, _ in parts])
+    function = np.repeat(np.arange(width), sizes)
+    own, loadings = [T[:, :, p][function == p] for p in range(width)], []
+    for m, _ in parts:
+        loadings.append(jnp.stack(own[: len(m)], axis=2))
+        own = own[len(m) :]
+    across = jnp.where(function[:, None, None] == np.arange(width), 0.0, T)
+    mean = jnp.concatenate([m.reshape(-1) for m, _ in parts])
+    root = jnp.concatenate([root.reshape(m.size, -1) for m, root in parts])
+    half = jnp.einsum("mnp,ma->anp", across, root)
+    cross = None if below is None else jnp.einsum("and,anp->ndp", below.halves, half)
+    mean = stored.mean + jnp.einsum("mnp,m->np", across, mean)
+    rest = LayerValues(mean, stored.var + jnp.sum(half**2, axis=0), cross)
+    return _Given(rest, tuple(loadings), half)
+
+
+def _marginal(
+    stored: LayerMoments, given: _Given, parts: Sequence[tuple[Array, Array]]
+) -> _Hidden:
+    """The hidden values of a layer, averaged over all inducing variables."""
     means, halves = [], []
-    for T, (mean, root) in zip(stored.slopes, roots, strict=True):
+    for T, (mean, root) in zip(given.loadings, parts, strict=True):
         means.append(jnp.einsum("mnp,pm->np", T, mean))
         halves.append(jnp.einsum("mnp,pma->anp", T, root))
-    half, own = jnp.concatenate(halves, axis=2), stored.var
-    cov = own + jnp.sum(half**2, axis=0)
-    if own.shape[1] > 1:
-        cov = own[:, :, None] * jnp.eye(own.shape[1]) + jnp.einsum("and,ane->nde", half, half)
-    return _Hidden(LayerValues(stored.mean + jnp.concatenate(means, axis=1), cov), half)
+    half, mean = jnp.concatenate(halves, axis=2), given.rest.mean + jnp.concatenate(means, axis=1)
+    if given.halves is not None:
+        half = half + given.halves
+    cov = stored.cov
+    if cov.shape[1] > 1:
+        own = LayerValues(mean, cov).covariances()
+        return _Hidden(LayerValues(mean, own + jnp.einsum("and,ane->nde", half, half)), half)
+    return _Hidden(LayerValues(mean, cov + jnp.sum(half**2, axis=0)), half)

@@ -34,6 +34,7 @@ from cavity.numerics.linalg import (
     cholesky_and_inverse,
     gram_lower,
     log_determinant,
+    lower_root,
     with_slopes,
 )
 from cavity.numerics.power_limits import Power, is_exactly, log1p_ratio
@@ -60,12 +61,11 @@ class TiedSite(eqx.Module):
     @property
     def root(self) -> Float[Array, "P M M"]:
         """S, lower triangular with a positive diagonal."""
-        diagonal = jnp.exp(jnp.diagonal(self.raw, axis1=-2, axis2=-1))
-        below = jnp.tril(self.raw, -1)
+        below = self.raw
         if self.groups is not None:
             number = np.repeat(np.arange(len(self.groups)), self.groups)
             below = jnp.where(number[:, None] == number, below, 0.0)
-        return below + diagonal[..., None] * jnp.eye(self.raw.shape[-1])
+        return lower_root(below, jnp.diagonal(self.raw, axis1=-2, axis2=-1))
 
     def messages(self) -> DirectMessages:
         """The belief itself; its terms of the energy come with the cavity."""

@@ -138,7 +138,7 @@ class Regression(eqx.Module):
         belief: Any,
         rows: Rows,
         power: Power,
-        loadings: Sequence[Float[Array, "M N W"]] = (),
+        loadings: Sequence[Float[Array, "_ N _"]] = (),
     ) -> Sent:
         """The messages to the inducing variables.
 
@@ -158,7 +158,7 @@ class Regression(eqx.Module):
         edges: tuple[Edge, ...],
         belief: Any,
         rows: Rows,
-        loadings: Sequence[Float[Array, "M N W"]] = (),
+        loadings: Sequence[Float[Array, "_ N _"]] = (),
     ) -> "list[Group]":
         """The functions that share inducing variables; arguments are those of `messages`."""
         seen = self.sight(belief, rows).without(self.mean)

@@ -28,6 +28,7 @@ from jax.scipy.linalg import solve_triangular
 
 from cavity.inference.graph.base import AbstractBelief, AbstractVariable
 from cavity.inference.graph.rows import Rows
+from cavity.numerics.linalg import lower_root
 from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Scalar
 
@@ -93,8 +94,7 @@ class ChainMoments(eqx.Module):
     @property
     def root(self) -> Float[Array, "T D D"]:
         """The lower Cholesky factors of the covariances."""
-        diagonal = jnp.exp(jnp.diagonal(self.raw, axis1=-2, axis2=-1))
-        return jnp.tril(self.raw, -1) + diagonal[..., None] * jnp.eye(self.raw.shape[-1])
+        return lower_root(self.raw, jnp.diagonal(self.raw, axis1=-2, axis2=-1))
 
     def belief(self, links: Links) -> ChainBelief:
         """The chain; its log normaliser is its entropy."""

@@ -6,10 +6,12 @@ inducing variables of their own functions,
 $$q(\mathbf h_l \mid \cdot) = \mathcal N(\mathbf T_n\, \cdot + \mathbf m_n,
 \operatorname{diag} \mathbf s_n),$$
 
-so that a row's values are jointly Gaussian, and the entropy is that of the conditionals.
+so that a row's values are jointly Gaussian, and the entropy is that of the conditionals. Jointly
+with those of the row's other functions they have slopes in the inducing variables of all of
+these, and a full covariance in the place of $\operatorname{diag} \mathbf s_n$.
 
 References:
-    Chamberlin (2016), S10, S19 and S22; Bui (2017), S56, S57 and S63.
+    Chamberlin (2016), S10, S19, S20 and S22; Bui (2017), S56, S57 and S63.
 """
 
 from typing import NamedTuple
@@ -18,6 +20,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from cavity.inference.graph.base import AbstractBelief, AbstractVariable
+from cavity.numerics.linalg import lower_root
 from cavity.numerics.types import Array, Float, Scalar
 
 
@@ -74,19 +77,31 @@ class LayerMoments(eqx.Module):
 
     Attributes:
         mean: means where what they depend on is zero; of the layer below, where it has its mean.
-        log_deviation: logarithms of standard deviations.
+        log_deviation: logarithms of standard deviations; with `lower`, of the diagonals of roots.
         slopes: of the layer below, (N, D, W), or of the inducing variables of each group of
-            functions, (M, N, W); none for values that are independent.
+            functions, (M, N, W); none for values that are independent. With `lower`, of the
+            inducing variables of all functions, one function after another, (all, N, W).
+        lower: what lower triangular roots of covariances between the values of a row have below
+            their diagonals; None for values that are independent given what they depend on.
     """
 
     mean: Float[Array, "N W"]
     log_deviation: Float[Array, "N W"]
     slopes: tuple[Array, ...] = ()
+    lower: Float[Array, "N W W"] | None = None
 
     @property
     def var(self) -> Float[Array, "N W"]:
         """The variances of the conditionals."""
-        return jnp.exp(2.0 * self.log_deviation)
+        return LayerValues(self.mean, self.cov).variances
+
+    @property
+    def cov(self) -> Float[Array, "N W *matrix"]:
+        """The variances of the conditionals, or covariances between the values of a row."""
+        if self.lower is None:
+            return jnp.exp(2.0 * self.log_deviation)
+        root = lower_root(self.lower, self.log_deviation)
+        return root @ jnp.swapaxes(root, 1, 2)
 
 
 class LayeredMoments(eqx.Module):

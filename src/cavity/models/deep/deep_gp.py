@@ -76,7 +76,7 @@ class DeepGP(AbstractModel):
 
     References:
         Bui (2017), S53, S56, S57, S59, S60, S62 and S63; Salimbeni and Deisenroth (2017);
-        Damianou and Lawrence (2013); Chamberlin (2016), S10, S19 and S22.
+        Damianou and Lawrence (2013); Chamberlin (2016), S10, S19, S20, S22 to S24.
     """
 
     layers: tuple[Layer, ...]

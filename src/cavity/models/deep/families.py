@@ -56,6 +56,8 @@ class Family(NamedTuple):
         stored: whether hidden values have numbers of their own at all.
         stacked: whether the inducing variables of all layers have one joint belief, given
             directly.
+        jointly: whether the values of a row in a layer have slopes in the inducing variables of
+            all its functions, and covariances given these.
         nodes: that stand for the inducing variables of hidden layers, at each of which those of
             the last have their optimum; None for one belief of these.
     """
@@ -65,6 +67,7 @@ class Family(NamedTuple):
     direct: bool = False
     stored: bool = True
     stacked: bool = False
+    jointly: bool = False
     nodes: int | None = None
 
 
@@ -74,6 +77,7 @@ FAMILIES = {
     "conditional": Family(OnFunctions(), "functions", direct=True),
     "conditional_local": Family(OnFunctions(), "functions"),
     "coupled": Family(OnFunctions(), "functions", direct=True, stacked=True),
+    "coupled_values": Family(OnFunctions(), "functions", direct=True, stacked=True, jointly=True),
     "conditional_nodes": Family(OnFunctions(), "functions", direct=True, nodes=NODES),
     "nested": Family(Nested(), direct=True, stored=False),
 }
@@ -130,12 +134,22 @@ def layered_graph(
     given = (*(TiedInducing() for _ in edges), LayeredValues())
     if family.nodes:
         return Graph(given, (AveragedLayersFactor(edges, factor, family.nodes),))
-    *_, store = start
-    stacked = _stacked_start(factor, variables)
-    coupled = CoupledLayersFactor(
-        edges, hidden, regressions, rows, power, (stacked, cast(LayeredMoments, store))
-    )
+    stacked, store = _stacked_start(factor, variables), cast(LayeredMoments, start[-1])
+    if family.jointly:
+        store = LayeredMoments(tuple(_jointly(layer) for layer in store.layers))
+    coupled = CoupledLayersFactor(edges, hidden, regressions, rows, power, (stacked, store))
     return Graph(given, (coupled,))
+
+
+def _jointly(layer: LayerMoments) -> LayerMoments:
+    """The values of a layer jointly, as they start; one alone depends on all that there is."""
+    count, width = layer.mean.shape
+    if width == 1:
+        return layer
+    size = sum(T.shape[0] * T.shape[2] for T in layer.slopes)
+    slopes = jnp.zeros((size, count, width), layer.mean.dtype)
+    lower = jnp.zeros((count, width, width), layer.mean.dtype)
+    return LayerMoments(layer.mean, layer.log_deviation, (slopes,), lower)
 
 
 def _stacked_start(factor: LayeredFactor, variables: list[AbstractVariable]) -> TiedSite:
