@@ -80,9 +80,8 @@ def chained_bound(layers, X, Y, hidden, chains, count=16):
             for n, x in enumerate(X):
                 slopes = A[n, :, d]
                 value = slopes @ m + B[n, d], slopes @ S @ slopes + C[n, d]
-                seen = (x[None], np.ones(1), np.zeros((1, width)), np.zeros((len(K), width)))
-                if below is not None:
-                    seen = conditioned(U @ Sigma[d], [each[n] for each in below], d, count)
+                own = None if below is None else [each[n] for each in below]
+                seen = conditioned(x, U @ Sigma[d], own, d, count)
                 total += expected_log_density(layer, value, slopes, (m, S), seen)
         mu, Sigma = [m for m, _ in here], [S for _, S in here]
         means = [A[:, :, d] @ mu[d] + B[:, d] for d in range(width)]
@@ -93,16 +92,19 @@ def chained_bound(layers, X, Y, hidden, chains, count=16):
     return total
 
 
-def conditioned(by_below, below, d, count):
+def conditioned(x, by_below, below, d, count):
     """Values of a row below at nodes, their weights, the way from their means, and gains.
 
     Args:
+        x: the inputs of the row, which are what the first layer sees.
         by_below: covariances of the inducing variables of a function with those of the same
             function of the layer below.
-        below: slopes, means and variances of the values of the row there.
+        below: slopes, means and variances of the values of the row there; None for no layer.
         d: the function.
         count: nodes for each value.
     """
+    if below is None:
+        return x[None], np.ones(1), np.zeros((1, 1)), np.zeros((len(by_below), 1))
     slopes, means, variances = below
     H, w = deep.nodes_of(means, np.diag(variances), count)
     # inducing variables vary with the value of their own function alone
