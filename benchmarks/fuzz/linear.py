@@ -3,11 +3,11 @@
 Priors, likelihoods, powers, groups, blocks, intercepts; more columns than rows and fewer; columns
 that are constant, twice there, nearly twice there, 0/1 columns of a category, columns in units
 1e12 apart; outputs of any unit, with outliers, all the same, classes that are separable; one row.
-Most are inferred at the parameters given, some are fitted, with 100 sweeps at the most, after
-which every fallback has its turn. Evidence, coefficients, predictions
-and log densities must be finite, but for means of counts, which may overflow; deviations must not
-be negative, and probabilities between 0 and 1 and in agreement; errors are failures, except
-`NumericalError`, which names what to do.
+Most are inferred at the parameters given, some are fitted with three iterations; after 100 sweeps
+every fallback has its turn. Evidence, coefficients, predictions and log densities must be finite,
+but for means of counts, which may overflow; deviations must not be negative, and probabilities
+between 0 and 1 and in agreement; errors are failures, except `NumericalError`, which names what
+to do.
 
 A line of the csv has the settings of some cases: how many fits, how many with an error that names
 what to do, how many that said that they did not converge, how many failed. A run goes on from the

@@ -75,7 +75,9 @@ def test_two_classes(tables, here):
 def test_minibatches_are_those_of_the_estimator(tables, here):
     small = ("--model", "network", "--hidden", 2, "--batch", 20, "--steps", 3)
     fit = ("fit", tables / "train.csv", *small, "--target", "weight", *IGNORED)
-    record = run(*fit, "--out", "batches.cavity", "--json").json
+    done = run(*fit, "--out", "batches.cavity", "--json")
+    record = done.json
+    assert "more steps may predict better" in done.err
     fitted = TableModel.load("batches.cavity")
     encoded = encode(people(), fitted.schema)
     assert encoded.y is not None
@@ -84,6 +86,7 @@ def test_minibatches_are_those_of_the_estimator(tables, here):
     with pytest.warns(ConvergenceWarning):
         own.fit(encoded.X, encoded.y[:, 0])
     np.testing.assert_allclose(record["log_evidence"], own.log_evidence_, rtol=1e-7)
+    assert (record["method"], record["batch"], record["steps"]) == ("tied", 20, 3)
 
 
 def test_what_is_refused(network, tables, here):
@@ -105,6 +108,7 @@ def test_what_is_refused(network, tables, here):
     assert "with --batch ROWS: add it" in why(*of_weight, "--steps", 3)
     batches = (*of_weight, "--batch", 20)
     assert "in --steps: give these" in why(*batches, "--max-iterations", 3)
+    assert "from one start: leave it out" in why(*batches, "--restarts", 2)
     assert "given horseshoe" in why(*batches, "--prior", "horseshoe")
     assert "add --model network" in why(*fit, "--target", "weight", "--batch", 20)
     assert "one target" in why(*of_weight, "--target", "spare")

@@ -62,10 +62,9 @@ def test_values_that_depend_on_their_own_functions_only(depth):
     joint = LayeredMoments(tuple(as_joint(layer) for layer in store.layers))
     values = compiled_energy(problems[0], sites), compiled_energy(problems[1], ((site, joint),))
     assert_close(float(values[1]), float(values[0]), "algebra")
-    ((start, _),) = problems[0].empty_sites()
     # a search starts where that of coupled layers does
-    ((own, _),) = problems[1].empty_sites()
-    assert_close(start.raw, own.raw)
+    starts = [float(compiled_energy(problem, problem.empty_sites())) for problem in problems]
+    assert_close(starts[1], starts[0], "algebra")
 
 
 def test_functions_with_equal_points_are_functions_that_share_them():
@@ -108,7 +107,7 @@ def test_bound_is_the_mean_of_its_definition():
     stacked = 0.5 * random.standard_normal(size), half @ half.T + 0.02 * np.eye(size)
     bound = deep.coupled_bound(specs, X, Y, hidden, stacked, 0.0, 24)
     value, error = coupled_layers.sampled_bound(specs, X, Y, hidden, stacked, 100_000)
-    assert error < 0.2
+    assert error < 0.13
     assert abs(value - bound) < 4.0 * error
 
 

@@ -34,7 +34,7 @@ def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables)
         "task": tables.task,
         "likelihood": tables.likelihood,
         "kernel": request.kernel,
-        "method": "tied" if deep else request.method,
+        "method": "tied" if deep or request.batch is not None else request.method,
         "power": request.used_power,
         "power_table": None,
         "bracket": None,

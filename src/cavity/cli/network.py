@@ -17,6 +17,8 @@ def check_network(request: Request) -> None:
     """A usage error for options that do not go with a network."""
     if request.model != NETWORK:
         return
+    if request.batch is not None and request.restarts:
+        raise usage("--restarts", "with --batch a network is learned from one start: leave it out")
     check_weights(request, "a network")
     if request.units is not None:
         units_of(request.units)
@@ -84,6 +86,8 @@ def network_record(estimator: Any, fitted: TableModel) -> dict[str, Any]:
         "hidden": estimator.hidden
         if isinstance(estimator.hidden, int)
         else list(estimator.hidden),
+        "batch": estimator.batch,
+        "steps": None if estimator.batch is None else estimator.steps,
         "relevance": dict(
             zip(fitted.schema.features, map(float, estimator.relevance_), strict=True)
         ),

@@ -180,7 +180,11 @@ class Request:
     ] = None
     batch: Annotated[
         int | None,
-        option("ROWS", "Of a minibatch, of a network whose rows share one site.", min=1),
+        option(
+            "ROWS",
+            "Of a minibatch: a network is learned from minibatches, with one site for all rows.",
+            min=1,
+        ),
     ] = None
     test: Annotated[str | None, option("TABLE", "Evaluate on this table at the end.")] = None
     ignore: Annotated[

@@ -45,6 +45,12 @@ _LAYERS = Unconverged(
     serious=False,
 )
 
+_MINIBATCHES = Unconverged(
+    "Learning by minibatches ended early",
+    "Predictions are those of the model as it is, and more steps may predict better.",
+    serious=False,
+)
+
 
 def unconverged(record: Mapping[str, Any]) -> Unconverged | None:
     """What to say of the fit that a record describes; nothing where it converged."""
@@ -52,6 +58,8 @@ def unconverged(record: Mapping[str, Any]) -> Unconverged | None:
         return None
     if "layers" in record:
         return _LAYERS
+    if record.get("batch") is not None:
+        return _MINIBATCHES
     if "mcmc" in record:
         return _DRAWS
     # files of before do not say how sites ended

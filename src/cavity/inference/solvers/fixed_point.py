@@ -182,14 +182,14 @@ def _damped(
     swept: Sites,
     report: ConvergenceReport,
 ) -> tuple[Sites, ConvergenceReport]:
-    """Sweeps of fixed short steps until near, then the usual ones: for coupled classes and states.
+    """Sweeps of fixed short steps until near, then the usual ones: classes, weights and states.
 
+    Where these do not settle either, the sites are those of all attempts with the least residual.
     Newton's method needs messages that are linear in the sites, and projections of variables.
     """
     if solver.step is not None or "damped sweeps" not in solver.rungs:
         return swept, report
     near, sweeps, best = zero, report.sweeps, swept
-    left = residual_of(problem, swept)
     for step in solver.damped_steps:
         tolerance = max(solver.nearby, solver.tolerance)
         slow = dataclasses.replace(solver, step=step, tolerance=tolerance)
@@ -200,15 +200,13 @@ def _damped(
             continue
         last, record = run_sweeps(problem, solver, near)
         sweeps += int(record.sweeps)
-        residual = float(record.residual)
+        residual, skipped = float(record.residual), count(record.skipped)
         if is_accepted(problem, solver, residual, float(record.skipped)):
             return last, ConvergenceReport(sweeps, residual, 0, "damped sweeps")
-        for reached in (near, last):
-            rest = residual_of(problem, reached)
-            if float(rest[0]) < float(left[0]) and is_defined(problem, reached):
-                best, left = reached, rest
-    residual, skipped = float(left[0]), count(left[1])
-    return best, dataclasses.replace(report, sweeps=sweeps, residual=residual, skipped=skipped)
+        if residual < report.residual and is_defined(problem, last):
+            best = last
+            report = dataclasses.replace(report, residual=residual, skipped=skipped)
+    return best, dataclasses.replace(report, sweeps=sweeps)
 
 
 def _by_newton(

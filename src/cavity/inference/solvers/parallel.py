@@ -126,7 +126,11 @@ def parallel(
     converged = settled(end)
     # sites that met the tolerance before their last step, or those that came nearest
     nearest = choose(converged, end.sites, end.start if settings.last else end.best)
-    return nearest, SweepRecord(end.sweeps, end.residual, end.skipped, converged)
+    # there is no nearest where every sweep skipped sites
+    own = ~converged & jnp.isfinite(end.best_residual) & (not settings.last)
+    residual = jnp.where(own, end.best_residual, end.residual)
+    skipped = jnp.where(own, jnp.zeros_like(end.skipped), end.skipped)
+    return nearest, SweepRecord(end.sweeps, residual, skipped, converged)
 
 
 class _SweepState(NamedTuple):
