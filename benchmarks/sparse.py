@@ -28,6 +28,8 @@ from benchmarks.results import Table
 from cavity import likelihoods, weights
 
 ACCURACY = Table("sparse_accuracy.csv", ("correlation", "seed", "method"))
+# Ends of intervals this near to zero are in the spike.
+SPIKE = 1e-4
 COVERAGE = Table("sparse_coverage.csv", ("likelihood", "seed"))
 TIMES = Table("sparse_times.csv", ("rows", "columns"))
 METHODS = ("spike_slab", "horseshoe", "laplace", "lasso", "ard")
@@ -92,7 +94,7 @@ def coverage(seeds: int) -> None:
                 result = cavity.infer(model, X, y, power=1.0)
                 found = cavity.coefficients(result.posterior, level=0.9)
             # a coefficient of zero is within an interval that ends in the spike
-            inside = (found.lower - 1e-4 <= w) & (w <= found.upper + 1e-4)
+            inside = (found.lower - SPIKE <= w) & (w <= found.upper + SPIKE)
             chosen = found.select(0.1)
             certain = np.maximum(found.negative, found.positive)
             COVERAGE.add(
@@ -113,8 +115,8 @@ def coverage(seeds: int) -> None:
 
 def _outside(found: cavity.Coefficients) -> np.ndarray:
     """The posterior probability outside of each interval of 90 %."""
-    below = np.where(np.abs(found.lower) < 1e-4, found.negative, 0.05)
-    return below + np.where(np.abs(found.upper) < 1e-4, found.positive, 0.05)
+    below = np.where(np.abs(found.lower) < SPIKE, found.negative, 0.05)
+    return below + np.where(np.abs(found.upper) < SPIKE, found.positive, 0.05)
 
 
 def times() -> None:

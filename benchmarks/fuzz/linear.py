@@ -36,6 +36,7 @@ TABLE = Table("fuzz_linear.csv", ("seed", "prior", "likelihood", "blocks", "lear
 COUNTS = ("fits", "refused", "unconverged", "failures")
 # Cases in a row of the same structure, which share their programs.
 SHARED = 100
+# Few sweeps, so that fits which do not settle come to the fallbacks soon.
 METHOD = cavity.PowerEP(max_sweeps=100)
 SHAPES = ((1, 3), (6, 4), (12, 6), (8, 20), (30, 9))
 PRIORS = ("Gaussian", "Laplace", "StudentT", "Horseshoe", "SpikeSlab")

@@ -238,8 +238,8 @@ DEEP_FAULTS = (
     Fault(
         "joint values depend on their own functions alone in the layer above",
         "inference/factors/coupled_layers.py",
-        "half = half + given.halves",
-        "half = half + 0.0 * given.halves",
+        "half = half + split.halves",
+        "half = half + 0.0 * split.halves",
         COUPLED,
     ),
     Fault(

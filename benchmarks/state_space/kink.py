@@ -5,12 +5,12 @@ function over the inputs that the series visits; joint log densities of the next
 5, 10 and 20 steps and the share within 90 % intervals, by paths, by moments and linearised.
 
 python -m benchmarks.state_space.kink [--series 10] [--powers 0,0.2,0.5,0.8] [--observation 0.05]
-    [--states chain,factorised,conditional,tied] [--starts 10]
+    [--states chain,factorised,conditional,tied] [--starts 1]
 
 States that are tied have one site each for all their terms, and are learned from minibatches.
-With starts each series is learned from so many, parameters perturbed and states found anew: how
-far apart the objectives end, how many are within five nats of the best, and whether the result
-says so.
+With several starts each series is learned from so many, parameters perturbed and states found
+anew: how far apart the objectives end, how many are within five nats of the best, and whether the
+result says so.
 """
 
 import argparse
@@ -49,8 +49,8 @@ def learned(series: Series, power: float, states: str, iterations: int, restarts
     if states == "tied":
         training: dict[str, Any] = {"batch": ROWS, "max_sweeps": STEPS, "learning_rate": RATE}
         method = cavity.TiedPowerEP(propagation=cavity.Moments(), **training)
-        several: dict[str, Any] = {"power": power, "n_restarts": restarts}
-        return cavity.fit(model, None, series.y, method=method, **several)
+        starts: dict[str, Any] = {"power": power, "n_restarts": restarts}
+        return cavity.fit(model, None, series.y, method=method, **starts)
     conditional = states == "conditional"
     method = cavity.PowerEP(hidden="chain" if conditional else states)
     options = {"power": power, "max_iterations": iterations, "n_restarts": restarts}

@@ -87,6 +87,11 @@ def test_minibatches_are_those_of_the_estimator(tables, here):
         own.fit(encoded.X, encoded.y[:, 0])
     np.testing.assert_allclose(record["log_evidence"], own.log_evidence_, rtol=1e-7)
     assert (record["method"], record["batch"], record["steps"]) == ("tied", 20, 3)
+    told = run("report", "batches.cavity", tables / "test.csv", "--out", "b.html")
+    assert told.code == 0, told.err
+    page = (here / "b.html").read_text()
+    assert "Learning by minibatches ended early" in page
+    assert "all rows of a network share the sites of its weights" in page
 
 
 def test_what_is_refused(network, tables, here):

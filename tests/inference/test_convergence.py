@@ -137,6 +137,7 @@ def test_sweeps_that_fail_give_the_nearest_sites_that_they_met():
         sites, record = run_sweeps(problem, solver, problem.empty_sites())
         assert not record.converged
         residuals.append(float(residual_of(problem, sites)[0]))
+        assert_close(record.residual, residuals[-1])
         last = dataclasses.replace(solver, sweeps=SweepSettings(last=True))
         sites, record = run_sweeps(problem, last, problem.empty_sites())
         assert_close(residual_of(problem, sites)[0], record.residual)

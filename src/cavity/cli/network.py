@@ -17,21 +17,28 @@ def check_network(request: Request) -> None:
     """A usage error for options that do not go with a network."""
     if request.model != NETWORK:
         return
-    if request.batch is not None and request.restarts:
-        raise usage("--restarts", "with --batch a network is learned from one start: leave it out")
+    _check_minibatches(request)
     check_weights(request, "a network")
     if request.units is not None:
         units_of(request.units)
-    if request.batch is None and request.steps is not None:
-        raise usage("--steps", "a network is learned in steps with --batch ROWS: add it")
-    if request.batch is not None and request.max_iterations != Request.max_iterations:
-        raise usage("--max-iterations", "with --batch a network is learned in --steps: give these")
-    if request.batch is not None and request.prior not in (None, "ard", "gaussian"):
-        raise usage("--batch", f"it is for --prior ard or gaussian, given {request.prior}")
     if request.mean != Request.mean:
         raise usage("--mean", "a network has a bias: leave it out")
     if len(request.targets or ()) > 1:
         raise usage("--target", "a network takes one target; fit each one alone")
+
+
+def _check_minibatches(request: Request) -> None:
+    """A usage error for options that do not go with minibatches, or go with these alone."""
+    if request.batch is None:
+        if request.steps is not None:
+            raise usage("--steps", "a network is learned in steps with --batch ROWS: add it")
+        return
+    if request.restarts:
+        raise usage("--restarts", "with --batch a network is learned from one start: leave it out")
+    if request.max_iterations != Request.max_iterations:
+        raise usage("--max-iterations", "with --batch a network is learned in --steps: give these")
+    if request.prior not in (None, "ard", "gaussian"):
+        raise usage("--batch", f"it is for --prior ard or gaussian, given {request.prior}")
 
 
 def units_of(text: str) -> int | tuple[int, ...]:

@@ -108,6 +108,8 @@ def _why_not(fitted: TableModel, method: Method, rows: int) -> str:
         return "the posterior was drawn from, and draws have no sites to leave out"
     if layers_of(fitted.posterior.model):
         return "all rows of a deep model share the sites of its layers"
+    if fitted.record.get("batch") is not None:
+        return "with minibatches all rows of a network share the sites of its weights"
     if rows < 2:
         return "they need a table of at least two rows"
     model = fitted.posterior.model

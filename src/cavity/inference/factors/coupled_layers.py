@@ -93,13 +93,13 @@ def joint_terms(
         return GaussianInputs(mean, seen.inputs.cov, seen.inputs.uncertain)
 
     def squares(x: Array, a: Array, b: Array) -> Float[Array, "N P"]:
-        B = _away(group, at(x))
+        B = _loading_difference(group, at(x))
         product = jnp.sum(B * a, axis=2) * jnp.sum(B * b, axis=2)
         return product + covariance_products(kernel, at(x), Z, a @ root, b @ root)
 
     def with_rest(place: Array, b: Array) -> Float[Array, "N P"]:
         e = seen.mean - (mean(place) - mean(x))
-        value = e * jnp.sum(_away(group, at(place)) * b, axis=2)
+        value = e * jnp.sum(_loading_difference(group, at(place)) * b, axis=2)
         if seen.cross is None:
             return value
         slopes = expected_slopes(kernel, at(place), Z)
@@ -125,10 +125,10 @@ def rest_terms(group: Group, cov: Float[Array, "N P M"]) -> Float[Array, "N P"]:
         cov: covariances of the whitened inducing variables of each function with what outputs are
             beside linear functions of these.
     """
-    return 2.0 * jnp.sum(cov * _away(group, group.seen.inputs), axis=2)
+    return 2.0 * jnp.sum(cov * _loading_difference(group, group.seen.inputs), axis=2)
 
 
-def _away(group: Group, inputs: GaussianInputs) -> Float[Array, "N P M"]:
+def _loading_difference(group: Group, inputs: GaussianInputs) -> Float[Array, "N P M"]:
     """Loadings of outputs less those of functions, averaged over inputs."""
     view = group.view
     Z, count = inducing_points(view.inducing), view.mean.outputs
@@ -149,12 +149,12 @@ def _slope(
     return slope
 
 
-class _Given(NamedTuple):
-    """Hidden values of one layer, given the inducing variables of their own functions.
+class _Split(NamedTuple):
+    """Hidden values of one layer as linear functions of their own inducing variables, and a rest.
 
     Attributes:
-        rest: what they are beside linear functions of these: means and variances, and covariances
-            with the values of the layer below.
+        rest: means and variances of the rest, and its covariances with the values of the layer
+            below.
         loadings: the slopes of the linear functions, for each group of functions.
         halves: products of the root of all inducing variables with the slopes of the rest; None
             where that does not depend on any.
@@ -215,19 +215,19 @@ class CoupledLayersFactor(AbstractFactor):
         for number, regression in enumerate(self.regressions):
             last = number + 1 == len(self.regressions)
             stored = None if last else store.layers[number]
-            own_parts = [parts[i] for i in regression.places]
-            given = None if stored is None else _given(stored, own_parts, below)
-            seen = hidden if given is None else (*hidden, given.rest)
+            layer_parts = [parts[i] for i in regression.places]
+            seen, loadings, halves, split = hidden, (), None, None
+            if stored is not None:
+                split = _split(stored, layer_parts, below)
+                seen, loadings, halves = (*hidden, split.rest), split.loadings, split.halves
             belief = LayeredBelief(layers=seen, log_normaliser=total)
-            loadings = () if given is None else given.loadings
             groups = regression.groups(self.edges, belief, self.rows, loadings)
-            for group, (m, root) in zip(groups, own_parts, strict=True):
+            for group, (m, root) in zip(groups, layer_parts, strict=True):
                 own = _belief(m, root)
-                rest = None if given is None else given.halves
-                total = total + self._gain(regression, group, own, root, below, rest)
+                total = total + self._gain(regression, group, own, root, below, halves)
                 sent.append((group.edge.variable, DirectMessages(own.mean, own.root)))
-            if stored is not None and given is not None:
-                below = _marginal(stored, given, own_parts)
+            if stored is not None and split is not None:
+                below = _marginal(stored, split, layer_parts)
                 hidden = (*hidden, below.values)
                 entropy = stored.log_deviation + 0.5 * (1.0 + LOG_2PI)
                 total = total + jnp.sum(present(self.rows) * entropy)
@@ -249,12 +249,12 @@ class CoupledLayersFactor(AbstractFactor):
 
     def _parts(self, site: TiedSite) -> list[tuple[Float[Array, "P M"], Float[Array, "P M all"]]]:
         """Means of the inducing variables of each edge, and their rows of the root of all."""
-        first, parts, every = 0, [], site.root[0]
+        first, parts = 0, []
         for edge in self.edges:
             view = cast(InducingView, edge.view)
             count, size = view.mean.outputs, view.inducing.size
             part = slice(first, first + count * size)
-            m, root = site.mean[0, part], every[part]
+            m, root = site.mean[0, part], site.root[0, part]
             parts.append((m.reshape(count, size), root.reshape(count, size, -1)))
             first += count * size
         return parts
@@ -266,15 +266,24 @@ class CoupledLayersFactor(AbstractFactor):
         own: InducingBelief,
         root: Float[Array, "P M all"],
         below: _Hidden | None,
-        rest: Float[Array, "all N W"] | None,
+        halves: Float[Array, "all N W"] | None,
     ) -> Scalar:
-        """The expected log sites of a group of functions."""
+        """The expected log sites of a group of functions.
+
+        Args:
+            regression: of the layer.
+            group: the functions and their rows.
+            own: the belief about their inducing variables.
+            root: the rows of the root of all inducing variables that are theirs.
+            below: the values of the layer below; None for the first layer.
+            halves: as of `_Split`.
+        """
         functions = slice(group.first, group.first + len(root))
         sent = group.messages(self.power)
         shift = sent.shift.reshape(own.mean.shape)
         value = expected_log(Messages(shift, sent.precision, sent.log_scale), own)
-        if rest is not None:
-            cov = jnp.einsum("pma,anp->npm", root, rest[:, :, functions])
+        if halves is not None:
+            cov = jnp.einsum("pma,anp->npm", root, halves[:, :, functions])
             value = value - 0.5 * jnp.sum(group.precision(self.power) * rest_terms(group, cov))
         if below is None:
             return value
@@ -291,18 +300,18 @@ def _belief(mean: Float[Array, "P M"], root: Float[Array, "P M all"]) -> Inducin
     return InducingBelief(mean[:, None], jnp.swapaxes(L, 1, 2), jnp.zeros((), mean.dtype))
 
 
-def _given(
+def _split(
     stored: LayerMoments, parts: Sequence[tuple[Array, Array]], below: _Hidden | None
-) -> _Given:
-    """The hidden values of a layer, given the inducing variables of their own functions.
+) -> _Split:
+    """The hidden values of a layer, split by the inducing variables of their own functions.
 
     Args:
-        stored: the values, given those of all functions.
+        stored: the values, given the inducing variables of all functions of the layer.
         parts: means of these inducing variables and their rows of the root of all, by groups.
         below: the hidden values of the layer below; None for the first layer.
     """
     if stored.lower is None:
-        return _Given(LayerValues(stored.mean, stored.var), stored.slopes)
+        return _Split(LayerValues(stored.mean, stored.var), stored.slopes)
     (T,), width = stored.slopes, stored.mean.shape[1]
     # the function of every inducing variable
     sizes = np.concatenate([np.full(m.shape[0], m.shape[1]) for m, _ in parts])
@@ -311,27 +320,27 @@ def _given(
     for m, _ in parts:
         loadings.append(jnp.stack(own[: len(m)], axis=2))
         own = own[len(m) :]
-    across = jnp.where(function[:, None, None] == np.arange(width), 0.0, T)
+    cross_slopes = jnp.where(function[:, None, None] == np.arange(width), 0.0, T)
     mean = jnp.concatenate([m.reshape(-1) for m, _ in parts])
     root = jnp.concatenate([root.reshape(m.size, -1) for m, root in parts])
-    half = jnp.einsum("mnp,ma->anp", across, root)
+    half = jnp.einsum("mnp,ma->anp", cross_slopes, root)
     cross = None if below is None else jnp.einsum("and,anp->ndp", below.halves, half)
-    mean = stored.mean + jnp.einsum("mnp,m->np", across, mean)
+    mean = stored.mean + jnp.einsum("mnp,m->np", cross_slopes, mean)
     rest = LayerValues(mean, stored.var + jnp.sum(half**2, axis=0), cross)
-    return _Given(rest, tuple(loadings), half)
+    return _Split(rest, tuple(loadings), half)
 
 
 def _marginal(
-    stored: LayerMoments, given: _Given, parts: Sequence[tuple[Array, Array]]
+    stored: LayerMoments, split: _Split, parts: Sequence[tuple[Array, Array]]
 ) -> _Hidden:
     """The hidden values of a layer, averaged over all inducing variables."""
     means, halves = [], []
-    for T, (mean, root) in zip(given.loadings, parts, strict=True):
+    for T, (mean, root) in zip(split.loadings, parts, strict=True):
         means.append(jnp.einsum("mnp,pm->np", T, mean))
         halves.append(jnp.einsum("mnp,pma->anp", T, root))
-    half, mean = jnp.concatenate(halves, axis=2), given.rest.mean + jnp.concatenate(means, axis=1)
-    if given.halves is not None:
-        half = half + given.halves
+    half, mean = jnp.concatenate(halves, axis=2), split.rest.mean + jnp.concatenate(means, axis=1)
+    if split.halves is not None:
+        half = half + split.halves
     cov = stored.cov
     if cov.shape[1] > 1:
         own = LayerValues(mean, cov).covariances()

@@ -18,9 +18,9 @@ class SweepRecord(eqx.Module):
 
     Attributes:
         sweeps: sweeps made.
-        residual: the largest change of a moment that a further full step would make, in
-            standard deviations.
-        skipped: sites skipped in the last sweep because their cavity was not proper.
+        residual: the largest change of a moment that a further full step from the sites that are
+            returned would make, in standard deviations.
+        skipped: sites skipped in the sweep from these because their cavity was not proper.
         converged: whether the residual fell below the tolerance with no site skipped.
     """
 
