@@ -3,7 +3,7 @@
 Four states and twenty inducing points, as in the published models; the second half is simulated by
 paths from the state at the end of the first. Scores are those of `baselines`.
 
-python -m benchmarks.state_space.learned [--only drive,dryer] [--seeds 10] [--iterations 200]
+python -m benchmarks.state_space.learned [--only drive,dryer] [--seeds 10] [--iterations 1000]
 """
 
 import argparse
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--states", type=int, default=4)
     parser.add_argument("--power", type=float, default=0.0)
-    parser.add_argument("--iterations", type=int, default=200)
+    parser.add_argument("--iterations", type=int, default=1000)
     options = parser.parse_args()
     for seed in range(options.seeds):
         for name in options.only.split(","):

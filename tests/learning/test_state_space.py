@@ -10,6 +10,7 @@ from cavity.inference.variables.chain import links_of
 from cavity.learning import state_space
 from cavity.learning.initialisation.state_space import (
     filled_in_time,
+    lagged_states,
     linear_start,
     ridge,
     subspace_states,
@@ -36,6 +37,39 @@ def test_states_of_a_linear_system_are_found_up_to_their_coordinates():
     start = linear_start(y, u, series, states)
     found = np.sort_complex(np.linalg.eigvals(start.transition[0][:2]))
     np.testing.assert_allclose(found, np.sort_complex(np.linalg.eigvals(A)), atol=0.03)
+
+
+def test_lagged_outputs_are_states_whose_transition_is_an_autoregression():
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(300, 1))
+    for t in range(2, 300):
+        Y[t] = 1.2 * Y[t - 1] - 0.5 * Y[t - 2] + rng.normal()
+    series = np.repeat([0, 1], [280, 20])
+    states = lagged_states(Y, series, 3)
+    expected = np.stack([Y[:, 0], np.roll(Y[:, 0], 1), np.roll(Y[:, 0], 2)], axis=1)
+    expected[[0, 280], 1] = Y[[0, 280], 0]
+    expected[[0, 1, 280, 281], 2] = Y[[0, 0, 280, 280], 0]
+    expected -= expected.mean(axis=0)
+    assert_close(states, expected / expected.std(axis=0))
+    scale = expected.std(axis=0)
+    weights = linear_start(Y, np.zeros((300, 0)), series, states).transition[0]
+    found = weights / scale[:, None] * scale
+    np.testing.assert_allclose(found[:, 0], [1.2, -0.5, 0.0], atol=0.15)
+    np.testing.assert_allclose(found[:, 1:], np.eye(3)[:, :2], atol=0.05)
+    constant = lagged_states(np.ones((5, 1)), np.zeros(5), 2)
+    np.testing.assert_array_equal(constant, 0.0)
+
+
+def test_both_kinds_of_states_are_tried_with_both_variances():
+    """Henon's map, a quadratic function of lagged outputs: these lead."""
+    y = np.zeros((40, 1))
+    for t in range(2, 40):
+        y[t] = 1.0 - 1.4 * y[t - 1] ** 2 + 0.3 * y[t - 2]
+    y = (y - y.mean()) / y.std()
+    result = fit_state_space(y, states=2, points=5, max_iterations=21)
+    assert len(result.trials) == 4
+    assert min(result.trials) == min(result.trials[2:])
+    assert result.objective <= min(result.trials)
 
 
 def test_missing_outputs_are_filled_within_their_series():

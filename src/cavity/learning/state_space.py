@@ -8,17 +8,13 @@ import equinox as eqx
 import numpy as np
 
 from cavity.kernels.base import AbstractKernel
-from cavity.kernels.stationary import RBF
 from cavity.learning.data.batched import as_training_data
 from cavity.learning.fit import fit
 from cavity.learning.initialisation.state_space import (
     closed_form_before,
-    filled_in_time,
-    linear_start,
     sites_after,
     starting_sites,
     state_space_starts,
-    subspace_states,
 )
 from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers.checkpoint import Store
@@ -26,7 +22,6 @@ from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.optimisers.trials import fit_best
 from cavity.learning.result import FitResult, starts_apart
 from cavity.likelihoods.base import AbstractLikelihood
-from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.parameters import FIXED, bijections
 
@@ -52,11 +47,12 @@ def fit_state_space(
 ) -> FitResult:
     """Learns a Gaussian-process state-space model of standardised outputs.
 
-    States start from what the past tells of the future, and functions about those of a linear
-    state-space model. Its transitions are the prior mean, and are held: if they were learned, they
-    might grow without limit where there are no data, and forecasts with them. Runs of a few
-    iterations from several variances of the functions are compared, and the best goes on; with
-    `TiedPowerEP()` the first of them is learned from.
+    States start from what the past tells of the future, or as the outputs and the ones before, and
+    functions about those of a linear state-space model. Its transitions are the prior mean, and
+    are held: if they were learned, they might grow without limit where there are no data, and
+    forecasts with them. Runs of a few iterations from either start and several variances of the
+    functions are compared, and the best goes on; with `TiedPowerEP()` the first of them is learned
+    from.
 
     Args:
         Y: outputs (T, P), NaN where missing; rows are times, one series after another.
@@ -89,16 +85,9 @@ def fit_state_space(
     controls = np.zeros((len(Y), 0)) if X is None else np.asarray(X, float)
     labels = np.zeros(len(Y)) if series is None else np.asarray(series)
     ordered = np.cumsum(np.concatenate([[False], labels[1:] != labels[:-1]]))
-    filled = filled_in_time(Y, ordered)
-    found = filled if identity else subspace_states(filled, controls, ordered, states)
-    start = linear_start(filled, controls, ordered, found)
-    columns = states + controls.shape[1]
-    if kernel is None:
-        kernel = RBF(lengthscale=np.full(columns, columns**0.5))
-    if likelihood is None:
-        likelihood = Gaussian(start.noise)
-    layout: dict[str, Any] = {"points": points, "identity": identity, "seed": seed}
-    models = state_space_starts(start, controls, ordered, kernel, likelihood, **layout)
+    layout: dict[str, Any] = {"states": states, "points": points, "identity": identity}
+    starts = state_space_starts(Y, controls, ordered, kernel, likelihood, **layout, seed=seed)
+    models = [model for model, _ in starts]
     data: dict[str, Any] = {"rows": {"series": labels}, "missing": "skip", "power": power}
     options, maps = dict(data), bijections(models[0])
     options["bijections"] = eqx.tree_at(lambda m: m.transition.mean.weights, maps, FIXED)
@@ -111,7 +100,8 @@ def fit_state_space(
     if before is not None:  # refusals come before another method has begun
         as_training_data(models[0], X, Y, method=method, blocks=None, **data)
     if first.approximation.closed_form:
-        sites = starting_sites(models[0], start, coupled=first.hidden != "factorised")
+        coupled = first.hidden != "factorised"
+        sites = [starting_sites(*each, coupled=coupled) for each in starts]
     part = checkpoint if before is None or checkpoint is None else checkpoint.part("chain")
     learned = before is None or method.hidden == "conditional"
     how = limits | several if learned else {"max_iterations": 0}

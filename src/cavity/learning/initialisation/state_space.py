@@ -1,6 +1,5 @@
 """Starting values of state-space models: states that tell the future from the past."""
 
-import dataclasses
 from typing import NamedTuple, cast
 
 import jax.numpy as jnp
@@ -11,11 +10,13 @@ from cavity.inference.energy import Sites
 from cavity.inference.factors.tied import TiedSite, raw_of
 from cavity.inference.variables.chain import ChainMoments
 from cavity.kernels.base import AbstractKernel
+from cavity.kernels.stationary import RBF
 from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.deep import tied_site
 from cavity.learning.initialisation.inducing_points import select_inducing
 from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import Identity, Linear
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.models.process import TakesGaussianInputs
@@ -35,6 +36,8 @@ LEAST_NOISE = 1e-3
 MOST_GROWTH = 0.995
 # The least log width of sites on states that a search starts from.
 LEAST_WIDTH = 0.01
+# Variances of the functions beside linear ones that are tried.
+SHARES = (0.3, 0.03)
 # Deviations of states that a search starts from, in deviations of the process noise.
 DEVIATION = 0.5
 
@@ -105,6 +108,22 @@ def subspace_states(Y: np.ndarray, X: np.ndarray, series: np.ndarray, dims: int)
     return np.where(usable, states / np.where(usable, spread, 1.0), 0.1 * random)
 
 
+def lagged_states(Y: np.ndarray, series: np.ndarray, dims: int) -> np.ndarray:
+    """States of every row (T, D): its outputs and the ones before, of unit variance.
+
+    Functions of them are those of an autoregression.
+
+    Args:
+        Y: outputs (T, P), none missing.
+        series: labels of series.
+        dims: states.
+    """
+    lags = -(-dims // Y.shape[1])
+    states = np.concatenate([_moved(Y, series, -k) for k in range(lags)], axis=1)[:, :dims]
+    spread = states.std(axis=0)
+    return (states - states.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+
+
 def linear_start(
     Y: np.ndarray, X: np.ndarray, series: np.ndarray, states: np.ndarray
 ) -> LinearStart:
@@ -136,49 +155,72 @@ def linear_start(
 
 
 def state_space_starts(
-    start: LinearStart,
+    Y: np.ndarray,
     X: np.ndarray,
     series: np.ndarray,
-    kernel: AbstractKernel,
-    likelihood: AbstractLikelihood,
+    kernel: AbstractKernel | None,
+    likelihood: AbstractLikelihood | None,
     *,
+    states: int,
     points: int,
     identity: bool,
     seed: int = 0,
-    shares: tuple[float, ...] = (0.3, 0.03),
-) -> list[GPSSM]:
-    """Models to start from, about a linear one, the likeliest first.
+) -> list[tuple[GPSSM, LinearStart]]:
+    """Models to start from, each with the linear one that it is about, the likeliest first.
 
     Args:
-        start: the linear model.
+        Y: outputs (T, P), NaN where missing.
         X: controls (T, C).
         series: labels of series.
-        kernel: covariance function, for states and controls of unit variance.
-        likelihood: density of an output.
+        kernel: covariance function, for states and controls of unit variance; None for an RBF.
+        likelihood: density of an output; None for Gaussian noise, one variance per output.
+        states: hidden states.
         points: inducing points at the most.
         identity: whether outputs observe the states themselves.
         seed: of the clusters that place inducing points.
-        shares: variances of the functions beside the linear ones that are tried.
     """
+    filled = filled_in_time(Y, series)
+    found = [filled] if identity else [subspace_states(filled, X, series, states)]
+    if not identity and states >= Y.shape[1]:
+        found.append(lagged_states(filled, series, states))
+    columns = states + X.shape[1]
+    if kernel is None:
+        kernel = RBF(lengthscale=np.full(columns, columns**0.5))
+    starts = list[tuple[GPSSM, LinearStart]]()
+    for each in found:
+        start = linear_start(filled, X, series, each)
+        noise = Gaussian(start.noise) if likelihood is None else likelihood
+        inputs = _inputs(start.states, X, series)
+        Z = Points(select_inducing(kernel, inputs, points, choice="kmeans", seed=seed))
+        emission = Identity(states) if identity else Linear(*start.emission)
+        starts += [
+            (GPSSM(_transition(start, X, Z, kernel, share), noise, emission), start)
+            for share in SHARES
+        ]
+    return starts
+
+
+def _inputs(states: np.ndarray, X: np.ndarray, series: np.ndarray) -> np.ndarray:
+    """States and the controls that come; of all rows where none follows another."""
     linked = np.flatnonzero(series[1:] == series[:-1]) + 1
-    inputs = np.concatenate([start.states[linked - 1], X[linked]], axis=1)
     if not len(linked):
-        inputs = np.concatenate([start.states, X], axis=1)
-    Z = Points(select_inducing(kernel, inputs, points, choice="kmeans", seed=seed))
-    emission = Identity(start.states.shape[1]) if identity else Linear(*start.emission)
-    zero, one = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1])
-    unit, models = Scales(zero, one, zero, 1.0), []
-    for share in shares:
-        transition = Layer(
-            in_data_units(kernel, dataclasses.replace(unit, y_spread=share**0.5)),
-            Z,
-            start.states.shape[1],
-            Linear(*start.transition),
-            noise_variance=start.process_noise,
-            skip_connection=X.shape[1] > 0,
-        )
-        models.append(GPSSM(transition, likelihood, emission))
-    return models
+        return np.concatenate([states, X], axis=1)
+    return np.concatenate([states[linked - 1], X[linked]], axis=1)
+
+
+def _transition(
+    start: LinearStart, X: np.ndarray, Z: Points, kernel: AbstractKernel, share: float
+) -> Layer:
+    """Functions about those of a linear model, of a share of the states' variance."""
+    zero, one = np.zeros(Z.Z.shape[1]), np.ones(Z.Z.shape[1])
+    return Layer(
+        in_data_units(kernel, Scales(zero, one, zero, share**0.5)),
+        Z,
+        start.states.shape[1],
+        Linear(*start.transition),
+        noise_variance=start.process_noise,
+        skip_connection=X.shape[1] > 0,
+    )
 
 
 def starting_sites(model: GPSSM, start: LinearStart, *, coupled: bool) -> Sites:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cavity.inference.energy import Sites
 from cavity.learning.dispatch import dispatch
 from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError
@@ -35,6 +36,7 @@ def fit_best(
     y: Any,
     *,
     max_iterations: int = 1000,
+    sites: Sequence[Sites] | None = None,
     checkpoint: Store | None = None,
     **options: Any,
 ) -> FitResult:
@@ -53,6 +55,7 @@ def fit_best(
         y: outputs, (N,) or (N, P).
         max_iterations: iterations at the most after the trial. Where they are no more than the
             trial's own, there is none, and only the first start counts.
+        sites: where `fit` starts from them, those of each start.
         checkpoint: as in `fit`; the fit of each start is kept in a part of its own.
         **options: of `fit`.
 
@@ -66,9 +69,15 @@ def fit_best(
     few = len(starts) == 1 and not along
     if few or max_iterations <= TRIAL or _of_fixed_length(options.get("method")):
         once: dict[str, Any] = options | {"checkpoint": checkpoint}
+        if sites is not None:
+            once["sites"] = sites[0]
         return fit(starts[0], X, y, max_iterations=max_iterations, **once)
     trials = _Trials(X, y, checkpoint, options)
-    attempts = [_first(trials, number, start) for number, start in enumerate(starts, 1)]
+    each = [None] * len(starts) if sites is None else sites
+    attempts = [
+        _first(trials, number, *start)
+        for number, start in enumerate(zip(starts, each, strict=True), 1)
+    ]
     if along:
         attempts.append(lambda: trials.along(starts))
     tried: list[FitResult] = []
@@ -127,10 +136,12 @@ class _Trials:
     checkpoint: Store | None
     options: dict[str, Any]
 
-    def once(self, start: AbstractModel, name: str) -> FitResult:
+    def once(self, start: AbstractModel, name: str, sites: Sites | None = None) -> FitResult:
         """A short fit from one start."""
         part = None if self.checkpoint is None else self.checkpoint.part(name)
         limits: dict[str, Any] = {"max_iterations": TRIAL, "n_restarts": 0}
+        if sites is not None:
+            limits["sites"] = sites
         return fit(start, self.X, self.y, **(self.options | limits), checkpoint=part)
 
     def to_the_end(self, trial: FitResult, max_iterations: int, name: str) -> FitResult:
@@ -162,9 +173,11 @@ class _Trials:
         )
 
 
-def _first(trials: _Trials, number: int, start: AbstractModel) -> Callable[[], FitResult]:
+def _first(
+    trials: _Trials, number: int, start: AbstractModel, sites: Sites | None
+) -> Callable[[], FitResult]:
     """The trial of one start."""
-    return lambda: trials.once(start, f"start-{number}")
+    return lambda: trials.once(start, f"start-{number}", sites)
 
 
 def _goes_along(start: AbstractModel, options: dict[str, Any]) -> bool:
