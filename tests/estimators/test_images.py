@@ -6,6 +6,9 @@ import pytest
 
 import cavity
 from cavity import ConvGPClassifier, kernels
+from cavity.learning import images as learning
+from cavity.learning.infer import infer
+from cavity.learning.optimisers.lbfgs import GracefulStop
 from cavity.numerics.tree import named
 
 
@@ -162,3 +165,27 @@ def test_one_class_and_other_shapes_are_refused(fitted):
         ConvGPClassifier(**SMALL).fit(X, np.zeros(40))
     with pytest.raises(ValueError, match=r"\(7, 7\)"):
         fitted.predict(X[:, :5, :5])
+
+
+@pytest.mark.parametrize("stage", ["kernel", "classes"])
+def test_an_interrupt_keeps_what_was_learned_and_ends_learning(stage, monkeypatch):
+    """While the kernel is learned, and in the inference of the classes after it."""
+    iterations, inferences = [], []
+
+    def interrupt(progress):
+        iterations.append(progress)
+        if stage == "kernel" and len(iterations) == 2:
+            raise GracefulStop
+
+    def interrupted(*args, **options):
+        inferences.append(args)
+        if len(inferences) == 2:  # the first is with Gaussian noise, before learning
+            raise GracefulStop
+        return infer(*args, **options)
+
+    monkeypatch.setattr(learning, "_together", None)  # steps of minibatches would be an error
+    if stage == "classes":
+        monkeypatch.setattr(learning, "infer", interrupted)
+    model = ConvGPClassifier(**SMALL, parts="invariant", steps=5).fit(X, Y, callback=interrupt)
+    assert model.interrupted_
+    assert model.score(X_TEST, Y_TEST) > 0.9

@@ -24,7 +24,7 @@ from cavity.learning.infer import NumericalError, infer
 from cavity.learning.initialisation.images import tabulated_values
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import TiedPowerEP
-from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.learning.result import FitResult, Inference
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
@@ -94,7 +94,7 @@ def fit_images(
         ValueError: for unusable data.
         NumericalError: where the energy is not finite.
     """
-    (kernel, inducing), said = _by_regression(start, X, labels, search, callback)
+    (kernel, inducing), said, stopped = _by_regression(start, X, labels, search, callback)
     some = np.random.default_rng(search.seed).permutation(len(X))[: search.images]
     options: dict[str, Any] = {
         "power": search.class_power,
@@ -103,6 +103,7 @@ def fit_images(
         "callback": callback,
     }
     scaled = _scaled(kernel, inducing, likelihood, (X[some], labels[some]), search, options)
+    scaled = dataclasses.replace(scaled, interrupted=stopped or scaled.interrupted)
     found: Any = scaled.model
     model = GP(Scaled(kernel, found.kernel.factor), found.likelihood, inducing, found.mean)
     result = _classes_of(model, X, labels, scaled, options)
@@ -132,7 +133,11 @@ def _classes_of(
     Kernel and patches stay, so that gradients in them are not computed.
     """
     settings = {name: options[name] for name in ("power", "method", "jitter")}
-    found = infer(model, X, labels, **settings)
+    stopped = scaled.interrupted
+    try:
+        found = infer(model, X, labels, **settings)
+    except GracefulStop:  # what was learned is kept, and nothing more is
+        stopped, found = True, infer(model, X, labels, **settings)
     shared = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
     shared["message"] = scaled.message if found.converged else found.message
     shared["converged"] = scaled.converged and found.converged
@@ -141,6 +146,7 @@ def _classes_of(
         **shared,
         model=model,
         objective=-found.log_evidence,
+        interrupted=stopped,
         n_evaluations=scaled.n_evaluations + 1,
         bijections=bijections(model),
         priors=flat(model),
@@ -200,11 +206,14 @@ def _by_regression(
     labels: np.ndarray,
     search: ImageSearch,
     callback: Callable[[Progress], None] | None,
-) -> tuple[tuple[AbstractKernel, AbstractInducing], str]:
-    """Kernel and inducing variables, learned where that predicts other images better."""
+) -> tuple[tuple[AbstractKernel, AbstractInducing], str, bool]:
+    """Kernel and inducing variables, learned where that predicts other images better.
+
+    With a sentence on how, and whether an interrupt ended it.
+    """
     kernel, inducing = start
     if search.iterations == 0:
-        return start, "kernel not learned"
+        return start, "kernel not learned", False
     order = np.random.default_rng(search.seed).permutation(len(X))
     held = min(HELD_OUT, int(SHARE * len(X)))
     test, train = order[:held], order[held:][: search.images]
@@ -223,7 +232,7 @@ def _by_regression(
         )
     except NumericalError as error:
         warnings.warn(f"the kernel keeps its starting values: {error}", stacklevel=2)
-        return start, "kernel not learned"
+        return start, "kernel not learned", False
     model: Any = learned.model
     said = f"kernel learned on {len(train)} images, {learned.message}"
     if held and _density(learned, X[test], Y[test]) < _density(first, X[test], Y[test]):
@@ -232,8 +241,8 @@ def _by_regression(
             "the kernel keeps its starting values: give more images or more inducing patches",
             stacklevel=2,
         )
-        return start, "kernel not learned"
-    return (model.kernel, model.inducing), said
+        return start, "kernel not learned", learned.interrupted
+    return (model.kernel, model.inducing), said, learned.interrupted
 
 
 def targets(labels: np.ndarray) -> np.ndarray:
