@@ -23,9 +23,14 @@ from cavity.numerics import quadrature
 from cavity.numerics.chunking import map_over_entries
 from cavity.numerics.power_limits import Power
 from cavity.numerics.quadrature import Measure, Tilted
-from cavity.numerics.types import Array, Float
+from cavity.numerics.types import Array, Bool, Float
 
 Result = TypeVar("Result")
+
+# Variances below which a density is looked at by its derivatives at the mean ...
+SMALL = 1e-6
+# ... which are all that counts where the variance, times slope squared and curvature, is smaller.
+NARROW = 1e-7
 
 
 class AbstractQuadratureLikelihood(AbstractLikelihood):
@@ -91,8 +96,10 @@ def quadrature_tilted(
             value = likelihood.log_prob(measure.nodes, y, **side)
             return quadrature.tilted_moments(value, measure, mean, var, exponent)
 
-        counts = quadrature.EVEN_RULE.counts
-        return _on_nodes(likelihood, from_nodes, mean, var, y, exponent, side, counts=counts)
+        usable, counts = _usable(var), quadrature.EVEN_RULE.counts
+        found = _on_nodes(likelihood, from_nodes, mean, usable, y, exponent, side, counts=counts)
+        density = likelihood, y, side
+        return _or_at_mean(found, lambda: _at_mean(density, mean, var, exponent), var)
 
     powers = {"power": power} if jnp.ndim(power) else {}
     rows = (mean, var, y, dict(side), powers)
@@ -163,7 +170,58 @@ def _plain_log_power_mean(
         return quadrature.log_power_mean(value, measure.log_weight, power)
 
     counts = quadrature.EVEN_RULE.counts[:1]
-    return _on_nodes(likelihood, from_nodes, mean, var, y, power, side, counts=counts)
+    found = _on_nodes(likelihood, from_nodes, mean, _usable(var), y, power, side, counts=counts)
+
+    def at_mean() -> tuple[Array, Array]:
+        narrow, moments = _at_mean(density, mean, var, power)
+        return narrow, moments.log_mean
+
+    return _or_at_mean(found, at_mean, var)
+
+
+def _usable(var: Array) -> Array:
+    """Variances that nodes can be placed by; what is no variance stays so."""
+    return jnp.where(var < 0.0, var, jnp.maximum(var, jnp.finfo(var.dtype).eps ** 2))
+
+
+def _or_at_mean(
+    found: Result, at_mean: Callable[[], tuple[Bool[Array, "..."], Result]], var: Array
+) -> Result:
+    """What nodes give, or the limit of small variances where that is more accurate."""
+
+    def replaced() -> Result:
+        narrow, limit = at_mean()
+        return jax.tree.map(lambda a, b: jnp.where(narrow, b, a), found, limit)
+
+    return jax.lax.cond(jnp.any(var < SMALL), replaced, lambda: found)
+
+
+def _at_mean(
+    density: tuple[AbstractLikelihood, Array, Side], mean: Array, var: Array, power: Power
+) -> tuple[Bool[Array, "..."], Tilted]:
+    r"""Where variances are so small that derivatives at the mean say all, and the moments there.
+
+    $\log M_a = \ell + \tfrac v2 (\ell'' + a \ell'^2) + O(v^2)$ with the log density $\ell$ of the
+    mean, and its slope likewise. Differences between nodes lose what is left of $v$.
+    """
+    likelihood, y, side = density
+    shape = jnp.broadcast_shapes(mean.shape, jnp.shape(y))
+    mean, one = jnp.broadcast_to(mean, shape), jnp.ones(shape, mean.dtype)
+
+    def value(f: Array) -> Array:
+        return likelihood.log_prob(f, y, **side)
+
+    def first(f: Array) -> tuple[Array, Array]:
+        return jax.jvp(value, (f,), (one,))
+
+    def second(f: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        return jax.jvp(first, (f,), (one,))
+
+    ((log_prob, slope), (_, curvature)), (_, (_, third)) = jax.jvp(second, (mean,), (one,))
+    narrow = (var >= 0.0) & (var < SMALL) & (var * (jnp.abs(curvature) + slope**2) < NARROW)
+    by_mean = slope + 0.5 * var * (third + 2.0 * power * slope * curvature)
+    log_mean = log_prob + 0.5 * var * (curvature + power * slope**2)
+    return narrow, Tilted(log_mean, by_mean, curvature)
 
 
 _log_power_mean = eqx.filter_custom_jvp(_plain_log_power_mean)

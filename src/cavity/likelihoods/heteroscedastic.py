@@ -20,6 +20,9 @@ from cavity.numerics.tilted_mode import tilted_mode
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import Units
 
+# Smaller variances, of the function and of the log noise variance, count as these.
+LEAST = (float(np.finfo(np.float64).eps) ** 2, 1e-8)
+
 
 class NoiseLevel(AbstractQuadratureLikelihood):
     r"""The density of an output given its log noise variance g, with f integrated out.
@@ -86,7 +89,7 @@ class HeteroscedasticGaussian(AbstractLikelihood):
             # E e^-g = exp(-m + v/2)
             lambda: self._at_zero(mean, var, y)[0],
             lambda a: NoiseLevel().log_power_mean(
-                mean[1], var[1], y, a, _given_function(mean[0], var[0], a)
+                mean[1], var[1], y, a, _given_function(mean[0], _usable(var)[0], a)
             ),
         )
 
@@ -98,7 +101,8 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         )
 
     def _tilted_above_zero(self, mean: Array, var: Array, y: Array, power: Power) -> Tilted:
-        (m, mean_g), (v, var_g) = mean, var
+        m, mean_g = mean
+        v, var_g = _usable(var)
         level, a = NoiseLevel(), power
         side = _given_function(m, v, a)
         measure = quadrature_measure(level, mean_g, var_g, y, a, side)
@@ -132,6 +136,12 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         (m, mean_g), (v, var_g) = mean, var
         total = v + jnp.exp(mean_g + 0.5 * var_g)
         return LatentPredictive(m, total, NoiseLevel(), mean_g, var_g, _given_function(m, v, 1.0))
+
+
+def _usable(var: Float[Array, "2 ..."]) -> Float[Array, "2 ..."]:
+    """Variances that are large enough; what is no variance stays so."""
+    least = jnp.asarray(LEAST, var.dtype).reshape(2, *(1,) * (var.ndim - 1))
+    return jnp.where(var < 0.0, var, jnp.maximum(var, least))
 
 
 def _given_function(mean: Array, var: Array, power: Power) -> dict[str, Array]:

@@ -321,7 +321,7 @@ class RobustMax(AbstractClasses):
     def log_power_mean(
         self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE
     ) -> Array:
-        p = jnp.exp(log_largest(mean, var, y))
+        p = jnp.exp(log_largest(mean, _sharp(mean, var), y))
         high, low = self._levels
         return with_limit_at_zero(
             power,
@@ -330,7 +330,7 @@ class RobustMax(AbstractClasses):
         )
 
     def tilted(self, mean: Array, var: Array, y: Array, power: Power, side: Side = NONE) -> Tilted:
-        of_p = largest(mean, var, y)
+        of_p = largest(mean, _sharp(mean, var), y)
         p, (high, low) = jnp.exp(of_p.log_mean), self._levels
 
         def above_zero(a: Power) -> tuple[Array, Array]:
@@ -352,6 +352,15 @@ class RobustMax(AbstractClasses):
         labels = jnp.arange(self.n_classes, dtype=mean.dtype)
         log_p = jax.lax.map(lambda y: self.log_power_mean(mean.T, var, y, 1.0), labels)
         return _normalised(log_p.T)
+
+
+def _sharp(mean: Float[Array, "C ..."], var: Float[Array, "C ..."]) -> Float[Array, "C ..."]:
+    """Variances, none so small that the means lie too many deviations apart for numbers.
+
+    What is no variance stays so.
+    """
+    eps = jnp.finfo(var.dtype).eps
+    return jnp.where(var < 0.0, var, jnp.maximum(var, eps * (jnp.max(mean**2, axis=0) + eps)))
 
 
 def checked_classes(n_classes: Any) -> int:
