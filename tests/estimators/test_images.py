@@ -188,4 +188,22 @@ def test_an_interrupt_keeps_what_was_learned_and_ends_learning(stage, monkeypatc
         monkeypatch.setattr(learning, "infer", interrupted)
     model = ConvGPClassifier(**SMALL, parts="invariant", steps=5).fit(X, Y, callback=interrupt)
     assert model.interrupted_
+    assert not model.converged_
+    assert model.message_.endswith("interrupted")
     assert model.score(X_TEST, Y_TEST) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_interrupt_of_steps_with_minibatches_is_said():
+    images, labels = bars(40, 3, side=5)
+    seen = []
+
+    def interrupt(progress):
+        seen.append(progress)
+        if progress.max_iterations == 60 and progress.iteration == 2:
+            raise GracefulStop
+
+    model = ConvGPClassifier(**(SMALL | QUICK), steps=60, batch=20)
+    model.fit(images, labels, callback=interrupt)
+    assert model.interrupted_
+    assert "60 steps" not in model.message_

@@ -1,9 +1,11 @@
 """Power means of functions without variance, and with next to none: the density at the mean."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 
 import cavity
 from cavity.likelihoods import (
@@ -21,7 +23,7 @@ from cavity.likelihoods import (
 )
 from tests.tolerances import assert_close
 
-VAR = np.array([0.0, 1e-40, 1e-22, 1e-16, 1e-14])
+VAR = np.array([0.0, 1e-40, 1e-22, 1e-17, 1e-16])
 ONE_FUNCTION = {
     "logit": (Bernoulli(), 1.0),
     "probit": (Bernoulli("probit"), 0.0),
@@ -63,17 +65,52 @@ def test_the_limit_is_the_density_at_the_mean(name, power):
 
 @pytest.mark.parametrize("power", [0.4, 1.0])
 def test_small_variances_join_the_others(power):
-    """No jump where nodes take the place of derivatives, near a variance of 1e-9 here."""
+    """No jump where nodes take the place of derivatives, at 100 rounding errors."""
     likelihood = StudentT(df=4.0, scale=0.1)
-    var = jnp.geomspace(1e-12, 1e-8, 60)
+    var = jnp.geomspace(1e-15, 1e-12, 60)
     mean, y = jnp.full(60, 0.3), jnp.full(60, 0.35)
-    value, slope, curvature = likelihood.tilted(mean, var, y, power)
+    value, slope, _ = likelihood.tilted(mean, var, y, power)
     limit = likelihood.tilted(mean, jnp.zeros(60), y, power)
-    change = 0.5 * var * (limit.curvature + power * limit.slope**2)
-    np.testing.assert_allclose(value, limit.log_mean + change, rtol=1e-10)
-    fit = np.polyfit(np.asarray(var), np.asarray(slope), 1)
-    np.testing.assert_allclose(slope, np.polyval(fit, var), rtol=1e-9)
-    np.testing.assert_allclose(curvature, limit.curvature, rtol=1e-4)
+    np.testing.assert_allclose(value, limit.log_mean, rtol=1e-9)
+    np.testing.assert_allclose(slope, limit.slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("power", [0.4, 1.0])
+def test_kinks_are_seen_at_small_variances(power):
+    """Laplace noise at its kink: log E exp(-a |f|) / a in closed form."""
+    var = np.array([1e-14, 1e-12, 1e-8, 1e-6, 1e-3])
+    at = power * np.sqrt(var)
+    expected = (at**2 / 2 + special.log_ndtr(-at) + np.log(2.0)) / power - np.log(2.0)
+    found = Laplace(1.0).tilted(jnp.zeros(5), jnp.asarray(var), jnp.zeros(5), power)
+    np.testing.assert_allclose(found.log_mean, expected, atol=2e-9)
+    np.testing.assert_allclose(found.slope, 0.0, atol=1e-6)
+
+
+def test_slopes_of_moments_at_no_variance():
+    """Reverse derivatives through moments, beside rows with a variance."""
+    y = jnp.array([1.0, 0.3])
+
+    def total(likelihood, mean, var):
+        return sum(jnp.sum(part) for part in likelihood.tilted(mean, var, y, 0.5))
+
+    slopes = [
+        eqx.filter_grad(lambda at: total(*at))(
+            (StudentT(df=4.0, scale=0.3), jnp.array([0.2, 0.1]), jnp.array([tiny, 1.0]))
+        )
+        for tiny in (0.0, 1e-30)
+    ]
+    for one, other in zip(*(jax.tree.leaves(s) for s in slopes), strict=True):
+        assert np.all(np.isfinite(one))
+        assert_close(one, other, "factorised")
+
+
+def test_single_precision():
+    likelihood, var = StudentT(), jnp.array([0.0, 1e-9, 1e-7], jnp.float32)
+    mean, y = (jnp.full(3, x, jnp.float32) for x in (3.0, 3.35))
+    found = likelihood.tilted(mean, var, y, 0.5)
+    expected = StudentT().tilted(jnp.full(3, 3.0), jnp.zeros(3), jnp.full(3, 3.35), 0.5)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-3)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
@@ -87,6 +124,8 @@ def test_noise_level_and_largest_of_several(power):
     np.testing.assert_allclose(found.slope, slope, atol=1e-6)
     largest = RobustMax(3)
     f = jnp.array([[0.3, 500.0], [0.6, -1.0], [0.2, 3.0]])
+    tie = largest.tilted(jnp.zeros((3, 1)), jnp.zeros((3, 1)), jnp.zeros(1), 1.0)
+    assert float(tie.log_mean[0]) == pytest.approx(np.log(0.999 / 3 + 0.0005 * 2 / 3), abs=1e-6)
     for label in (0.0, 1.0):
         y = jnp.full(2, label)
         found = largest.tilted(f, jnp.zeros((3, 2)), y, power)

@@ -24,7 +24,7 @@ from cavity.learning.infer import NumericalError, infer
 from cavity.learning.initialisation.images import tabulated_values
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import TiedPowerEP
-from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
+from cavity.learning.optimisers.lbfgs import INTERRUPTED, GracefulStop, Progress
 from cavity.learning.result import FitResult, Inference
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
@@ -111,7 +111,9 @@ def fit_images(
         return result, said
     further, ended = _together(result, X, labels, search, callback)
     if further is not None:
-        learned = _classes_of(further, X, labels, scaled, options)
+        stopped = scaled.interrupted or further.interrupted
+        scaled = dataclasses.replace(scaled, interrupted=stopped)
+        learned = _classes_of(cast(GP, further.model), X, labels, scaled, options)
         if learned.log_evidence >= result.log_evidence:
             return learned, f"{said}; then {ended}"
         ended = (
@@ -140,7 +142,9 @@ def _classes_of(
         stopped, found = True, infer(model, X, labels, **settings)
     shared = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
     shared["message"] = scaled.message if found.converged else found.message
-    shared["converged"] = scaled.converged and found.converged
+    shared["converged"] = scaled.converged and found.converged and not stopped
+    if stopped:
+        shared["message"] = INTERRUPTED
     return dataclasses.replace(
         scaled,
         **shared,
@@ -159,8 +163,8 @@ def _together(
     labels: np.ndarray,
     search: ImageSearch,
     callback: Callable[[Progress], None] | None,
-) -> tuple[GP | None, str]:
-    """A model learned on by steps of minibatches, None where they fail, and what was done."""
+) -> tuple[FitResult | None, str]:
+    """A fit that goes on by steps of minibatches, None where they fail, and what was done."""
     batch = min(search.batch, len(X))
     settings: dict[str, Any] = {"batch": batch, "max_sweeps": search.steps, "seed": search.seed}
     method = TiedPowerEP(natural=NATURAL, learning_rate=RATE, **settings)
@@ -174,7 +178,11 @@ def _together(
         )
     except NumericalError:
         return None, f"{done} led to an energy that is not finite"
-    return cast(GP, after.model), done
+    if after.interrupted:
+        done = (
+            f"{plural(after.n_iterations, 'step')} with {plural(batch, 'image')} each, interrupted"
+        )
+    return after, done
 
 
 def _scaled(

@@ -27,10 +27,12 @@ from cavity.numerics.types import Array, Bool, Float
 
 Result = TypeVar("Result")
 
-# Variances below which a density is looked at by its derivatives at the mean ...
-SMALL = 1e-6
-# ... which are all that counts where the variance, times slope squared and curvature, is smaller.
-NARROW = 1e-7
+# Rounding errors that a variance is at the most where derivatives at the mean say all: of a smooth
+# density, and of one with kinks.
+ROUNDINGS = (100.0, 1.0)
+# What its product with the sum of the log density's curvature and squared slope is below, there, in
+# square roots of a rounding error.
+SHARE = 0.1
 
 
 class AbstractQuadratureLikelihood(AbstractLikelihood):
@@ -91,15 +93,15 @@ def quadrature_tilted(
     ) -> Tilted:
         mean, var, y, side, powers = rows
         exponent = powers.get("power", power)
+        narrow, limit = _small_variance_limit((likelihood, y, side), mean, var, exponent)
+        usable, counts = _usable(narrow, var), quadrature.EVEN_RULE.counts
 
         def from_nodes(measure: Measure) -> Tilted:
             value = likelihood.log_prob(measure.nodes, y, **side)
-            return quadrature.tilted_moments(value, measure, mean, var, exponent)
+            return quadrature.tilted_moments(value, measure, mean, usable, exponent)
 
-        usable, counts = _usable(var), quadrature.EVEN_RULE.counts
         found = _on_nodes(likelihood, from_nodes, mean, usable, y, exponent, side, counts=counts)
-        density = likelihood, y, side
-        return _or_at_mean(found, lambda: _at_mean(density, mean, var, exponent), var)
+        return jax.tree.map(lambda a, b: jnp.where(narrow, a, b), limit, found)
 
     powers = {"power": power} if jnp.ndim(power) else {}
     rows = (mean, var, y, dict(side), powers)
@@ -169,59 +171,50 @@ def _plain_log_power_mean(
         value = likelihood.log_prob(measure.nodes, y, **side)
         return quadrature.log_power_mean(value, measure.log_weight, power)
 
-    counts = quadrature.EVEN_RULE.counts[:1]
-    found = _on_nodes(likelihood, from_nodes, mean, _usable(var), y, power, side, counts=counts)
-
-    def at_mean() -> tuple[Array, Array]:
-        narrow, moments = _at_mean(density, mean, var, power)
-        return narrow, moments.log_mean
-
-    return _or_at_mean(found, at_mean, var)
+    narrow, limit = _small_variance_limit(density, mean, var, power)
+    usable, counts = _usable(narrow, var), quadrature.EVEN_RULE.counts[:1]
+    found = _on_nodes(likelihood, from_nodes, mean, usable, y, power, side, counts=counts)
+    return jnp.where(narrow, limit.log_mean, found)
 
 
-def _usable(var: Array) -> Array:
+def _usable(narrow: Bool[Array, "..."], var: Array) -> Array:
     """Variances that nodes can be placed by; what is no variance stays so."""
-    return jnp.where(var < 0.0, var, jnp.maximum(var, jnp.finfo(var.dtype).eps ** 2))
+    floor = jnp.finfo(var.dtype).eps ** 2
+    return jnp.where(narrow, 1.0, jnp.where(var < 0.0, var, jnp.maximum(var, floor)))
 
 
-def _or_at_mean(
-    found: Result, at_mean: Callable[[], tuple[Bool[Array, "..."], Result]], var: Array
-) -> Result:
-    """What nodes give, or the limit of small variances where that is more accurate."""
-
-    def replaced() -> Result:
-        narrow, limit = at_mean()
-        return jax.tree.map(lambda a, b: jnp.where(narrow, b, a), found, limit)
-
-    return jax.lax.cond(jnp.any(var < SMALL), replaced, lambda: found)
-
-
-def _at_mean(
+def _small_variance_limit(
     density: tuple[AbstractLikelihood, Array, Side], mean: Array, var: Array, power: Power
 ) -> tuple[Bool[Array, "..."], Tilted]:
     r"""Where variances are so small that derivatives at the mean say all, and the moments there.
 
     $\log M_a = \ell + \tfrac v2 (\ell'' + a \ell'^2) + O(v^2)$ with the log density $\ell$ of the
-    mean, and its slope likewise. Differences between nodes lose what is left of $v$.
+    mean. Differences between nodes lose what is left of $v$.
     """
     likelihood, y, side = density
-    shape = jnp.broadcast_shapes(mean.shape, jnp.shape(y))
-    mean, one = jnp.broadcast_to(mean, shape), jnp.ones(shape, mean.dtype)
+    shape = jnp.broadcast_shapes(jnp.shape(mean), jnp.shape(var), jnp.shape(y))
+    mean, var = jnp.broadcast_to(mean, shape), jnp.broadcast_to(var, shape)
+    eps = float(jnp.finfo(var.dtype).eps)
+    most = ROUNDINGS[0] if likelihood.smooth else ROUNDINGS[1]
+    small = (var >= 0.0) & (var <= most * eps)
 
-    def value(f: Array) -> Array:
+    def log_prob(f: Array) -> Array:
         return likelihood.log_prob(f, y, **side)
 
-    def first(f: Array) -> tuple[Array, Array]:
-        return jax.jvp(value, (f,), (one,))
+    dtype = jnp.result_type(jax.eval_shape(log_prob, mean), var)
 
-    def second(f: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        return jax.jvp(first, (f,), (one,))
+    def derivatives() -> tuple[Bool[Array, "..."], Tilted]:
+        slopes = jax.grad(lambda f: jnp.sum(log_prob(f)))
+        slope, curvature = slopes(mean), jax.grad(lambda f: jnp.sum(slopes(f)))(mean)
+        narrow = small & (var * (jnp.abs(curvature) + slope**2) < SHARE * eps**0.5)
+        value = log_prob(mean) + 0.5 * var * (curvature + power * slope**2)
+        return narrow, Tilted(*(x.astype(dtype) for x in (value, slope, curvature)))
 
-    ((log_prob, slope), (_, curvature)), (_, (_, third)) = jax.jvp(second, (mean,), (one,))
-    narrow = (var >= 0.0) & (var < SMALL) & (var * (jnp.abs(curvature) + slope**2) < NARROW)
-    by_mean = slope + 0.5 * var * (third + 2.0 * power * slope * curvature)
-    log_mean = log_prob + 0.5 * var * (curvature + power * slope**2)
-    return narrow, Tilted(log_mean, by_mean, curvature)
+    def none() -> tuple[Bool[Array, "..."], Tilted]:
+        zero = jnp.zeros(shape, dtype)
+        return jnp.zeros(shape, bool), Tilted(zero, zero, zero)
+
+    return jax.lax.cond(jnp.any(small), derivatives, none)
 
 
 _log_power_mean = eqx.filter_custom_jvp(_plain_log_power_mean)

@@ -21,7 +21,7 @@ from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.parameters import Units
 
 # Smaller variances, of the function and of the log noise variance, count as these.
-LEAST = (float(np.finfo(np.float64).eps) ** 2, 1e-8)
+SMALLEST = (float(np.finfo(np.float64).eps) ** 2, 1e-8)
 
 
 class NoiseLevel(AbstractQuadratureLikelihood):
@@ -139,9 +139,9 @@ class HeteroscedasticGaussian(AbstractLikelihood):
 
 
 def _usable(var: Float[Array, "2 ..."]) -> Float[Array, "2 ..."]:
-    """Variances that are large enough; what is no variance stays so."""
-    least = jnp.asarray(LEAST, var.dtype).reshape(2, *(1,) * (var.ndim - 1))
-    return jnp.where(var < 0.0, var, jnp.maximum(var, least))
+    """Variances that are large enough, with their slopes; what is no variance stays so."""
+    least = jnp.asarray(SMALLEST, var.dtype).reshape(2, *(1,) * (var.ndim - 1))
+    return var + jax.lax.stop_gradient(jnp.where(var < 0.0, 0.0, jnp.maximum(least - var, 0.0)))
 
 
 def _given_function(mean: Array, var: Array, power: Power) -> dict[str, Array]:
