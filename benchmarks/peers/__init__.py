@@ -6,6 +6,7 @@ bounds of them.
 
 - `evaluation(problem, method)`: a function that computes value and gradient and gives the value.
 - `step(problem)`: one that makes a step of Adam on the next minibatch.
+- `deep(problem, method)`: as `evaluation`, of a deep GP on a minibatch; `step` moves as well.
 - `classify(problem, method)`: one that runs EP of a probit classifier to convergence.
 - `prediction(problem, method)`: one that gives mean and variance of f at `X_test`.
 - `past(problem, method)`: as `evaluation`, of new rows after earlier ones, whose evidence does not

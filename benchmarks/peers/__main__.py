@@ -7,11 +7,11 @@ measured again; delete a csv to start it anew.
 import argparse
 import os
 
-from benchmarks.peers import fits, gains, linear, networks, starts, streams, turns
+from benchmarks.peers import deep, fits, gains, linear, networks, starts, streams, turns
 from benchmarks.peers.record import Record
 from benchmarks.peers.turns import STREAMING, TASKS
 
-PARTS = (*TASKS, *STREAMING, "starts", "fits", "streaming", "linear", "networks", "active")
+PARTS = (*TASKS, *STREAMING, "starts", "fits", "streaming", "linear", "networks", "active", "deep")
 
 
 def main() -> None:
@@ -51,6 +51,8 @@ def main() -> None:
         linear.main(kept, 3)
     if "networks" in asked.only:
         networks.main(table("peers_networks.csv", "part", "rows", "units", "library"))
+    if "deep" in asked.only:
+        deep.main(table("peers_deep.csv", "threads", "library", "method"))
 
 
 if __name__ == "__main__":

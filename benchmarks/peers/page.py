@@ -14,7 +14,7 @@ PAGE, PICTURE = ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "peers.svg"
 BEGIN, END = "<!-- from here on: python -m benchmarks.peers.page -->", "<!-- up to here -->"
 NAMES = {"gpflow": "GPflow", "gpytorch": "GPyTorch", "gpjax": "GPJax", "gpy": "GPy"}
 NAMES |= {"sklearn": "scikit-learn", "streaming": "published scripts"}
-NAMES |= {"numpyro": "NumPyro", "botorch": "BoTorch"}
+NAMES |= {"numpyro": "NumPyro", "botorch": "BoTorch", "gpflux": "GPflux"}
 WORDS = {
     "exact exact": "exact GP, value and gradient",
     "exact exact_default": "the same, GPyTorch's default algorithm",
@@ -31,6 +31,14 @@ WORDS = {
     "ep_full full": "EP, probit, full",
     "ep_sparse sparse": "EP, probit, sparse",
 }
+DEEP = {
+    "one": "value and gradient, one draw for each row",
+    "two": "the same, two draws",
+    "step": "the first with an update by Adam",
+    "products": "matrix products of the first",
+}
+# Tables whose rows are shown at every cap on threads.
+ALL_CAPS = ("peers_deep.csv",)
 # A method, a peer with its method, and how many times longer the peer should take.
 AIMS = (
     ("vfe", "gpflow", "vfe", 2.0),
@@ -45,8 +53,10 @@ Row = dict[str, str]
 
 
 def rows(name: str) -> list[Row]:
-    """The rows of a csv, at the cap on threads that was measured last."""
+    """The rows of a csv, mostly at the cap on threads that was measured last."""
     found = Table(name, ()).rows()
+    if name in ALL_CAPS:
+        return found
     return [row for row in found if row["threads"] == found[-1]["threads"]]
 
 
@@ -265,6 +275,40 @@ def network_memory(found: list[Row]) -> str:
     return ""
 
 
+def deep_times(found: list[Row]) -> str:
+    """Milliseconds of every library at every cap on threads, and how many times cavity's."""
+    lines = []
+    libraries = dict.fromkeys(row["library"] for row in found)
+    for (threads, method), group in grouped(found, "threads", "method").items():
+        mine = {row["library"]: row for row in group}
+        cells = []
+        for library in libraries:
+            row = mine.get(library, {"ms": "", "cpu_ms": ""})
+            for unit in ("ms", "cpu_ms"):
+                times = row.get(f"{unit}_over_cavity") if library != "cavity" else ""
+                cells.append(short(row[unit]) + (f" ({float(times):.1f})" if times else ""))
+        lines.append([DEEP[method], threads, *cells])
+    names = [called(library) for library in libraries]
+    units = [cell for name in names for cell in (name, f"{name}, processor")]
+    return table(["ms (times cavity's)", "threads", *units], lines)
+
+
+def deep_starts(found: list[Row]) -> str:
+    """First calls, and the values on which all agree."""
+    made = [row for row in found if row["mean"]]
+    ours = {row["threads"]: row for row in made if row["library"] == "cavity"}
+    lines = []
+    for row in made:
+        same = ours[row["threads"]]
+        seconds = [short(row[name]) for name in ("first_seconds", "first_cpu_seconds")]
+        mean = f"{float(row['mean']):,.1f} ± {float(row['error']):.1f}"
+        apart = abs(float(row["certain"]) / float(same["certain"]) - 1.0)
+        cells = [called(row["library"]), row["threads"], *seconds, mean]
+        lines.append([*cells, "" if row is same else f"{apart:.0e}"])
+    head = ("", "threads", "first call, s", "of the processor", "mean of draws")
+    return table([*head, "relative difference where nothing is drawn"], lines)
+
+
 def gains(found: list[Row]) -> str:
     """A sentence on what a row is worth."""
     row = found[-1]
@@ -290,7 +334,8 @@ def machine_of_processes(found: list[Row]) -> str:
         f"{called(name)}{' on GPflow' if name == 'streaming' else ''} {version}"
         for name, version in versions.items()
     )
-    threads = f"{row['threads']} thread{'' if row['threads'] == '1' else 's'}"
+    caps = list(dict.fromkeys(row["threads"] for row in found))
+    threads = f"{' or '.join(caps)} thread{'' if caps == ['1'] else 's'}"
     return f"{listed}; {row['processor']}, {row['cores']} cores, {threads} for each library."
 
 
@@ -299,6 +344,7 @@ PARTS: tuple[tuple[str, str, tuple[Callable[[list[Row]], str], ...]], ...] = (
     ("Fresh processes", "peers_starts.csv", (starts,)),
     ("Whole fits", "peers_fits.csv", (machine, limits, fits)),
     ("Updates beside other libraries", "peers_streaming.csv", (machine, times)),
+    ("Steps of deep GPs", "peers_deep.csv", (machine, deep_times, deep_starts)),
     ("Streams", "peers_streams.csv", (machine_of_processes, streams)),
     ("What a row is worth", "peers_active.csv", (gains,)),
     ("Sparse linear regression", "peers_linear.csv", (machine_of_processes, linear)),

@@ -62,6 +62,26 @@ def continued(N: int, M: int, before: int) -> dict[str, Any]:
     return made | earlier | {"X": X[:N], "y": y[:N], "Z": X[N : N + M] + 0.1 * noise}
 
 
+def deep(N: int, M: int, *, batch: int, steps: int, D: int = 8) -> dict[str, Any]:
+    """Two layers of as many functions as columns and of one, with a q that is not the prior.
+
+    Args:
+        N: rows.
+        M: inducing points of each layer.
+        batch: rows of a minibatch.
+        steps: minibatches.
+        D: inputs.
+    """
+    r = np.random.default_rng(0)
+    X = r.standard_normal((N, D))
+    y = np.sin(X[:, 0]) * X[:, 1] + 0.1 * r.standard_normal(N)
+    batches = np.array([r.choice(N, batch, replace=False) for _ in range(steps)])
+    # of whitened inducing variables: the functions of the first layer, then that of the last
+    below = np.tril(r.standard_normal((D + 1, M, M)), -1) / M
+    q = {"q_mean": 0.5 * r.standard_normal((D + 1, M)), "q_root": 0.5 * np.eye(M) + below}
+    return start(X, y, X[:M], batches=batches, rate=0.01, inner_variance=0.1) | q
+
+
 def table(name: str, M: int, rows: int | None = None) -> dict[str, Any]:
     """A published set, standardised by its training rows, with inducing points by k-means.
 

@@ -67,15 +67,21 @@ def first_calls(record: Record, N: int, M: int, what: str, repeats: int) -> None
         record.add(row | {"threads": record.threads})
 
 
-def fresh(library: str, path: str, threads: int) -> dict[str, Any] | None:
-    """Seconds and memory of one bound and its gradient in a process of its own."""
+def fresh(
+    library: str, path: str, threads: int, kind: str = "evaluation", method: str = "vfe"
+) -> dict[str, Any] | None:
+    """Seconds and memory of one bound and its gradient in a process of its own.
+
+    `first_cpu` are the seconds of the processor, `cpu` those of the whole process.
+    """
     try:
         with worker(library, threads) as process:
-            options = {"kind": "evaluation", "path": path, "method": "vfe"}
+            options = {"kind": kind, "path": path, "method": method}
             built = process.ask("build", name="it", **options)
             called = process.ask("call", name="it")
-            seconds = built["seconds"] + called["seconds"]
-            return process.ask("peak") | {"seconds": seconds, "version": process.version}
+            spent = {"seconds": built["seconds"] + called["seconds"]}
+            spent |= {"first_cpu": built["cpu"] + called["cpu"], "version": process.version}
+            return process.ask("peak") | spent
     except PeerFailed as failure:
         print(failure, flush=True)
         return None

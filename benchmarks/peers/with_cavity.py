@@ -13,7 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import cavity
+from benchmarks.deep_steps import products
 from benchmarks.streaming import scores, streamed
+from cavity.inference.factors.tied import TiedSite, raw_of
 from cavity.inference.solvers.settings import (
     RUNGS,
     FixedPointSolver,
@@ -41,6 +43,8 @@ Problem = dict[str, np.ndarray]
 ONE_THREAD = contextlib.ExitStack()
 # Rows that are enough to find weights from which sweeps of a network start.
 FEW = 1_000
+# Points for each row of a deep GP, where they are several.
+NODES = {"two": 2, "many": 64}
 POWERS = {"exact": 1.0, "vfe": 0.0, "fitc": 1.0, "power": 0.5}
 
 
@@ -248,14 +252,58 @@ def step(p: Problem) -> Callable[[], float]:
     model: Any = as_dtype(_model(p, full=False), data)
     method = cavity.TiedPowerEP(batch=p["batches"].shape[1])
     objective = Objective(model, data, method=method, jitter=_jitter(p))
-    batches, steps = iter(p["batches"]), len(p["batches"])
-    adam = Adam(objective, objective.first, steps, float(p["rate"]), method.batch, 0, None)
     ONE_THREAD.enter_context(one_blas_thread())
+    return _steps(objective, p, p["batches"].shape[1])
+
+
+def _steps(objective: Objective, p: Problem, batch: int) -> Callable[[], float]:
+    """Steps of Adam on one minibatch after another."""
+    batches, steps = iter(p["batches"]), len(p["batches"])
+    adam = Adam(objective, objective.first, steps, float(p["rate"]), batch, 0, None)
 
     def call() -> float:
         rows = next(batches)
         adam._step(Minibatch(rows.size, rows))
         return -adam.history[-1]
+
+    return call
+
+
+def _deep(p: Problem, nodes: int, batch: int) -> Objective:
+    """The energy of two layers at power 0, as a search from the given q has it."""
+    kernels, Z, D = cavity.kernels, p["Z"], p["X"].shape[1]
+    inner = kernels.RBF(float(p["inner_variance"]), p["lengthscale"])
+    last = kernels.RBF(float(p["variance"]), p["lengthscale"])
+    layers = [
+        cavity.Layer(inner, cavity.inducing.Points(Z), D, cavity.means.Identity()),
+        cavity.Layer(last, cavity.inducing.Points(Z)),
+    ]
+    data = prepare(p["X"], p["y"], power=0.0)
+    noise = cavity.likelihoods.Gaussian(float(p["noise"]))
+    model: Any = as_dtype(cavity.DeepGP(layers, noise), data)
+    method = cavity.TiedPowerEP(propagation=cavity.Nodes(nodes), batch=batch)
+    raw = raw_of(jnp.asarray(p["q_root"]))
+    q = [TiedSite(jnp.asarray(p["q_mean"][i]), raw[i]) for i in (slice(0, D), slice(D, None))]
+    return Objective(model, data, method=method, jitter=_jitter(p), sites=(tuple(q),))
+
+
+def deep(p: Problem, method: str) -> Callable[[], float]:
+    if method == "products":
+        ONE_THREAD.enter_context(one_blas_thread())
+        multiply = products(1)
+        return lambda: float(jax.block_until_ready(multiply())[0][0, 0, 0])
+    batches, random = p["batches"], np.random.default_rng(0)
+    batch = batches.shape[1]
+    objective = _deep(p, NODES.get(method, 1), batch)
+    ONE_THREAD.enter_context(one_blas_thread())
+    if method == "step":
+        return _steps(objective, p, batch)
+    scale = len(p["X"]) / batch
+
+    def call() -> float:
+        # points belong to places in the minibatch, so that a row has others each time
+        rows = random.permutation(batches[0])
+        return -objective.on_rows(objective.first, Minibatch(batch, rows), scale)[0]
 
     return call
 

@@ -63,6 +63,56 @@ class Variational(gpytorch.models.ApproximateGP):
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
+class Layer(gpytorch.models.deep_gps.DeepGPLayer):
+    """Functions of a deep GP that share a kernel and points, with the q of some of the problem's.
+
+    Args:
+        p: the problem.
+        variance: the name of the kernel's variance.
+        which: whose q.
+        mean: the prior mean; None for zero.
+        width: the number of functions; None for the one of the last layer.
+    """
+
+    def __init__(self, p: Problem, variance: str, which: slice, mean: Any, width: int | None):
+        (M, D), q_mean, q_root = p["Z"].shape, p["q_mean"][which], p["q_root"][which]
+        shape = torch.Size([] if width is None else [width])
+        q = gpytorch.variational.CholeskyVariationalDistribution(M, batch_shape=shape)
+        points = {"learn_inducing_locations": True, "jitter_val": float(p["jitter"])}
+        strategy = gpytorch.variational.VariationalStrategy(
+            self, torch.tensor(p["Z"]), q, **points
+        )
+        super().__init__(strategy, D, width)
+        q.variational_mean.data = torch.tensor(q_mean).reshape(*shape, M)
+        q.chol_variational_covar.data = torch.tensor(q_root).reshape(*shape, M, M)
+        strategy.variational_params_initialized.fill_(1)
+        self.mean_module = gpytorch.means.ZeroMean()
+        self.covar_module = _kernel(p | {"variance": p[variance]})
+        self.skip = mean
+
+    def forward(self, x: Any) -> Any:
+        mean = self.mean_module(x) if self.skip is None else self.skip(x)
+        return gpytorch.distributions.MultivariateNormal(mean, self.covar_module(x))
+
+
+class Deep(gpytorch.models.deep_gps.DeepGP):
+    """Two layers, the first as wide as there are columns."""
+
+    def __init__(self, p: Problem):
+        super().__init__()
+
+        def own_column(x: Any) -> Any:
+            """Of the inputs of each function, repeated for all, the one with its number."""
+            return torch.diagonal(x, dim1=-3, dim2=-1).mT
+
+        D = p["X"].shape[1]
+        self.inner = Layer(p, "inner_variance", slice(0, -1), own_column, D)
+        self.last = Layer(p, "variance", slice(-1, None), None, None)
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.inner(x))
+
+
 def _loss(p: Problem, method: str) -> tuple[Any, Callable[[], Any]]:
     """The model, and its negative log evidence or bound as a tensor."""
     model = Regression(p, _likelihood(p), method)
@@ -105,6 +155,28 @@ def step(p: Problem) -> Callable[[], float]:
         loss = -mll(model(X[rows]), y[rows])
         loss.backward()
         adam.step()
+        return -loss.item() * len(y)
+
+    return call
+
+
+def deep(p: Problem, method: str) -> Callable[[], float]:
+    model, likelihood = Deep(p), _likelihood(p)
+    elbo = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(p["X"]))
+    mll = gpytorch.mlls.DeepApproximateMLL(elbo)
+    parameters = [*model.parameters(), *likelihood.parameters()]
+    adam = torch.optim.Adam(parameters, lr=float(p["rate"]))
+    X, y, batches = torch.tensor(p["X"]), torch.tensor(p["y"]), iter(p["batches"])
+    samples = {"two": 2}.get(method, 1)
+
+    def call() -> float:
+        rows = torch.tensor(next(batches) if method == "step" else p["batches"][0])
+        adam.zero_grad()
+        with gpytorch.settings.num_likelihood_samples(samples):
+            loss = -mll(model(X[rows]), y[rows])
+        loss.backward()
+        if method == "step":
+            adam.step()
         return -loss.item() * len(y)
 
     return call

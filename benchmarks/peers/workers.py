@@ -144,8 +144,12 @@ def answer_of(
             return None
 
 
-def taking_turns(jobs: dict[str, tuple[Worker, str]], repeats: int) -> dict[str, list[dict]]:
+def taking_turns(
+    jobs: dict[str, tuple[Worker, str]], repeats: int, times: int = 1
+) -> dict[str, list[dict]]:
     """The answers of each job called `repeats` times after one call that warms up, in turn.
+
+    A turn is so many calls, one straight after the other.
 
     A job is a worker and the name of what it has built. The first answer is that of the warming
     call. A job whose worker fails is left out from there on, with what it said.
@@ -156,7 +160,7 @@ def taking_turns(jobs: dict[str, tuple[Worker, str]], repeats: int) -> dict[str,
         for name, (process, built) in list(left.items()):
             time.sleep(PAUSE)
             try:
-                answers[name].append(process.ask("call", name=built))
+                answers[name].append(process.ask("call", name=built, times=times))
             except PeerFailed as failure:
                 print(failure, flush=True)
                 del left[name], answers[name]

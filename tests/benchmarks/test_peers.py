@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from benchmarks.peers import fits, linear, page, problems, turns, workers
+from benchmarks.peers import deep, fits, linear, page, problems, turns, workers
 from benchmarks.peers.machine import Watch
 from benchmarks.peers.worker import scores
 from benchmarks.results import FOLDER, Table
@@ -157,6 +157,37 @@ def test_growth_of_sweeps_is_that_of_times_over_sizes():
     assert [line.split(" | ")[4] for line in lines] == ["", "1.00", "", "2.00"]
 
 
+def test_steps_of_deep_models_beside_the_same_of_cavity():
+    def told(*seconds):
+        return [{"seconds": s, "cpu": 2.0 * s, "value": -2.0} for s in seconds]
+
+    answers = {"cavity one": told(9.0, 1.0, 2.0), "cavity products": told(1.0, 0.5)}
+    answers |= {"gpflux one": told(9.0, 6.0, 6.0)}
+    known = {"gpflux": {"first_seconds": 9.0, "mean": -2.0, "error": 0.1, "certain": -2.0}}
+    ours, products, theirs = deep.rows(answers, known)
+    assert (ours["ms"], products["ms"], theirs["ms"]) == (1500.0, 500.0, 6000.0)
+    assert (theirs["ms_over_cavity"], theirs["cpu_ms_over_cavity"]) == (4.0, 4.0)
+    assert (theirs["first_seconds"], ours["first_seconds"]) == (9.0, "")
+
+
+@pytest.mark.slow
+def test_draws_of_a_deep_model(tmp_path):
+    """Many points for each row vary less than one does, and without variance none do."""
+    made = problems.deep(60, 5, batch=20, steps=2, D=3)
+    paths = tuple(
+        problems.save(problem, str(tmp_path), name)
+        for name, problem in (("drawn", made), ("certain", made | deep.CERTAIN))
+    )
+    with workers.worker("cavity", 1) as process:
+        found = deep.drawn(process, paths, 50)
+        again = process.ask("call", name="certain")["value"]
+        process.ask("build", name="one", kind="deep", path=paths[0], method="one")
+        values = [process.ask("call", name="one")["value"] for _ in range(10)]
+    assert again == pytest.approx(float(found["certain"]), rel=1e-6)
+    assert float(found["error"]) < np.std(values) / 10.0
+    assert float(found["mean"]) == pytest.approx(np.mean(values), rel=0.2)
+
+
 def test_rows_that_go_on_are_no_earlier_ones():
     made = problems.continued(50, 5, before=100)
     assert (len(made["X"]), len(made["X_before"]), len(made["X_test"])) == (50, 100, 1000)
@@ -183,6 +214,7 @@ def test_published_scripts_are_needed_beside_their_environment(tmp_path, monkeyp
 def test_versions_are_pinned_exactly():
     lists = sorted((ROOT / "benchmarks" / "environments").glob("*.txt"))
     names = {"gpflow", "gpytorch", "gpjax", "gpy", "scikit-learn", "botorch", "numpyro", "abess"}
+    names |= {"gpflux"}
     assert {path.stem for path in lists} == names
     for path in lists:
         lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]

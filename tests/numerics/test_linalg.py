@@ -16,6 +16,7 @@ from cavity.numerics.linalg import (
     jittered,
     log_determinant,
     product_lower,
+    quadratic_forms,
     safe_sqrt,
     semidefinite_root,
     with_slopes,
@@ -154,6 +155,21 @@ def test_known_slopes_stand_for_the_computation():
     for derivative in (jax.grad, jax.hessian):
         found, expected = derivative(known)(x), derivative(plain)(x)
         jax.tree.map(assert_close, found, expected)
+
+
+def test_quadratic_forms_and_their_derivatives(rng):
+    """Of roots, along which matrices stay symmetric, also in second derivatives."""
+
+    def plain(roots, A):
+        return jnp.sum(jnp.cos(jnp.sum((roots @ A) ** 2, axis=1)))
+
+    def formed(roots, A):
+        return jnp.sum(jnp.cos(quadratic_forms(jnp.swapaxes(roots, 1, 2) @ roots, A)))
+
+    at = 0.5 * rng.normal(size=(3, 4, 4)), 0.5 * rng.normal(size=(4, 9))
+    for derivative in (jax.grad, jax.hessian):
+        pairs = (derivative(f, argnums=(0, 1))(*map(jnp.asarray, at)) for f in (formed, plain))
+        jax.tree.map(assert_close, *pairs)
 
 
 def test_root_of_a_singular_matrix():

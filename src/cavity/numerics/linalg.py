@@ -169,6 +169,24 @@ def _with_slopes_jvp(primals: tuple, tangents: tuple) -> tuple[Scalar, Scalar]:
     return value, sum(jax.tree.leaves(products), jnp.zeros_like(value))
 
 
+@jax.custom_jvp
+def quadratic_forms(G: Float[Array, "F M M"], A: Float[Array, "M n"]) -> Float[Array, "F n"]:
+    r"""$\mathbf a^\top \mathbf G \mathbf a$ of every column of A with every symmetric matrix.
+
+    The derivative in A is $2 \mathbf G \mathbf a$, from the product that the value needs as well:
+    value and gradient take two products with n columns and not three.
+    """
+    return jnp.sum(A * (G @ A), axis=1)
+
+
+@quadratic_forms.defjvp
+def _quadratic_forms_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    (G, A), (moved_G, moved_A) = primals, tangents
+    B = G @ A
+    by_A, by_G = jnp.sum(B * moved_A, axis=1), jnp.sum(A * (moved_G @ A), axis=1)
+    return jnp.sum(A * B, axis=1), 2.0 * by_A + by_G
+
+
 def gram_weighted(A: Float[Array, "M n"], weights: Float[Array, " n"]) -> Float[Array, "M M"]:
     """A diag(weights) Aᵀ, of which one triangle is computed."""
     size = A.shape[0]
