@@ -17,13 +17,14 @@ from cavity.kernels import (
 from cavity.kernels.expectations import (
     GaussianInputs,
     covariance_forms,
+    covariance_sum,
     expected_cross,
     expected_diag,
     expected_outer_sum,
     expected_slopes,
 )
 from cavity.kernels.expectations import inputs as rows
-from cavity.kernels.expectations.excess import excess, turn
+from cavity.kernels.expectations.excess import _expm1, excess, turn
 from cavity.kernels.expectations.rules import ClosedForm, Nodes, rule
 
 N, D, M = 3, 2, 4
@@ -278,6 +279,54 @@ def test_derivative_of_excess():
         jax.jvp(excess, (a, b, L), change), jax.jvp(plain, (a, b, L), change), strict=True
     ):
         np.testing.assert_allclose(actual, expected, rtol=2e-15)
+
+
+@pytest.mark.parametrize("form", COVARIANCES)
+def test_derivatives_of_a_bump(form):
+    """Of a form, of sums over rows, and forwards: as of the covariances one by one."""
+    cov, weights = COVARIANCES[form], jnp.asarray(RNG.normal(size=(N, 2)))
+
+    def plain(kernel, mean, cov, Z, W):
+        covariance = rule(kernel, D).covariance(GaussianInputs(mean, cov), Z)
+        return jnp.sum(weights[:, :1] * jnp.einsum("nkm,pkm->np", covariance, W))
+
+    def of_rows(kernel, mean, cov, Z, W):
+        return jnp.sum(weights[:, :1] * covariance_forms(kernel, GaussianInputs(mean, cov), Z, W))
+
+    def of_sums(kernel, mean, cov, Z, W, columns=1):
+        sums = covariance_sum(kernel, GaussianInputs(mean, cov), Z, weights[:, :columns])
+        return jnp.sum(sums[0] * W)
+
+    def of_several_sums(*arguments):
+        return of_sums(*arguments, columns=2)
+
+    point = BUMP, MEAN, cov, Z, W[:1]
+
+    def slopes(function):
+        kernel, mean, cov, *others = jax.jit(jax.grad(function, range(5)))(*point)
+        # of slopes in a symmetric matrix only the symmetric part is defined
+        cov = cov + jnp.swapaxes(cov, 1, 2) if cov.ndim == 3 else cov
+        return kernel, mean, cov, *others
+
+    expected = slopes(plain)
+    for function in (of_rows, of_sums, of_several_sums):
+        actual = slopes(function)
+        for one, other in zip(*map(jax.tree.leaves, (actual, expected)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
+    change = jax.tree.map(jnp.cos, point)
+    along = [jax.jit(lambda f=f: jax.jvp(f, point, change)[1])() for f in (of_rows, plain)]
+    np.testing.assert_allclose(*along, rtol=1e-12)
+
+
+def test_expm1():
+    """To all digits of small and large numbers, in both precisions."""
+    x = np.concatenate([[0.0, 1e-18], np.geomspace(1e-300, 59.0, 500)])
+    x = np.concatenate([x, -x])
+    np.testing.assert_allclose(jax.jit(_expm1)(x), np.expm1(x), rtol=5e-16)
+    single = x[(np.abs(x) > 1e-30) | (x == 0.0)].astype("f")
+    actual = jax.jit(_expm1)(single)
+    assert actual.dtype == single.dtype
+    np.testing.assert_allclose(actual, np.expm1(single), rtol=3e-7)
 
 
 def test_turn():

@@ -7,6 +7,7 @@ $\boldsymbol\mu + \mathbf T \mathbf g$ and total $e^\rho$; the slope of $\rho$ i
 $\mathbf B \mathbf g$.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -14,11 +15,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.kernels.expectations.excess import excess, excess_of_waves, outer
+from cavity.kernels.expectations.excess import (
+    Bump,
+    excess,
+    excess_of_waves,
+    form_of_excess,
+    log_ratio,
+    outer,
+)
 from cavity.kernels.expectations.inputs import (
     damping,
     log_volume,
     log_volume_excess,
+    quadratic,
     spread,
     tilted_cov,
 )
@@ -70,11 +79,13 @@ def _tilted(term: Terms, row: Row) -> _Tilted:
     if term.frequency is not None:
         pull = pull + 1j * term.frequency
     slope = spread(damp, pull)
-    log_total = 0.5 * (jnp.sum(away * slope, axis=1) - log_volume(cov, term.precision))
-    if term.frequency is not None:
+    if term.frequency is None:
+        square = -quadratic(damp * term.precision, away.T)
+    else:
         wave = 1j * term.frequency
         back = spread(damp.T, away + spread(cov, wave))
-        log_total = log_total + 0.5 * jnp.sum(wave * back, axis=1)
+        square = jnp.sum(away * slope, axis=1) + jnp.sum(wave * back, axis=1)
+    log_total = 0.5 * (square - log_volume(cov, term.precision))
     coefficients, height = None, jnp.ones((), log_total.dtype)
     if term.factor is not None:
         variance, centre = term.factor
@@ -137,16 +148,37 @@ def covariance(expansion: Expansion, row: Row) -> Float[Array, "M M"]:
     Nothing cancels in it where the input's variance is small. Transposes would cost more than the
     exponentials.
     """
-    total = jnp.zeros((len(row.Z), len(row.Z)), row.mean.dtype)
+    zero = jnp.zeros((len(row.Z), len(row.Z)), row.mean.dtype)
+    return _over_pairs(expansion, lambda a, b: jnp.real(_between(a, b, row)), zero)
+
+
+def form(expansion: Expansion, row: Row, W: Float[Array, "M M"]) -> Scalar:
+    """The sum of the products of the covariance of k(x, Z) with a symmetric matrix."""
+
+    def of_pair(a: Terms, b: Terms) -> Scalar:
+        if b is a and a.local and a.frequency is None and a.factor is None:
+            return _form_of_bump(a, row, W)
+        return jnp.sum(W * jnp.real(_between(a, b, row)))
+
+    return _over_pairs(expansion, of_pair, jnp.zeros((), row.mean.dtype))
+
+
+def _over_pairs(
+    expansion: Expansion, of_pair: Callable[[Terms, Terms], Array], zero: Array
+) -> Array:
+    """The sum of what is computed of all pairs of terms."""
+    total = zero
     stacks = [terms for terms in expansion.stacks if not terms.constant]
     for i, first in enumerate(stacks):
         for second in stacks[i:]:
-            total = total + _between_stacks(first, second, row)
+            total = total + _over_stacks(first, second, of_pair, zero)
     return total
 
 
-def _between_stacks(first: Terms, second: Terms, row: Row) -> Float[Array, "M M"]:
-    """The covariances of all pairs of terms of two stacks, those of two different terms twice."""
+def _over_stacks(
+    first: Terms, second: Terms, of_two: Callable[[Terms, Terms], Array], zero: Array
+) -> Array:
+    """The sum over all pairs of terms of two stacks, those of two different terms twice."""
     alike, sizes = first is second, (len(first.weight), len(second.weight))
     i, j = np.triu_indices(sizes[0]) if alike else np.indices(sizes).reshape(2, -1)
     share = np.where(alike & (i == j), 1.0, 2.0)
@@ -157,12 +189,12 @@ def _between_stacks(first: Terms, second: Terms, row: Row) -> Float[Array, "M M"
         i, j, share = np.tile(i, 2), np.tile(j, 2), np.tile(0.5 * share, 2)
         sign = np.concatenate([sign, -sign])
 
-    def of_pair(i: Array | int, j: Array | int, sign: Array | float) -> Float[Array, "M M"]:
+    def of_pair(i: Array | int, j: Array | int, sign: Array | float) -> Array:
         a = jax.tree.map(lambda x: x[i], first)
         b = a if alike and len(share) == 1 else jax.tree.map(lambda x: x[j], second)
         if waves:
             b = eqx.tree_at(lambda term: term.frequency, b, sign * b.frequency)
-        return jnp.real(_between(a, b, row))
+        return of_two(a, b)
 
     if len(share) == 1:
         return share[0] * of_pair(0, 0, 1.0)
@@ -171,9 +203,8 @@ def _between_stacks(first: Terms, second: Terms, row: Row) -> Float[Array, "M M"
         *index, share = pair
         return total + share * of_pair(*index), None
 
-    dtype = row.mean.dtype
+    dtype = zero.dtype
     pairs = jnp.asarray(i), jnp.asarray(j), jnp.asarray(sign, dtype), jnp.asarray(share, dtype)
-    zero = jnp.zeros((len(row.Z), len(row.Z)), dtype)
     # of waves there are many pairs: their matrices are not kept for the way back
     if waves:
         return jax.lax.scan(jax.checkpoint(step), zero, pairs)[0]
@@ -216,10 +247,7 @@ def _between_bumps(a: Terms, b: Terms, A: _Tilted, B: _Tilted, T: Array, cov: Ar
     of_a = 0.5 * jnp.sum(b.precision * left * spread_a, axis=1)
     of_b = of_a if B is A else 0.5 * jnp.sum(a.precision * right * spread_b, axis=1)
     volume = 0.5 * log_volume_excess(cov, a.precision, b.precision)
-    # all in one product: what follows it is then one quick loop
-    ones = jnp.ones_like(of_a)[:, None]
-    rows = jnp.concatenate([left, (volume - of_a)[:, None], ones], axis=1)
-    columns = jnp.concatenate([B.pull, ones, -of_b[:, None]], axis=1)
+    rows, columns = log_ratio(left, B.pull, of_a, of_b, volume)
     logs = A.log_total, B.log_total
     if jnp.iscomplexobj(left) or jnp.iscomplexobj(right):
         gained = excess_of_waves(*logs, rows, columns)
@@ -240,3 +268,19 @@ def _between_bumps(a: Terms, b: Terms, A: _Tilted, B: _Tilted, T: Array, cov: Ar
     high_a, high_b = A.height[..., None], B.height[None]
     change = high_a * change_b + change_a * high_b + change_a * change_b + both
     return gained * high_a * high_b + (gained + outer(A.total, B.total)) * change
+
+
+def _form_of_bump(term: Terms, row: Row, W: Float[Array, "M M"]) -> Scalar:
+    """The sum of the products of the covariance of a bump with a symmetric matrix."""
+    cov, precision = row.cov, term.precision
+    single, double = tilted_cov(cov, precision), tilted_cov(cov, 2.0 * precision)
+    damp, volume = damping(cov, precision), log_volume_excess(cov, precision, precision)
+    if cov.ndim == 1:
+        link = precision**2 * double
+        parts = damp * precision, link, link * precision * single
+    else:
+        scaled = precision[:, None] * double * precision
+        parts = damp * precision, scaled, scaled @ (single * precision)
+    bump = Bump((row.mean - row.Z).T, *parts, 0.5 * volume)
+    square = term.weight**2 * jnp.exp(-log_volume(cov, precision))
+    return square * form_of_excess(W, bump)

@@ -92,12 +92,22 @@ def _padded(rows: PyTree, missing: int) -> PyTree:
     return jax.tree.map(padded, rows) if missing else rows
 
 
+def symmetric(matrices: Float[Array, "P M M"]) -> Float[Array, "P M M"]:
+    """The symmetric parts of matrices."""
+    return 0.5 * (matrices + jnp.swapaxes(matrices, 1, 2))
+
+
 # What follows is of one row: a covariance is its variances (D,), or a matrix (D, D).
 
 
 def spread(cov: Array, vectors: Array) -> Array:
     """The covariance times each of some vectors (..., D)."""
     return vectors * cov if cov.ndim == 1 else vectors @ cov.T
+
+
+def quadratic(matrix: Float[Array, "D *D"], x: Float[Array, "D M"]) -> Float[Array, " M"]:
+    r"""The forms $\mathbf x_m^\top \mathbf A \mathbf x_m$ of the columns of x."""
+    return matrix @ x**2 if matrix.ndim == 1 else jnp.sum(x * (matrix @ x), axis=0)
 
 
 def damping(cov: Array, precision: Float[Array, " D"]) -> Array:

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from cavity.kernels.base import AbstractKernel
-from cavity.kernels.expectations.inputs import GaussianInputs, map_inputs, sum_inputs
+from cavity.kernels.expectations.inputs import GaussianInputs, map_inputs, sum_inputs, symmetric
 from cavity.kernels.expectations.rules import AbstractRule, rule
 from cavity.numerics.types import Array, Float
 
@@ -53,12 +53,9 @@ def covariance_forms(
         Z: M inducing points.
         W: symmetric matrices.
     """
-    of, W = _rule(kernel, inputs, Z), _symmetric(W)
+    of, W = _rule(kernel, inputs, Z), symmetric(W)
 
-    def chunk(rows: GaussianInputs) -> Float[Array, "n P"]:
-        return jnp.einsum("nkm,pkm->np", of.covariance(rows, Z), W)
-
-    return map_inputs(chunk, inputs, of.numbers(Z))
+    return map_inputs(lambda rows: of.forms(rows, Z, W), inputs, of.numbers(Z))
 
 
 def covariance_products(
@@ -80,7 +77,7 @@ def covariance_products(
     of = _rule(kernel, inputs, Z)
 
     def chunk(rows: GaussianInputs, left: Array, right: Array) -> Float[Array, "n P"]:
-        return jnp.einsum("npk,nkm,npm->np", left, _symmetric(of.covariance(rows, Z)), right)
+        return jnp.einsum("npk,nkm,npm->np", left, symmetric(of.covariance(rows, Z)), right)
 
     return map_inputs(chunk, inputs, of.numbers(Z), left, right)
 
@@ -96,9 +93,9 @@ def covariance_sum(
 
     def chunk(rows: tuple[GaussianInputs, Array]) -> Float[Array, "G M M"]:
         inputs, weights = rows
-        return jnp.einsum("ng,nkm->gkm", weights, of.covariance(inputs, Z))
+        return of.weighted_sum(inputs, Z, weights)
 
-    return _symmetric(sum_inputs(chunk, inputs, weights, of.numbers(Z)))
+    return sum_inputs(chunk, inputs, weights, of.numbers(Z))
 
 
 def expected_outer_sum(
@@ -111,10 +108,6 @@ def expected_outer_sum(
     K = expected_cross(kernel, inputs, Z)
     squares = (weights.T[:, :, None] * K).swapaxes(1, 2) @ K
     return covariance_sum(kernel, inputs, Z, weights) + squares
-
-
-def _symmetric(matrices: Float[Array, "P M M"]) -> Float[Array, "P M M"]:
-    return 0.5 * (matrices + jnp.swapaxes(matrices, 1, 2))
 
 
 def _rule(kernel: AbstractKernel, inputs: GaussianInputs, Z: Array) -> AbstractRule:
