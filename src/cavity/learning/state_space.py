@@ -47,12 +47,12 @@ def fit_state_space(
 ) -> FitResult:
     """Learns a Gaussian-process state-space model of standardised outputs.
 
-    States start from what the past tells of the future, or as the outputs and the ones before, and
-    functions about those of a linear state-space model. Its transitions are the prior mean, and
-    are held: if they were learned, they might grow without limit where there are no data, and
-    forecasts with them. Runs of a few iterations from either start and several variances of the
-    functions are compared, and the best goes on; with `TiedPowerEP()` the first of them is learned
-    from.
+    States start from what the past tells of the future or, where there are as many as outputs or
+    more, are lagged outputs, and functions start about those of a linear state-space model. Its
+    transitions are the prior mean, and are held: if they were learned, they might grow without
+    limit where there are no data, and forecasts with them. Runs of a few iterations from these
+    states and several variances of the functions are compared, and the best goes on; with
+    `TiedPowerEP()` the first of them is learned from.
 
     Args:
         Y: outputs (T, P), NaN where missing; rows are times, one series after another.

@@ -30,8 +30,8 @@ Result = TypeVar("Result")
 # Rounding errors that a variance is at the most where derivatives at the mean say all: of a smooth
 # density, and of one with kinks.
 ROUNDINGS = (100.0, 1.0)
-# What its product with the sum of the log density's curvature and squared slope is below, there, in
-# square roots of a rounding error.
+# What its product with the sum of the log density's curvature and squared slope is below there, by
+# the square root of a rounding error.
 SHARE = 0.1
 
 

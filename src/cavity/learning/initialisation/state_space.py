@@ -111,7 +111,8 @@ def subspace_states(Y: np.ndarray, X: np.ndarray, series: np.ndarray, dims: int)
 def lagged_states(Y: np.ndarray, series: np.ndarray, dims: int) -> np.ndarray:
     """States of every row (T, D): its outputs and the ones before, of unit variance.
 
-    Functions of them are those of an autoregression.
+    Functions of them are those of an autoregression. Of the longest lag there may be only the
+    first outputs.
 
     Args:
         Y: outputs (T, P), none missing.
@@ -166,7 +167,7 @@ def state_space_starts(
     identity: bool,
     seed: int = 0,
 ) -> list[tuple[GPSSM, LinearStart]]:
-    """Models to start from, each with the linear one that it is about, the likeliest first.
+    """Models to start from, each with the linear one that it is about.
 
     Args:
         Y: outputs (T, P), NaN where missing.
