@@ -174,10 +174,8 @@ def test_steps_of_deep_models_beside_the_same_of_cavity():
 def test_draws_of_a_deep_model(tmp_path):
     """Many points for each row vary less than one does, and without variance none do."""
     made = problems.deep(60, 5, batch=20, steps=2, D=3)
-    paths = tuple(
-        problems.save(problem, str(tmp_path), name)
-        for name, problem in (("drawn", made), ("certain", made | deep.CERTAIN))
-    )
+    certain = problems.save(made | deep.CERTAIN, str(tmp_path), "certain")
+    paths = problems.save(made, str(tmp_path), "drawn"), certain
     with workers.worker("cavity", 1) as process:
         found = deep.drawn(process, paths, 50)
         again = process.ask("call", name="certain")["value"]
