@@ -24,15 +24,8 @@ from benchmarks.peers import problems
 from benchmarks.peers.machine import Watch
 from benchmarks.peers.record import Record
 from benchmarks.peers.starts import fresh
-from benchmarks.peers.turns import built
-from benchmarks.peers.workers import (
-    PeerFailed,
-    Worker,
-    interpreter,
-    summary,
-    taking_turns,
-    worker,
-)
+from benchmarks.peers.turns import started
+from benchmarks.peers.workers import Worker, interpreter, summary, taking_turns
 
 METHODS = {"cavity": ("one", "two", "step", "products")}
 METHODS |= dict.fromkeys(("gpflux", "gpytorch"), ("one", "two", "step"))
@@ -106,18 +99,7 @@ def measure(record: Record, path: str, certain: str) -> None:
     turns, draws, starts = (2, 3, 1) if record.quick else (TURNS, DRAWS, STARTS)
     first = first_calls(path, record.threads, starts)
     with contextlib.ExitStack() as stack:
-        workers: dict[str, Worker] = {}
-        jobs: dict[str, tuple[Worker, str]] = {}
-        for library, methods in METHODS.items():
-            if interpreter(library) is None:
-                print(f"{library} has no environment: make bench-environments", flush=True)
-                continue
-            try:
-                workers[library] = stack.enter_context(worker(library, record.threads))
-            except PeerFailed as failure:
-                print(failure, flush=True)
-                continue
-            jobs |= built(workers[library], "deep", methods, path)
+        workers, jobs = started(stack, METHODS, "deep", path, record.threads)
         watch = Watch(list(workers.values()))
         answers = taking_turns(jobs, turns, STEPS)
         others = watch.others()

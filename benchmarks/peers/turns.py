@@ -93,18 +93,7 @@ def measure(task: str, N: int, M: int, record: Record, repeats: int) -> None:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         found = problem(task, N, M, repeats + 3)
         path = problems.save(found, folder, "problem")
-        jobs: dict[str, tuple[Worker, str]] = {}
-        workers = {}
-        for library, methods in asked.items():
-            if interpreter(library) is None:
-                print(f"{library} has no environment: make bench-environments", flush=True)
-                continue
-            try:
-                workers[library] = stack.enter_context(worker(library, record.threads))
-            except PeerFailed as failure:
-                print(failure, flush=True)
-                continue
-            jobs |= built(workers[library], kind, methods, path)
+        workers, jobs = started(stack, asked, kind, path, record.threads)
         watch = Watch(list(workers.values()))
         answers = taking_turns(jobs, repeats)
         others = watch.others()
@@ -112,6 +101,37 @@ def measure(task: str, N: int, M: int, record: Record, repeats: int) -> None:
         bare = without_jitter(workers["cavity"], found, folder) if there else {}
         for row in rows(answers, workers, bare):
             record.add(key | row | {"repeats": repeats, "others": others})
+
+
+def started(
+    stack: contextlib.ExitStack,
+    asked: Mapping[str, tuple[str, ...]],
+    kind: str,
+    path: str,
+    threads: int,
+) -> tuple[dict[str, Worker], dict[str, tuple[Worker, str]]]:
+    """The workers of the libraries that are there, and what they have built, by name.
+
+    Args:
+        stack: which ends the workers.
+        asked: methods by library.
+        kind: of the jobs.
+        path: of the problem.
+        threads: of each library.
+    """
+    workers: dict[str, Worker] = {}
+    jobs: dict[str, tuple[Worker, str]] = {}
+    for library, methods in asked.items():
+        if interpreter(library) is None:
+            print(f"{library} has no environment: make bench-environments", flush=True)
+            continue
+        try:
+            workers[library] = stack.enter_context(worker(library, threads))
+        except PeerFailed as failure:
+            print(failure, flush=True)
+            continue
+        jobs |= built(workers[library], kind, methods, path)
+    return workers, jobs
 
 
 def built(process: Worker, kind: str, methods: tuple[str, ...], path: str) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def test_one_class_and_other_shapes_are_refused(fitted):
 
 
 @pytest.mark.parametrize("stage", ["kernel", "classes"])
-def test_an_interrupt_keeps_what_was_learned_and_ends_learning(stage, monkeypatch):
+def test_an_interrupt_keeps_what_was_learned_and_no_steps_follow(stage, monkeypatch):
     """While the kernel is learned, and in the inference of the classes after it."""
     iterations, inferences = [], []
 

@@ -27,11 +27,10 @@ from cavity.numerics.types import Array, Bool, Float
 
 Result = TypeVar("Result")
 
-# Rounding errors that a variance is at the most where derivatives at the mean say all: of a smooth
-# density, and of one with kinks.
+# A variance is small up to so many rounding errors: under a smooth density, and one with kinks.
 ROUNDINGS = (100.0, 1.0)
-# What its product with the sum of the log density's curvature and squared slope is below there, by
-# the square root of a rounding error.
+# Derivatives at the mean replace nodes where a small variance, times the sum of the log density's
+# curvature and squared slope, is below this share of the square root of a rounding error.
 SHARE = 0.1
 
 
@@ -178,15 +177,15 @@ def _plain_log_power_mean(
 
 
 def _usable(narrow: Bool[Array, "..."], var: Array) -> Array:
-    """Variances that nodes can be placed by; what is no variance stays so."""
-    floor = jnp.finfo(var.dtype).eps ** 2
-    return jnp.where(narrow, 1.0, jnp.where(var < 0.0, var, jnp.maximum(var, floor)))
+    """Variances that nodes can be placed by, where derivatives do not replace them."""
+    least = float(jnp.finfo(var.dtype).eps) ** 2
+    return jnp.where(narrow, 1.0, quadrature.at_least(var, least))
 
 
 def _small_variance_limit(
     density: tuple[AbstractLikelihood, Array, Side], mean: Array, var: Array, power: Power
 ) -> tuple[Bool[Array, "..."], Tilted]:
-    r"""Where variances are so small that derivatives at the mean say all, and the moments there.
+    r"""Where derivatives at the mean replace nodes, and the moments there.
 
     $\log M_a = \ell + \tfrac v2 (\ell'' + a \ell'^2) + O(v^2)$ with the log density $\ell$ of the
     mean. Differences between nodes lose what is left of $v$.

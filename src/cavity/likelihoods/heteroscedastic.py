@@ -139,9 +139,9 @@ class HeteroscedasticGaussian(AbstractLikelihood):
 
 
 def _usable(var: Float[Array, "2 ..."]) -> Float[Array, "2 ..."]:
-    """Variances that are large enough, with their slopes; what is no variance stays so."""
+    """Variances that are large enough. Slopes in those that are raised are not lost."""
     least = jnp.asarray(SMALLEST, var.dtype).reshape(2, *(1,) * (var.ndim - 1))
-    return var + jax.lax.stop_gradient(jnp.where(var < 0.0, 0.0, jnp.maximum(least - var, 0.0)))
+    return var + jax.lax.stop_gradient(quadrature.at_least(var, least) - var)
 
 
 def _given_function(mean: Array, var: Array, power: Power) -> dict[str, Array]:

@@ -25,7 +25,7 @@ from cavity.numerics.argmax_probability import (
 from cavity.numerics.orthant import log_orthant
 from cavity.numerics.power_limits import Power, is_exactly, with_limit_at_zero
 from cavity.numerics.qmc import normal_points
-from cavity.numerics.quadrature import Tilted
+from cavity.numerics.quadrature import Tilted, at_least
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 
 
@@ -355,12 +355,9 @@ class RobustMax(AbstractClasses):
 
 
 def _sharp(mean: Float[Array, "C ..."], var: Float[Array, "C ..."]) -> Float[Array, "C ..."]:
-    """Variances, none so small that the means lie too many deviations apart for numbers.
-
-    What is no variance stays so.
-    """
+    """Variances by which distances between means can be divided, and the ratios squared."""
     eps = jnp.finfo(var.dtype).eps
-    return jnp.where(var < 0.0, var, jnp.maximum(var, eps * (jnp.max(mean**2, axis=0) + eps)))
+    return at_least(var, eps * (jnp.max(mean**2, axis=0) + eps))
 
 
 def checked_classes(n_classes: Any) -> int:

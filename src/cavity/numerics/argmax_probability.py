@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.numerics.chunking import map_over_entries
-from cavity.numerics.quadrature import Tilted
+from cavity.numerics.quadrature import Tilted, at_least
 from cavity.numerics.special import LOG_2PI, log_ndtr_derivatives
 from cavity.numerics.types import Array, Float, Scalar
 
@@ -183,8 +183,8 @@ def _race(mean: Array, var: Array, y: Array) -> _Race:
     own = one_hot(y, mean)
     m, v = (jnp.sum(jnp.where(own > 0.0, x, 0.0), axis=0) for x in (mean, var))
     blunt = v * (len(mean) - 1.0) / RULE.sharpest
-    # what is no variance stays so, and marks the row as one without moments
-    scale = jnp.sqrt(jnp.where(var < 0.0, var, jnp.maximum(var, blunt)))
+    # what is no variance marks the row as one without moments
+    scale = jnp.sqrt(at_least(var, blunt))
     race = _Race(own, (m - mean) / scale, jnp.sqrt(v) / scale, scale, jnp.zeros_like(m))
     fixed = jax.lax.stop_gradient(race)
 

@@ -273,6 +273,11 @@ def log_power_mean(
     return jnp.where(small, mean + _log1p_over(power, gained), direct)
 
 
+def at_least(var: Float[Array, "..."], least: Array | float) -> Float[Array, "..."]:
+    """Variances, none below the least; what is negative is no variance, and stays so."""
+    return jnp.where(var < 0.0, var, jnp.maximum(var, least))
+
+
 def tilted_moments(
     value: Float[Array, "S ..."],
     measure: Measure,

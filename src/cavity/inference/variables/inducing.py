@@ -35,7 +35,7 @@ class InducingBelief(AbstractProjectedBelief):
         mean: means.
         root: inverses of the lower Cholesky factors of B.
         log_normaliser: what the energy takes from the belief.
-        in_learning: whether variances of many rows are quadratic forms, which take two thirds of
+        as_forms: whether variances of many rows are quadratic forms, which take two thirds of
             the products that value and gradient of sums of squares do. Sums of squares are never
             negative, and accurate where variances are tiny.
     """
@@ -43,7 +43,7 @@ class InducingBelief(AbstractProjectedBelief):
     mean: Float[Array, "G R M"]
     root: Float[Array, "G M M"]
     log_normaliser: Scalar
-    in_learning: bool = eqx.field(static=True, default=False)
+    as_forms: bool = eqx.field(static=True, default=False)
 
     def marginal(
         self, projection: Projection
@@ -53,7 +53,7 @@ class InducingBelief(AbstractProjectedBelief):
         flat = A.reshape(A.shape[0], -1)
         mean = jnp.moveaxis((self.mean @ flat).reshape(-1, *A.shape[1:]), 0, -1)
         size, outputs = self.root.shape[-1], mean.shape[-1]
-        if self.in_learning and A.ndim == 2 and A.shape[1] >= MANY_ROWS * size:
+        if self.as_forms and A.ndim == 2 and A.shape[1] >= MANY_ROWS * size:
             var = quadratic_forms(self.response().covariance, A)
             return mean, jnp.broadcast_to(jnp.maximum(var, 0.0).T, mean.shape)
         # aᵀ B⁻¹ a = |L⁻¹ a|²

@@ -69,8 +69,7 @@ def fit_best(
     few = len(starts) == 1 and not along
     if few or max_iterations <= TRIAL or _of_fixed_length(options.get("method")):
         once: dict[str, Any] = options | {"checkpoint": checkpoint}
-        if sites is not None:
-            once["sites"] = sites[0]
+        once["sites"] = None if sites is None else sites[0]
         return fit(starts[0], X, y, max_iterations=max_iterations, **once)
     trials = _Trials(X, y, checkpoint, options)
     each = [None] * len(starts) if sites is None else sites
@@ -139,9 +138,7 @@ class _Trials:
     def once(self, start: AbstractModel, name: str, sites: Sites | None = None) -> FitResult:
         """A short fit from one start."""
         part = None if self.checkpoint is None else self.checkpoint.part(name)
-        limits: dict[str, Any] = {"max_iterations": TRIAL, "n_restarts": 0}
-        if sites is not None:
-            limits["sites"] = sites
+        limits: dict[str, Any] = {"max_iterations": TRIAL, "n_restarts": 0, "sites": sites}
         return fit(start, self.X, self.y, **(self.options | limits), checkpoint=part)
 
     def to_the_end(self, trial: FitResult, max_iterations: int, name: str) -> FitResult:

@@ -154,4 +154,4 @@ def terms_at(
 def latent_belief(latent: Latent) -> InducingBelief:
     """A cavity as a belief, whose marginals a process gives."""
     zero = jnp.zeros((), latent.mean.dtype)
-    return InducingBelief(latent.mean[:, None, :], latent.var, zero, in_learning=True)
+    return InducingBelief(latent.mean[:, None, :], latent.var, zero, as_forms=True)
