@@ -1,7 +1,8 @@
 """Deep and sparse GPs on the standard splits: test error and density, for powers 0, 0.5 and 1.
 
 The comparison of Bui (2017), experiment X10, with one column per hidden width. A deep model starts
-as the sparse GP on its hidden means and is learned by Adam, 2,500 steps of 500 rows.
+as the sparse GP, in its first layer if the hidden one is narrower than the inputs and else in its
+last, and is learned by Adam, 2,500 steps of 500 rows.
 
 python -m benchmarks.deep_regression [--sets kin8nm,boston] [--splits 5] [--inducing 100]
     [--powers 0.5] [--widths 0,30]
@@ -22,7 +23,7 @@ from benchmarks.data import uci
 from benchmarks.results import Table
 from cavity.learning.data.scales import tally
 from cavity.learning.deep import fit_deep
-from cavity.learning.initialisation.deep import hidden_start
+from cavity.learning.initialisation.deep import chosen_start
 from cavity.learning.initialisation.inducing_points import select_inducing
 
 SETS = ("yacht", "boston", "energy", "concrete", "wine_red", "kin8nm", "power", "naval", "protein")
@@ -43,7 +44,8 @@ def fitted(
     """A deep model of one hidden layer, or for width 0 the sparse GP on all rows."""
     if width == 0:
         return cavity.fit(sparse_start(X, M, seed), X, y, power=power)
-    hidden = hidden_start(X, (min(width, X.shape[1]),), seed)
+    noise = cavity.likelihoods.Gaussian()
+    hidden = chosen_start(X, (min(width, X.shape[1]),), noise, seed=seed)
     starts = [sparse_start(hidden.inputs[-1], M, seed)]
     return fit_deep(starts, hidden, X, y, points=M, power=power, seed=seed)
 

@@ -64,16 +64,16 @@ class Identity(AbstractMean):
 
 
 class Columns(AbstractMean):
-    r"""Mean functions of several outputs, one for each, $m_p$.
+    r"""Mean functions of several outputs, one for each, $m_p$, or for some together.
 
     Args:
-        means: one mean function of one output per column.
+        means: mean functions whose columns follow each other.
     """
 
     means: tuple[AbstractMean, ...]
 
     def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
-        return jnp.stack([jnp.reshape(mean(X), -1) for mean in self.means], axis=1)
+        return jnp.concatenate([jnp.reshape(m(X), (len(X), -1)) for m in self.means], axis=1)
 
 
 class Constant(AbstractMean):

@@ -175,10 +175,13 @@ SETTINGS = [
     ({"learning_rate": 0.0}, "learning_rate must be a positive number"),
     ({"likelihood": "probit"}, "is for classification: use GPClassifier"),
     ({"kernel": "rbff"}, "rbff"),
-    ({"kernel": "rbf[1]", "width": 1}, r"chooses columns, but the last layer sees 1 hidden value"),
+    (
+        {"kernel": "rbf[1]", "width": 1, "likelihood": "heteroscedastic"},
+        r"chooses columns, but the last layer sees 1 hidden value",
+    ),
     ({"mean": "wavy"}, "mean must be one of"),
     ({"jitter": -1.0}, "jitter must be"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("setting", "message"), SETTINGS)

@@ -10,7 +10,13 @@ import cavity
 from cavity import inducing, kernels, likelihoods, means
 from cavity.learning import deep
 from cavity.learning.deep import fit_deep
-from cavity.learning.initialisation.deep import deepen, hidden_start
+from cavity.learning.initialisation.deep import (
+    HiddenStart,
+    at_rest,
+    chosen_start,
+    deepen,
+    hidden_start,
+)
 from cavity.learning.optimisers.trials import fit_best
 from tests.tolerances import assert_close
 
@@ -78,6 +84,51 @@ def test_a_deep_model_begins_as_its_sparse_gp(step, likelihood, mean, method):
     assert result.n_evaluations < 3
     np.testing.assert_allclose(found.mean, expected.mean, atol=1e-3)
     np.testing.assert_allclose(found.var, expected.var, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("widths", "outputs", "place"),
+    [((), 1, 0), ((1,), 1, 0), ((2,), 1, 1), ((3,), 1, 1), ((2, 1), 1, 0), ((2, 2), 2, 2),
+     ((3, 2), 2, 0), ((1,), 2, 1)],
+)  # fmt: skip
+def test_a_sparse_gp_is_the_last_layer_or_the_first(step, widths, outputs, place):
+    """The first where layers are narrow but can pass on its functions."""
+    start = chosen_start(step[0], widths, likelihoods.Gaussian(), outputs)
+    assert len(start.maps) == place
+    assert start.above == (() if place == len(widths) else widths)
+    other = chosen_start(step[0], widths, likelihoods.Bernoulli(), outputs)
+    assert len(other.maps) == len(widths)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "widths", "functions"),
+    [
+        (likelihoods.Gaussian(0.05), (1,), 1),
+        (likelihoods.Gaussian(0.05), (2, 3), 1),
+        (likelihoods.HeteroscedasticGaussian(), (4,), 2),
+    ],
+)
+def test_a_first_layer_begins_as_the_sparse_gp(step, likelihood, widths, functions):
+    """Its functions come first, and the layers above pass them on."""
+    X, y = step
+    X = np.column_stack([X, X**2, X.prod(axis=1)])
+    model = sparse(X, likelihood, means.Constant(0.2))
+    single = cavity.infer(model, X, y, power=0.0, method=cavity.PowerEP(max_sweeps=100))
+    start = HiddenStart((), (X,), widths)
+    deeper, sites = at_rest(*deepen(model, single.posterior.process, start, 6), start)
+    assert [layer.width for layer in deeper.layers] == [*widths, functions]
+    still = cavity.TiedPowerEP(propagation=cavity.Nodes(2), batch=60, max_sweeps=1)
+    still = dataclasses.replace(still, learning_rate=deep.STANDSTILL)
+    options = {"power": 0.0, "method": still, "sites": sites, "max_iterations": 1}
+    result = cavity.fit(deeper, X, y, **options)
+    found, expected = (r.posterior.marginals(X[:9]) for r in (result, single))
+    np.testing.assert_allclose(found.mean, expected.mean, atol=1e-3)
+    np.testing.assert_allclose(found.var, expected.var, atol=1e-3)
+    # the others begin as directions that spread as the functions do
+    if widths == (4,):
+        hidden = np.asarray(deeper.layers[0].mean(X))[:, 2:].std(axis=0)
+        functions = np.asarray(single.posterior.process.moments(X)[0]).std(axis=0)
+        np.testing.assert_allclose(hidden, functions.mean(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("widths", [(2,), (2, 2)])
@@ -156,6 +207,21 @@ def test_few_rows_have_many_points_where_these_do_not_change(propagation, rows, 
     assert method.propagation.repeats == repeats
 
 
+def test_learning_does_not_depend_on_the_units_of_outputs(step):
+    """Hidden values are in those of the outputs where the first layer is the sparse GP."""
+    X, y = step
+    X, unit = np.column_stack([X, X**2]), 1000.0
+    few = dataclasses.replace(STEPS, max_sweeps=30)
+    evidence = []
+    for scale in (1.0, unit):
+        starts = [sparse(X, likelihoods.Gaussian(0.1 * scale**2))]
+        starts = [eqx.tree_at(lambda m: m.kernel.variance, starts[0], np.asarray(scale**2))]
+        hidden = chosen_start(X, (2,), likelihoods.Gaussian())
+        result = fit_deep(starts, hidden, X, scale * y, points=8, method=few)
+        evidence.append(result.log_evidence)
+    assert evidence[1] == pytest.approx(evidence[0] - len(y) * np.log(unit), abs=0.1)
+
+
 def test_a_fit_that_ends_below_its_start_gives_the_start(step, monkeypatch):
     """It says so, and predicts as the sparse GP does."""
     X, y = step
@@ -197,9 +263,10 @@ def test_constant_columns_do_no_harm(step, value):
     start = zero.starting_mean(zero.views(1e-6)[0], 0)
     assert np.max(np.abs(start)) < 1e4
     starts = [cavity.GP(kernels.RBF(), likelihoods.Gaussian(0.1), inducing.Points(X[:8]))]
-    result = fit_deep(starts, hidden_start(X, (3,)), X, y, points=8, method=few)
-    assert np.isfinite(result.log_evidence)
-    assert np.all(np.isfinite(result.posterior.marginals(X).mean))
+    for hidden in (hidden_start(X, (3,)), chosen_start(X, (2,), likelihoods.Gaussian())):
+        result = fit_deep(starts, hidden, X, y, points=8, method=few)
+        assert np.isfinite(result.log_evidence)
+        assert np.all(np.isfinite(result.posterior.marginals(X).mean))
 
 
 def test_without_iterations_nothing_is_learned(step):

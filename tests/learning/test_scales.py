@@ -12,6 +12,7 @@ from cavity.learning.data.scales import LOCATION, Scales, coordinate_scales, in_
 from cavity.learning.infer import as_dtype
 from cavity.learning.objectives.evidence import Objective
 from cavity.parameters import FIXED, Real, bijections
+from cavity.parameters.trees import entries
 from tests.tolerances import assert_close
 
 RNG = np.random.default_rng(0)
@@ -117,6 +118,36 @@ def test_steps_are_those_of_the_data_without_padding(n):
     blocks = prepare(X[:n], Y[:n], blocks=np.arange(n) // 4)
     in_blocks = blocks.scales(model.likelihood)
     assert_close(coordinate_scales(model, bijections(model), in_blocks), scales)
+
+
+def test_layers_have_the_scales_of_hidden_values(rng):
+    """Those of inner layers are the spread of the inducing points that see them."""
+    X, Z = rng.standard_normal((9, 2)), 50.0 * rng.standard_normal((6, 1))
+    mean = cavity.means.Linear(np.ones((2, 1)), np.zeros(1))
+    below = cavity.Layer(cavity.kernels.RBF(), cavity.inducing.Points(X), 1, mean)
+    last = cavity.Layer(
+        cavity.kernels.RBF(), cavity.inducing.Points(Z), mean=cavity.means.Constant(1.0)
+    )
+    model = cavity.DeepGP([below, last], cavity.likelihoods.Gaussian())
+    scales = Scales(np.zeros(2), np.array([2.0, 4.0]), np.zeros(1), 1000.0)
+    maps = bijections(model)
+    steps = coordinates_by_name(model, maps, coordinate_scales(model, maps, scales))
+    hidden = Z.std()
+    assert_close(steps["layers.0.inducing.Z"][0], LOCATION * scales.x_spread)
+    assert_close(steps["layers.0.mean.bias"], [hidden])
+    assert_close(steps["layers.1.inducing.Z"], np.full((6, 1), LOCATION * hidden))
+    assert_close(steps["layers.1.mean.value"], 1000.0)
+    assert_close(steps["likelihood.variance"], 1.0)
+
+
+def coordinates_by_name(model, maps, flat):
+    """Free coordinates by the names of their parameters."""
+    found, start = {}, 0
+    for name, value, b in entries(model, maps):
+        if b.free:
+            found[name] = flat[start : start + value.size].reshape(value.shape)
+            start += value.size
+    return found
 
 
 def test_inducing_inputs_move_further_than_logarithms():

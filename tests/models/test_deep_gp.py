@@ -16,6 +16,7 @@ from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import some_rows
 from cavity.models.deep.summary import summarise, summary_table
 from tests.models.tied_deep_toy import (
+    compiled_energy,
     energy_at,
     step_model,
     two_layer_energy,
@@ -200,6 +201,31 @@ def test_minibatches_are_unbiased(plane):
     assert_close(np.mean(parts), whole, "factorised")
     in_chunks, _ = energy_at(model, dataclasses.replace(data, chunk=16), method)
     assert_close(in_chunks, whole, "factorised")
+
+
+def test_sizes_are_functions_that_share_a_kernel(rng):
+    """The same energy as with a kernel for each, also where outputs are missing."""
+    X, Y = rng.standard_normal((20, 2)), rng.standard_normal((20, 3))
+    Y[:4, 1], Y[2:9, 2] = np.nan, np.nan
+    kernel, other = kernels.RBF(0.5, 1.0), kernels.RBF(0.1, 2.0)
+
+    def model(kernels_of, **sizes):
+        below = cavity.Layer(kernels_of, inducing.Points(X[:5]), 3, **sizes)
+        last = cavity.Layer(kernels_of, inducing.Points(Z), 3, **sizes)
+        return cavity.DeepGP([below, last], likelihoods.Gaussian(0.1))
+
+    Z = rng.standard_normal((4, 3))
+    data = prepare(X, Y, power=0.5, missing="skip")
+    method = cavity.TiedPowerEP(propagation=cavity.Nodes(3))
+    shared, each = model((kernel, other), sizes=(1, 2)), model((kernel, other, other))
+    found, (sites,) = energy_at(shared, data, method)
+    apart = [
+        jax.tree.map(lambda x, i=i: x[i : i + 1], s) for s in sites for i in range(len(s.mean))
+    ]
+    problem = data.problem(each, method.approximation, 1e-9)
+    assert_close(found, compiled_energy(problem, (tuple(apart),)), "factorised")
+    again = cavity.Layer((kernel, other), inducing.Points(X[:5]), 3, sizes=[1, 2])
+    assert [count for _, _, count in again.groups] == [1, 2]
 
 
 def test_marginals_are_those_of_coherent_draws(plane):

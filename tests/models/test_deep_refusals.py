@@ -34,6 +34,10 @@ def refusals():
             "the mean of layer 1 of 2 has 2 columns, the layer has 3 functions"),
         "kernels": (lambda X, y: cavity.Layer((kernels.RBF(),), inducing.Points(Z), 2),
                     "takes one kernel or one per function, given 1"),
+        "kernels of sizes": (lambda X, y: cavity.Layer((kernels.RBF(),), points, 2, sizes=(1, 1)),
+                             "takes one kernel or one per entry of sizes, given 1"),
+        "sizes": (lambda X, y: cavity.Layer((kernels.RBF(),) * 2, points, 3, sizes=(1, 1)),
+                  "numbers of functions that make up the width 3, given (1, 1)"),
         "natural": (lambda X, y: cavity.infer(cavity.DeepGP([layer, one], gaussian), X, y,
             method=cavity.TiedPowerEP(batch=8, natural=0.1)), "leave natural=None"),
         "skip": (lambda X, y: cavity.DeepGP(
@@ -62,8 +66,7 @@ def refusals():
             method=cavity.PowerEP(hidden="nested")), "give one of 'chain', 'factorised'"),
         "hidden name": (lambda X, y: cavity.PowerEP(hidden="markov"),
                         "hidden must be one of factorised, chain"),
-        "nodes": (lambda X, y: cavity.Nodes(0), "at least one point per row"),
-    }  # fmt: skip
+        "nodes": (lambda X, y: cavity.Nodes(0), "at least one point per row")}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", refusals())

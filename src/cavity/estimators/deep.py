@@ -14,10 +14,10 @@ from cavity.estimators.layers import layers_of
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import whole
 from cavity.estimators.regression import AbstractRegressor
-from cavity.estimators.settings import build
+from cavity.estimators.settings import build, build_likelihood
 from cavity.inference.propagation import Nodes
 from cavity.learning.deep import STANDSTILL, fit_deep
-from cavity.learning.initialisation.deep import hidden_start
+from cavity.learning.initialisation.deep import chosen_start
 from cavity.learning.methods import TiedPowerEP
 from cavity.numerics.text import plural
 
@@ -59,13 +59,16 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
     evidence are in the units of the data, as with `GPRegressor`.
 
     Args:
-        kernel: of the last layer, with a lengthscale per hidden value: text such as "rbf" or
-            "matern52 + linear", or a kernel object. Hidden layers have an RBF kernel each.
+        kernel: of the layer that begins as the sparse Gaussian process, with a lengthscale per
+            column: text such as "rbf" or "matern52 + linear", or a kernel object. The others have
+            RBF kernels.
         likelihood: as in `GPRegressor`.
         n_layers: layers, the last one included; 1 is a sparse Gaussian process.
         width: functions of every hidden layer, or a sequence with a number for each of them;
-            "auto" is the number of columns, 30 at the most. A layer that is as wide as its inputs
-            starts near these, a narrower one near their principal components.
+            "auto" is the number of columns, 30 at the most. Hidden layers as wide as the inputs
+            pass these on at first to a sparse Gaussian process in the last layer. Narrower ones
+            pass on what one in the first layer says if noise is Gaussian, and otherwise principal
+            components.
         n_inducing: inducing points of every layer; at or above the number of distinct rows all of
             them are used.
         power: in [0, 1]. 0 is the doubly stochastic variational bound.
@@ -142,7 +145,7 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
     may be anything that can be told apart and sorted: text, truth values, numbers.
 
     Args:
-        kernel: of the last layer, as in `DeepGPRegressor`.
+        kernel: as in `DeepGPRegressor`.
         likelihood: as in `GPClassifier`.
         n_layers: layers, the last one included; 1 is a sparse Gaussian process.
         width: functions of every hidden layer, or a sequence with a number for each of them;
@@ -259,7 +262,9 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
         learning_rate=float(cast(float, asked.learning_rate)) if steps else STANDSTILL,
     )
     widths = _widths(asked.width, whole("n_layers", asked.n_layers, 1), X.shape[1])
-    hidden = hidden_start(X, widths, settings.seed)
+    likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
+    outputs = problem.outputs.shape[1]
+    hidden = chosen_start(X, widths, likelihood, outputs, settings.seed)
     inputs = hidden.inputs[-1]
     if inputs.shape[1] != X.shape[1]:  # names are of columns, not of hidden values
         if isinstance(settings.kernel, str) and "[" in settings.kernel:

@@ -8,7 +8,7 @@ from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.capabilities import capability
 from cavity.means import AbstractMean
 from cavity.models.base import AbstractModel
-from cavity.models.deep.layer import Layer
+from cavity.models.deep.layer import layers_of
 from cavity.weights.base import AbstractWeightPrior
 
 
@@ -33,16 +33,6 @@ class Functions(Protocol):
 
 
 @runtime_checkable
-class HasLayers(Protocol):
-    """A deep model."""
-
-    @property
-    def layers(self) -> tuple[Layer, ...]:
-        """The layers, from the inputs to the outputs."""
-        ...
-
-
-@runtime_checkable
 class HasWeights(Protocol):
     """A linear model, or a network."""
 
@@ -56,12 +46,6 @@ def weight_priors(model: AbstractModel) -> tuple[AbstractWeightPrior, ...]:
     """The priors of the weights of a linear model or network; none of any other."""
     linear = capability(model, HasWeights)
     return () if linear is None else linear.priors
-
-
-def layers_of(model: AbstractModel) -> tuple[Layer, ...]:
-    """The layers of a deep model; none of any other."""
-    deep = capability(model, HasLayers)
-    return () if deep is None else deep.layers
 
 
 def first_functions(model: AbstractModel) -> Functions:

@@ -92,8 +92,9 @@ def fit_deep(
 ) -> FitResult:
     """Learns a deep Gaussian process that starts from the best of several sparse ones.
 
-    The sparse GP becomes the last layer; inner layers start near their mean functions. Then all is
-    learned together: by Adam, and where all rows are few enough by L-BFGS-B after that. A fit that
+    The sparse GP becomes the last layer, or the first one where hidden layers are narrower than
+    the inputs; the others start near their mean functions. Then all is learned together: by Adam,
+    and where all rows are few enough by L-BFGS-B after that. A fit that
     ends with less evidence per row than its sparse GP is made again with shorter steps; if that
     does not help, the result says so and has not converged, and is the start where that is better,
     which predicts as the sparse GP does. Otherwise it has converged where the objective hardly
@@ -105,10 +106,10 @@ def fit_deep(
 
     Args:
         starts: sparse GPs on `hidden.inputs[-1]`, the likeliest first.
-        hidden: of `hidden_start(X, widths)`.
+        hidden: of `hidden_start(X, widths)` or `chosen_start(X, widths, likelihood)`.
         X: inputs, (N, D).
         y: outputs, (N,) or (N, P).
-        points: inducing points of every hidden layer.
+        points: inducing points of every layer but that of the sparse GP.
         power: of all rows.
         method: how the deep model is learned.
         jitter: as in `fit`.
@@ -154,7 +155,7 @@ def fit_deep(
     if result.log_evidence >= least * len(X):
         return result
     still = dataclasses.replace(method, max_sweeps=1, learning_rate=STANDSTILL)
-    start = fits.learned(*at_rest(model, sites), still, "deep-start")
+    start = fits.learned(*at_rest(model, sites, hidden), still, "deep-start")
     return _fallen(result, start, least, len(X))
 
 

@@ -7,9 +7,12 @@ depend on the units of the data although the data are not transformed.
 """
 
 import dataclasses
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 
 from cavity.inference.graph.rows import Rows
@@ -18,8 +21,10 @@ from cavity.kernels.parts import AbstractParts
 from cavity.kernels.sum_over import SumOver, plain_columns
 from cavity.likelihoods.latent_values import initial_latents
 from cavity.likelihoods.support import Support
+from cavity.models.deep.layer import Layer, layers_of
 from cavity.numerics.jit import compiled
 from cavity.parameters import Positive, Real, Units, free_parts, from_real, to_real, units
+from cavity.parameters.trees import is_entry
 
 # Logarithms of parameters stay this close to where they start: a factor of 6e7 either way.
 REACH = 18.0
@@ -186,16 +191,14 @@ def _scaled(value: Any, unit: Units, scales: Scales) -> np.ndarray:
     return np.asarray(moved + scales.x_centre if unit.location else moved)
 
 
-def coordinate_scales(model: Any, maps: Any, scales: Scales) -> np.ndarray:
+def coordinate_scales(model: Any, maps: Any, whole: Scales) -> np.ndarray:
     """Step sizes of the free coordinates: 1 on logarithmic scales, data units elsewhere.
 
-    Locations among the inputs, such as inducing points, have `LOCATION` of these.
+    Locations among the inputs, such as inducing points, have `LOCATION` of these. In layers of a
+    deep model units are those of hidden values.
     """
     parts = []
-    columns = plain_columns(model)
-    if columns is not None:
-        scales = scales.columns(tuple(range(columns)))
-    for value, b, unit in free_parts(model, maps, units(model)):
+    for value, b, unit, scales in free_parts(model, maps, *_measured(model, whole)):
         shape = np.shape(value)
         if not isinstance(b, Real):
             parts.append(np.ones(int(np.prod(shape))))
@@ -208,26 +211,51 @@ def coordinate_scales(model: Any, maps: Any, scales: Scales) -> np.ndarray:
     return np.concatenate([*parts, np.zeros(0)])
 
 
-def coordinate_bounds(model: Any, maps: Any, scales: Scales) -> np.ndarray:
+def coordinate_bounds(model: Any, maps: Any, whole: Scales) -> np.ndarray:
     """Bounds of the free coordinates about their start at 0, (parameters, 2).
 
     Logarithms of positive parameters stay within `REACH`, and those of variances do not fall
     below that of `LEAST_VARIANCE` times the outputs' variance: noise that small is lost in the
     rounding errors of a covariance matrix.
     """
-    least = np.log(LEAST_VARIANCE) + 2.0 * np.log(scales.y_spread)
     parts = []
-    columns = plain_columns(model)
-    if columns is not None:
-        scales = scales.columns(tuple(range(columns)))
-    for value, b, unit in free_parts(model, maps, units(model)):
+    for value, b, unit, scales in free_parts(model, maps, *_measured(model, whole)):
         start = np.ravel(np.asarray(value, np.float64))
         reach = np.full(start.size, REACH if isinstance(b, Positive) else np.inf)
         lower = -reach
         if b == Positive() and unit == Units(output=2):
+            least = np.log(LEAST_VARIANCE) + 2.0 * np.log(scales.y_spread)
             lower = np.clip(least - np.log(start), lower, 0.0)
         parts.append(np.column_stack([lower, reach]))
     return np.concatenate([*parts, np.zeros((0, 2))])
+
+
+def _measured(model: Any, scales: Scales) -> tuple[Any, Any]:
+    """The units of a model's parameters, and the scales of what they are units of.
+
+    Inputs of inner layers are spread as their inducing points are.
+    """
+    measured, columns = units(model), plain_columns(model)
+    if columns is not None:
+        scales = scales.columns(tuple(range(columns)))
+    within = jax.tree.map(lambda _: scales, measured, is_leaf=is_entry)
+    layers = layers_of(model)
+    for i, own in enumerate(_of_layers(layers, scales)):
+        tree = jax.tree.map(lambda _, own=own: own, measured.layers[i], is_leaf=is_entry)
+        within = eqx.tree_at(lambda m, i=i: m.layers[i], within, tree)
+    return measured, within
+
+
+def _of_layers(layers: Sequence[Layer], scales: Scales) -> list[Scales]:
+    """The scales of inputs and outputs of each layer: hidden values spread as inducing points."""
+    found = [scales] if layers else []
+    for below, layer in itertools.pairwise(layers):
+        places = np.concatenate([np.asarray(z(lambda x: x)) for _, z, _ in layer.groups])
+        values = tally(places)
+        spread = float(np.exp(np.mean(np.log(values.spread[: below.width]))))
+        found[-1] = dataclasses.replace(found[-1], y_spread=spread)
+        found.append(dataclasses.replace(scales, x_centre=values.mean, x_spread=values.spread))
+    return found
 
 
 def row_tallies(rows: Rows, likelihood: Any) -> tuple[Tally, Tally]:

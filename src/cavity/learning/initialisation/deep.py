@@ -1,4 +1,4 @@
-"""Starting values of deep models: a sparse GP as last layer, inner layers near their means."""
+"""Starting values of deep models: one layer is a sparse GP, and others are near their means."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
@@ -17,7 +17,8 @@ from cavity.inference.variables.inducing import InducingBelief
 from cavity.kernels.stationary import RBF
 from cavity.learning.data.scales import tally
 from cavity.learning.initialisation.inducing_points import select_inducing
-from cavity.likelihoods.capabilities import HasNoiseParameter, capability
+from cavity.likelihoods.base import AbstractLikelihood
+from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
 from cavity.means import AbstractMean, Columns, Identity, Linear, Zero
 from cavity.models.deep.deep_gp import INNER_DEVIATION, DeepGP
 from cavity.models.deep.layer import Layer
@@ -33,20 +34,59 @@ NOISE_SHARE = 0.1
 # Hidden functions at their prior do not change an output with this share of that variance.
 REST = 1e-2 * INNER_DEVIATION**2
 JITTER = 1e-8
-# Rows at which slopes of the sparse GP are taken.
-SLOPES = 500
+# Rows at which slopes of the sparse GP are taken, and so many at a time.
+SLOPES, TOGETHER = 500, 50
+# Rows at the most whose hidden values place inducing points above the sparse GP.
+ROWS = 20_000
+
+
+# A layer, and its tied sites.
+Placed = tuple[Layer, list[TiedSite]]
 
 
 class HiddenStart(NamedTuple):
-    """Mean functions of hidden layers, and the inputs of every layer where outputs are means.
+    """Which layer of a deep GP begins as a sparse GP, and what that is learned from.
 
     Attributes:
-        maps: one mean function per hidden layer.
-        inputs: inputs of every layer, the last one included, (N, width) each.
+        maps: mean functions of the layers below it.
+        inputs: inputs of these layers and of the sparse GP, where outputs are means, (N, width)
+            each.
+        above: hidden layers from it on, their widths; none where it is the last layer.
     """
 
     maps: tuple[AbstractMean, ...]
     inputs: tuple[np.ndarray, ...]
+    above: tuple[int, ...] = ()
+
+
+def chosen_start(
+    X: np.ndarray,
+    widths: Sequence[int],
+    likelihood: AbstractLikelihood,
+    outputs: int = 1,
+    seed: int = 0,
+) -> HiddenStart:
+    """How the layers of a deep GP begin.
+
+    Hidden layers as wide as their inputs, or wider, pass the inputs on to a sparse GP in the last
+    layer. Narrower ones would lose what matters there: they pass on what a sparse GP in the first
+    layer says. Where that is not possible, they pass on principal components: where they have
+    fewer functions than the last layer, and where noise is not Gaussian, so that the uncertainty
+    of functions in the first layer needs more points per row than steps of learning have.
+
+    Args:
+        X: inputs, (N, D).
+        widths: of the hidden layers.
+        likelihood: of the outputs.
+        outputs: their number.
+        seed: of random directions.
+    """
+    columns = (X.shape[1], *widths)
+    narrow = any(width < below for width, below in zip(widths, columns, strict=False))
+    gaussian = capability(likelihood, GaussianInLatent) is not None
+    if narrow and gaussian and min(widths) >= outputs:
+        return HiddenStart((), (np.asarray(X, np.float64),), tuple(widths))
+    return hidden_start(X, widths, seed)
 
 
 def hidden_start(X: np.ndarray, widths: Sequence[int], seed: int = 0) -> HiddenStart:
@@ -68,8 +108,7 @@ def hidden_start(X: np.ndarray, widths: Sequence[int], seed: int = 0) -> HiddenS
     random = np.random.default_rng(seed)
     for width in widths:
         H = inputs[-1]
-        columns = H.shape[1]
-        if width == columns:
+        if width == H.shape[1]:
             maps.append(Identity())
         else:
             centre = H.mean(axis=0)
@@ -90,6 +129,11 @@ def _directions(
     least = 1e-6 * float(values[0]) if values[0] > 0.0 else 1.0
     deviations = np.maximum(values / np.sqrt(len(H)), least)
     weights = (vectors / deviations[:, None])[:width].T / spread[:, None]
+    return _with_random(weights, width, random)
+
+
+def _with_random(weights: np.ndarray, width: int, random: np.random.Generator) -> np.ndarray:
+    """Weights (D, width): those given, and random combinations of them."""
     missing = width - weights.shape[1]
     if missing > 0:
         turns = random.standard_normal((weights.shape[1], missing))
@@ -101,54 +145,151 @@ def _directions(
 def deepen(
     single: GP, process: AbstractProcess, start: HiddenStart, points: int, seed: int = 0
 ) -> tuple[DeepGP, Sites]:
-    """A deep GP that begins as a sparse GP on the start of its hidden values.
+    """A deep GP that begins as a sparse GP, in its first layer or its last.
 
-    Hidden functions are so certain that they do not spoil what the sparse GP explains: through its
-    slopes their uncertainty adds no more than a share of the noise, where that is Gaussian.
+    Other functions are so certain that they do not spoil what the sparse GP explains: to an
+    output their uncertainty adds no more than a share of the noise, where that is Gaussian.
 
     Args:
         single: the sparse GP, a model of `start.inputs[-1]`.
         process: its posterior process, whose functions are independent.
         start: of the hidden layers.
-        points: inducing points of every hidden layer.
-        seed: of the clusters that place them.
+        points: inducing points of every other layer.
+        seed: of the clusters that place them, and of the rows where slopes are taken.
 
     Returns:
         The model, and its tied sites to start from.
     """
-    layers, sites = [], []
+    parts = cast(TakesGaussianInputs, process).sparse_functions()
+    layer, sites = _functions(single, parts)
+    if start.above:
+        first, values = _with_others(layer, sites, process, start, points, seed)
+        widths = (*start.above[1:], sum(view.mean.outputs for view, _ in parts))
+        placed = [first, *_passing_on(single, values, widths, points, seed)]
+    else:
+        placed = [*_below(single, process, start, points, seed), (layer, sites)]
+    layers = [layer for layer, _ in placed]
+    return DeepGP(layers, single.likelihood), (tuple(site for _, own in placed for site in own),)
+
+
+def _below(
+    single: GP, process: AbstractProcess, start: HiddenStart, points: int, seed: int
+) -> list[Placed]:
+    """Hidden layers near mean functions that keep what the inputs say."""
+    placed = []
     for i, mean in enumerate(start.maps):
         steepness = _steepness(single, process, start, i, seed)
-        layer, site = _hidden_layer(
-            mean, start.inputs[i], start.inputs[i + 1], points, steepness, seed
-        )
-        layers.append(layer)
-        sites.append(site)
-    parts = cast(TakesGaussianInputs, process).sparse_functions()
-    sites += [tied_site(belief) for _, belief in parts]
-    layers.append(_last(single, [view for view, _ in parts]))
-    return DeepGP(layers, single.likelihood), (tuple(sites),)
+        ends = start.inputs[i], start.inputs[i + 1]
+        placed.append(_near_mean(mean, *ends, points, steepness, seed))
+    return placed
 
 
-def at_rest(model: DeepGP, sites: Sites) -> tuple[DeepGP, Sites]:
-    """The start of a deep GP with hidden functions at their prior and hardly off their means.
+def _with_others(
+    layer: Layer,
+    sites: list[TiedSite],
+    process: AbstractProcess,
+    start: HiddenStart,
+    points: int,
+    seed: int,
+) -> tuple[Placed, np.ndarray]:
+    """A sparse GP with other functions beside it, and the values of all at some rows.
 
-    It predicts as the sparse GP from which it was made.
+    The others begin near the directions in which it is steepest, in the units of its functions.
+    """
+    random = np.random.default_rng(seed)
+    X = start.inputs[-1]
+    X = X[random.permutation(len(X))[:ROWS]]
+    values = np.asarray(_means(process, jnp.asarray(X)))
+    own, others = values.shape[1], start.above[0] - values.shape[1]
+    if not others:
+        return (layer, sites), values
+    weights = _steepest(process, X, others, random) * np.mean(tally(values).spread)
+    beside = Linear(weights, np.zeros(others), X.mean(axis=0))
+    outputs = np.asarray(beside(jnp.asarray(X)))
+    near, still = _near_mean(beside, X, outputs, points, None, seed)
+    groups = (*layer.groups, *near.groups)
+    kernels, inducing, sizes = zip(*groups, strict=True)
+    mean = Columns((*_columns(layer.mean, own, X), beside))
+    both = Layer(kernels, inducing, own + others, mean, sizes=sizes)
+    return (both, [*sites, *still]), np.concatenate([values, outputs], axis=1)
+
+
+def _columns(mean: AbstractMean, count: int, X: np.ndarray) -> tuple[AbstractMean, ...]:
+    """Mean functions that have so many columns together."""
+    one = jnp.ndim(mean(jnp.asarray(X[:1]))) == 1
+    return (mean,) * count if one else (mean,)
+
+
+def _steepest(
+    process: AbstractProcess, X: np.ndarray, count: int, random: np.random.Generator
+) -> np.ndarray:
+    """Weights (D, count) of the directions in which functions are steepest, of unit deviation."""
+    columns = tally(X)
+    spread = columns.spread
+    slopes = np.asarray(_slopes(process, (), jnp.asarray(X[:SLOPES])))
+    slopes = np.where(columns.varies, slopes * spread, 0.0).reshape(-1, X.shape[1])
+    _, _, vectors = np.linalg.svd(slopes, full_matrices=False)
+    weights = vectors[:count].T / spread[:, None]
+    deviations = np.std(X @ weights, axis=0)
+    return _with_random(weights / np.where(deviations > 0.0, deviations, 1.0), count, random)
+
+
+def _passing_on(
+    single: GP, values: np.ndarray, widths: Sequence[int], points: int, seed: int
+) -> list[Placed]:
+    """Layers above the sparse GP, near mean functions that pass its functions on.
+
+    Args:
+        single: the sparse GP.
+        values: of the layer that it is in, at some rows; its own functions come first.
+        widths: of the layers.
+        points: inducing points of each.
+        seed: of the clusters that place them, and of random directions.
+    """
+    random = np.random.default_rng(seed)
+    noise = capability(single.likelihood, HasNoiseParameter)
+    placed = []
+    for width in widths:
+        columns, mean = values.shape[1], Identity()
+        if width < columns:
+            mean = Identity(width)
+        elif width > columns:
+            mean = Linear(_with_random(np.eye(columns), width, random), np.zeros(width))
+        outputs = np.asarray(mean(jnp.asarray(values)))
+        steepness = None
+        if noise is not None:
+            own = np.arange(width) < widths[-1]
+            squares = np.broadcast_to(own / np.min(noise.variance), outputs.shape)
+            steepness = _Steepness(values[:SLOPES], squares[:SLOPES] * len(widths))
+        placed.append(_near_mean(mean, values, outputs, points, steepness, seed))
+        values = outputs
+    return placed
+
+
+def at_rest(model: DeepGP, sites: Sites, start: HiddenStart) -> tuple[DeepGP, Sites]:
+    """The start of a deep GP with the layers at their prior that do not begin as the sparse GP.
+
+    They are hardly off their means, so that the model predicts as the sparse GP does.
 
     Args:
         model: of `deepen`.
         sites: likewise.
+        start: of the hidden layers.
     """
-    hidden = range(len(model.layers) - 1)
-    if not hidden:
+    others = [i for i in range(len(model.layers)) if i != len(start.maps)]
+    if not others:
         return model, sites
-    variances = [cast(RBF, model.layers[i].kernel).variance * REST for i in hidden]
+    variances = [cast(RBF, model.layers[i].kernel).variance * REST for i in others]
     resting = eqx.tree_at(
-        lambda m: [m.layers[i].kernel.variance for i in hidden], model, variances
+        lambda m: [m.layers[i].kernel.variance for i in others], model, variances
     )
     (tied,) = sites
-    still = [jax.tree.map(jnp.zeros_like, tied[i]) for i in hidden]
-    return resting, ((*still, *tied[len(still) :]),)
+    # one site for each of these layers, and as many as there are for the sparse GP
+    below, above = len(start.maps), len(model.layers) - 1 - len(start.maps)
+    still = [jax.tree.map(jnp.zeros_like, site) for site in tied]
+    return resting, (
+        (*still[:below], *tied[below : len(tied) - above], *still[len(tied) - above :]),
+    )
 
 
 class _Steepness(NamedTuple):
@@ -191,20 +332,25 @@ def _slopes(
             values = mean(values)
         return process.moments(values)[0][0]
 
-    return jax.vmap(jax.jacrev(means))(values)
+    return jax.lax.map(jax.jacrev(means), values, batch_size=TOGETHER)
 
 
-def _hidden_layer(
+@compiled
+def _means(process: AbstractProcess, X: Float[Array, "n D"]) -> Float[Array, "n P"]:
+    """Means of the functions of a process."""
+    return process.moments(X)[0]
+
+
+def _near_mean(
     mean: AbstractMean,
     inputs: np.ndarray,
     outputs: np.ndarray,
     points: int,
     steepness: _Steepness | None,
     seed: int,
-) -> tuple[Layer, TiedSite]:
-    """A hidden layer near its mean function, and its site."""
+) -> Placed:
+    """A layer near its mean function, and its site."""
     Z = select_inducing(RBF(), inputs, points, choice="kmeans", seed=seed)
-    width = outputs.shape[1]
     variance = INNER_VARIANCE * float(np.mean(tally(outputs).spread ** 2))
     kernel = RBF(1.0, tally(inputs).spread * np.sqrt(inputs.shape[1]))
     if steepness is not None:
@@ -214,19 +360,26 @@ def _hidden_layer(
         own = residual + INNER_DEVIATION**2 * (1.0 - residual)
         added = float(np.mean(np.sum(steepness.squares, axis=1) * own))
         variance = min(variance, NOISE_SHARE / added) if added > 0.0 else variance
+    width = outputs.shape[1]
     layer = Layer(RBF(variance, kernel.lengthscale), Points(Z), width, mean)
-    raw = np.broadcast_to(np.log(INNER_DEVIATION) * np.eye(len(Z)), (width, len(Z), len(Z)))
-    return layer, TiedSite(jnp.zeros((width, len(Z))), jnp.asarray(raw))
+    return layer, [_still(width, len(Z))]
 
 
-def _last(single: GP, views: list[InducingView]) -> Layer:
+def _still(width: int, size: int) -> TiedSite:
+    """The site of functions near their prior mean, and certain of that."""
+    raw = np.broadcast_to(np.log(INNER_DEVIATION) * np.eye(size), (width, size, size))
+    return TiedSite(jnp.zeros((width, size)), jnp.asarray(raw))
+
+
+def _functions(single: GP, parts: list[tuple[InducingView, InducingBelief]]) -> Placed:
     """The functions of a sparse GP as a layer."""
+    views, sites = [view for view, _ in parts], [tied_site(belief) for _, belief in parts]
     if len(views) == 1:
         view = views[0]
-        return Layer(view.kernel, view.inducing, view.mean.outputs, single.means[0])
+        return Layer(view.kernel, view.inducing, view.mean.outputs, single.means[0]), sites
     means = single.means if len(single.means) > 1 else single.means * len(views)
     kernels, inducing = tuple(v.kernel for v in views), tuple(v.inducing for v in views)
-    return Layer(kernels, inducing, len(views), Columns(means))
+    return Layer(kernels, inducing, len(views), Columns(means)), sites
 
 
 def tied_site(belief: InducingBelief) -> TiedSite:

@@ -209,15 +209,16 @@ class DeepGP(AbstractModel):
         views = tuple(layer.views(jitter) for layer in self.layers)
         edges: list[Edge] = []
         for number, (layer, own) in enumerate(zip(self.layers, views, strict=True), 1):
-            last = number == len(self.layers)
-            for i, view in enumerate(own):
-                size = view.inducing.size
-                counts = jnp.full(view.mean.outputs, total.any_output)
+            last, first = number == len(self.layers), 0
+            for view in own:
+                size, count = view.inducing.size, view.mean.outputs
+                counts = jnp.full(count, total.any_output)
                 if last and self.likelihood.latents == 1:
-                    counts = total.per_output if len(own) == 1 else total.per_output[i : i + 1]
-                start = None if last else (layer.starting_mean(view, i), INNER_DEVIATION)
+                    counts = total.per_output[first : first + count]
+                start = None if last else (layer.starting_mean(view, first), INNER_DEVIATION)
                 slots = Tied(size, counts, start)
                 edges.append(Edge(len(edges), WholeView(), slots))
+                first += count
         variables: list[AbstractVariable] = [TiedInducing() for _ in edges]
         tied = cast(TiedPowerMeans, approximation)
         hidden = sum(layer.width for layer in self.layers[:-1])

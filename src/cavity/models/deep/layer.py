@@ -15,6 +15,7 @@ from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.expectations import GaussianInputs
+from cavity.likelihoods.capabilities import capability
 from cavity.means import AbstractMean, Zero
 from cavity.models.process import (
     AbstractProcess,
@@ -48,10 +49,11 @@ class Layer(eqx.Module):
             the likelihood's.
         skip_connection: whether the layer takes the inputs of the model beside the outputs of the
             layer below, as the columns after them.
+        sizes: with tuples, the number of functions that share each of their entries; None for one.
 
     Raises:
         TypeError: for parts that are not what they should be.
-        ValueError: for tuples that do not have one entry per function.
+        ValueError: for tuples that do not have one entry per function or size.
 
     References:
         Bui (2017), S53; Duvenaud et al. (2014) for skip connections.
@@ -63,6 +65,7 @@ class Layer(eqx.Module):
     width: int = eqx.field(static=True)
     skip_connection: bool = eqx.field(static=True)
     noise_variance: Float[Array, "..."] | None = positive(optional=True)
+    sizes: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     def __init__(
         self,
@@ -73,11 +76,14 @@ class Layer(eqx.Module):
         noise_variance: Any = None,
         *,
         skip_connection: bool = False,
+        sizes: Sequence[int] | None = None,
     ):
         if not isinstance(width, int | np.integer) or isinstance(width, bool) or width < 1:
             raise ValueError(f"the width of a layer is a number of functions, given {width!r}")
-        self.kernel = _per_function("kernel", kernel, AbstractKernel, width)
-        self.inducing = _per_function("inducing", inducing, AbstractInducing, width)
+        self.sizes = None if sizes is None else _checked_sizes(sizes, width)
+        count = None if self.sizes is None else len(self.sizes)
+        self.kernel = _per_function("kernel", kernel, AbstractKernel, width, count)
+        self.inducing = _per_function("inducing", inducing, AbstractInducing, width, count)
         self.mean = Zero() if mean is None else mean
         if not isinstance(self.mean, AbstractMean):
             raise TypeError(f"mean of a layer must be a mean function, given {mean!r}")
@@ -97,9 +103,10 @@ class Layer(eqx.Module):
         kernels, inducing = self.kernel, self.inducing
         if not isinstance(kernels, tuple) and not isinstance(inducing, tuple):
             return ((kernels, inducing, self.width),)
-        kernels = kernels if isinstance(kernels, tuple) else (kernels,) * self.width
-        inducing = inducing if isinstance(inducing, tuple) else (inducing,) * self.width
-        return tuple((k, z, 1) for k, z in zip(kernels, inducing, strict=True))
+        sizes = (1,) * self.width if self.sizes is None else self.sizes
+        kernels = kernels if isinstance(kernels, tuple) else (kernels,) * len(sizes)
+        inducing = inducing if isinstance(inducing, tuple) else (inducing,) * len(sizes)
+        return tuple(zip(kernels, inducing, sizes, strict=True))
 
     def views(self, jitter: float | Scalar) -> tuple[InducingView, ...]:
         """How rows see the whitened inducing variables of each group."""
@@ -164,6 +171,22 @@ class Layer(eqx.Module):
 
     def __str__(self) -> str:
         return table(self)
+
+
+@typing.runtime_checkable
+class HasLayers(typing.Protocol):
+    """A deep model."""
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers, from the inputs to the outputs."""
+        ...
+
+
+def layers_of(model: object) -> tuple[Layer, ...]:
+    """The layers of a deep model; none of any other."""
+    deep = capability(model, HasLayers)
+    return () if deep is None else deep.layers
 
 
 class LayerProcess(eqx.Module):
@@ -272,8 +295,22 @@ def _checked(name: str, part: Callable[..., Array], *inputs: Array) -> Array:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _per_function(name: str, part: Any, kind: type, width: int) -> Any:
-    """One part, or a tuple of one per function."""
+def _checked_sizes(sizes: Sequence[int], width: int) -> tuple[int, ...]:
+    """Numbers of functions, which make up the width.
+
+    Raises:
+        ValueError: if they do not.
+    """
+    checked = tuple(int(size) for size in sizes)
+    if checked != tuple(sizes) or min(checked, default=0) < 1 or sum(checked) != width:
+        raise ValueError(
+            f"sizes are numbers of functions that make up the width {width}, given {sizes!r}"
+        )
+    return checked
+
+
+def _per_function(name: str, part: Any, kind: type, width: int, count: int | None) -> Any:
+    """One part, or a tuple of one per function or per size, of which there are so many."""
     several = isinstance(part, tuple | list)
     for entry in part if several else (part,):
         if not isinstance(entry, kind):
@@ -281,9 +318,10 @@ def _per_function(name: str, part: Any, kind: type, width: int) -> Any:
                 f"{name} of a layer must be {kind.__name__[8:].lower()} objects of cavity, given "
                 f"{type(entry).__name__}"
             )
-    if several and len(part) != width:
+    if several and len(part) != (count or width):
+        what = "function" if count is None else "entry of sizes"
         raise ValueError(
-            f"a layer of {plural(width, 'function')} takes one {name} or one per function, given "
+            f"a layer of {plural(width, 'function')} takes one {name} or one per {what}, given "
             f"{len(part)}"
         )
     return tuple(part) if several else part
