@@ -216,7 +216,7 @@ def test_learning_does_not_depend_on_the_units_of_outputs(step):
     for scale in (1.0, unit):
         starts = [sparse(X, likelihoods.Gaussian(0.1 * scale**2))]
         starts = [eqx.tree_at(lambda m: m.kernel.variance, starts[0], np.asarray(scale**2))]
-        hidden = chosen_start(X, (2,), likelihoods.Gaussian())
+        hidden = chosen_start(X, (2,), likelihoods.Gaussian(), 1)
         result = fit_deep(starts, hidden, X, scale * y, points=8, method=few)
         evidence.append(result.log_evidence)
     assert evidence[1] == pytest.approx(evidence[0] - len(y) * np.log(unit), abs=0.1)
@@ -263,7 +263,12 @@ def test_constant_columns_do_no_harm(step, value):
     start = zero.starting_mean(zero.views(1e-6)[0], 0)
     assert np.max(np.abs(start)) < 1e4
     starts = [cavity.GP(kernels.RBF(), likelihoods.Gaussian(0.1), inducing.Points(X[:8]))]
-    for hidden in (hidden_start(X, (3,)), chosen_start(X, (2,), likelihoods.Gaussian())):
+    single = cavity.infer(starts[0], X, y)
+    for columns in (X, np.column_stack([X[:, 0], np.full((60, 3), value)])[:, [0, 1, 2]]):
+        start = HiddenStart((), (columns,), (3,))
+        deeper, _ = deepen(starts[0], single.posterior.process, start, 8)
+        assert np.max(np.abs(deeper.layers[0].mean.means[1].weights)) < 10.0
+    for hidden in (hidden_start(X, (3,)), chosen_start(X, (2,), likelihoods.Gaussian(), 1)):
         result = fit_deep(starts, hidden, X, y, points=8, method=few)
         assert np.isfinite(result.log_evidence)
         assert np.all(np.isfinite(result.posterior.marginals(X).mean))

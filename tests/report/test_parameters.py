@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from cavity import GP, kernels, means
+from cavity import GP, DeepGP, Layer, kernels, means
+from cavity.inducing import Points
 from cavity.kernels import RBF, Linear, Matern32, Periodic, parse
 from cavity.likelihoods import Gaussian, MultinomialProbit
 from cavity.report.parameters import kernel_parts, parameter_rows, relevances
@@ -131,3 +132,11 @@ def test_rows_of_a_linear_mean():
     weights = [(r.place, r.value) for r in found if r.name == "mean.weights"]
     assert weights[:3] == [("age, y", 0.0), ("age, z", 1.0), ("bmi, y", 2.0)]
     assert [r.place for r in found if r.name == "mean.bias"] == ["y", "z"]
+
+
+def test_functions_that_share_a_kernel_have_one_row_for_it():
+    """Layers have a kernel for each of their sizes."""
+    below = Layer((RBF(2.0, 0.5), RBF(3.0, 0.7)), Points(np.zeros((2, 3))), 3, sizes=(1, 2))
+    model = DeepGP([below, Layer(RBF(), Points(np.zeros((2, 3))))], Gaussian(0.5))
+    found = rows(model)
+    assert [r.value for r in found if r.name.startswith("layers.0.kernel")] == [2.0, 0.5, 3.0, 0.7]

@@ -59,9 +59,10 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
     evidence are in the units of the data, as with `GPRegressor`.
 
     Args:
-        kernel: of the layer that begins as the sparse Gaussian process, with a lengthscale per
-            column: text such as "rbf" or "matern52 + linear", or a kernel object. The others have
-            RBF kernels.
+        kernel: of the layer that begins as the sparse Gaussian process: the last, or the first
+            where hidden layers are narrower than the inputs and noise is Gaussian. It has a
+            lengthscale per input of that layer. Text such as "rbf" or "matern52 + linear", or a
+            kernel object. The others have RBF kernels.
         likelihood: as in `GPRegressor`.
         n_layers: layers, the last one included; 1 is a sparse Gaussian process.
         width: functions of every hidden layer, or a sequence with a number for each of them;
@@ -72,7 +73,8 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
         n_inducing: inducing points of every layer; at or above the number of distinct rows all of
             them are used.
         power: in [0, 1]. 0 is the doubly stochastic variational bound.
-        mean: prior mean of the last layer: "constant", "zero", "linear", or a mean object.
+        mean: prior mean of the layer that `kernel` is of: "constant", "zero", "linear", or a mean
+            object.
         n_nodes: points for the hidden values of a row in a step of learning.
         steps: steps of Adam, after which L-BFGS-B goes on where all rows are few enough; 0 keeps
             the starting values.
@@ -86,7 +88,7 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
     Attributes:
         log_evidence_: approximate log marginal likelihood, nats, outputs in their own units.
         layers_: the fitted layers, from the inputs to the outputs; each is a `cavity.Layer`.
-        kernel_: the fitted kernel of the last layer.
+        kernel_: the fitted kernel of the last layer; those of all are in `layers_`.
         likelihood_: the fitted likelihood.
         mean_: the fitted prior mean of the last layer.
         inducing_: the fitted inducing variables of the last layer, in the space of hidden values.
@@ -153,7 +155,8 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
         n_inducing: inducing points of every layer; at or above the number of distinct rows all of
             them are used.
         power: in [0, 1]. 0 is the doubly stochastic variational bound.
-        mean: prior mean of the last layer: "constant", "zero", "linear", or a mean object.
+        mean: prior mean of the layer that `kernel` is of: "constant", "zero", "linear", or a mean
+            object.
         n_nodes: points for the hidden values of a row in a step of learning.
         steps: steps of Adam, after which L-BFGS-B goes on where all rows are few enough; 0 keeps
             the starting values.
@@ -167,7 +170,7 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
         classes_: the labels, sorted; columns of probabilities are in this order.
         log_evidence_: approximate log marginal likelihood, nats.
         layers_: the fitted layers, from the inputs to the outputs; each is a `cavity.Layer`.
-        kernel_: the fitted kernel of the last layer.
+        kernel_: the fitted kernel of the last layer; those of all are in `layers_`.
         likelihood_: the fitted likelihood.
         mean_: the fitted prior mean of the last layer.
         inducing_: the fitted inducing variables of the last layer, in the space of hidden values.

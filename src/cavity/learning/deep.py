@@ -106,7 +106,7 @@ def fit_deep(
 
     Args:
         starts: sparse GPs on `hidden.inputs[-1]`, the likeliest first.
-        hidden: of `hidden_start(X, widths)` or `chosen_start(X, widths, likelihood)`.
+        hidden: of `hidden_start(X, widths)` or `chosen_start(X, widths, likelihood, outputs)`.
         X: inputs, (N, D).
         y: outputs, (N,) or (N, P).
         points: inducing points of every layer but that of the sparse GP.

@@ -270,7 +270,7 @@ def _of_layers(model: AbstractModel, features: Sequence[str]) -> dict[str, tuple
     known, names, layers = {}, list(features), layers_of(model)
     for i, layer in enumerate(layers):
         names += list(features) if layer.skip_connection else []
-        latents = ONE_LATENT * layer.width
+        latents = ONE_LATENT * len(layer.groups)
         for part in kernel_parts(layer.kernel, range(len(names)), latents):
             columns = [names[c] for c in part.columns]
             for name, array, unit in part.parameters():

@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from cavity.inducing.base import inducing_points
 from cavity.inference.graph.rows import Rows
 from cavity.kernels.base import Active
 from cavity.kernels.parts import AbstractParts
@@ -250,12 +251,26 @@ def _of_layers(layers: Sequence[Layer], scales: Scales) -> list[Scales]:
     """The scales of inputs and outputs of each layer: hidden values spread as inducing points."""
     found = [scales] if layers else []
     for below, layer in itertools.pairwise(layers):
-        places = np.concatenate([np.asarray(z(lambda x: x)) for _, z, _ in layer.groups])
-        values = tally(places)
-        spread = float(np.exp(np.mean(np.log(values.spread[: below.width]))))
-        found[-1] = dataclasses.replace(found[-1], y_spread=spread)
-        found.append(dataclasses.replace(scales, x_centre=values.mean, x_spread=values.spread))
+        values = _places(layer)
+        if values is None:
+            found.append(scales)
+            continue
+        one = np.where(values.largest > 0.0, values.largest, 1.0)  # of values that do not vary
+        spread = np.where(values.varies, values.spread, one)
+        own = values.varies[: below.width]
+        hidden = spread[: below.width][own] if own.any() else spread[: below.width]
+        hidden_spread = float(np.exp(np.mean(np.log(hidden))))
+        found[-1] = dataclasses.replace(found[-1], y_spread=hidden_spread)
+        found.append(dataclasses.replace(scales, x_centre=values.mean, x_spread=spread))
     return found
+
+
+def _places(layer: Layer) -> Tally | None:
+    """The tally of a layer's inducing points; None for other inducing variables."""
+    try:
+        return tally(np.concatenate([inducing_points(z) for _, z, _ in layer.groups]))
+    except ValueError:
+        return None
 
 
 def row_tallies(rows: Rows, likelihood: Any) -> tuple[Tally, Tally]:

@@ -36,6 +36,7 @@ REST = 1e-2 * INNER_DEVIATION**2
 JITTER = 1e-8
 # Rows at which slopes of the sparse GP are taken, and so many at a time.
 SLOPES, TOGETHER = 500, 50
+LEAST_DEVIATION = 1e-6  # of a direction that varies, of inputs of deviation one
 # Rows at the most whose hidden values place inducing points above the sparse GP.
 ROWS = 20_000
 
@@ -63,7 +64,7 @@ def chosen_start(
     X: np.ndarray,
     widths: Sequence[int],
     likelihood: AbstractLikelihood,
-    outputs: int = 1,
+    outputs: int,
     seed: int = 0,
 ) -> HiddenStart:
     """How the layers of a deep GP begin.
@@ -137,7 +138,7 @@ def _with_random(weights: np.ndarray, width: int, random: np.random.Generator) -
     missing = width - weights.shape[1]
     if missing > 0:
         turns = random.standard_normal((weights.shape[1], missing))
-        turns /= np.linalg.norm(turns, axis=0)
+        turns /= np.linalg.norm(turns, axis=0) if len(turns) else 1.0
         weights = np.concatenate([weights, weights @ turns], axis=1)
     return weights
 
@@ -216,8 +217,8 @@ def _with_others(
 
 def _columns(mean: AbstractMean, count: int, X: np.ndarray) -> tuple[AbstractMean, ...]:
     """Mean functions that have so many columns together."""
-    one = jnp.ndim(mean(jnp.asarray(X[:1]))) == 1
-    return (mean,) * count if one else (mean,)
+    value = mean(jnp.asarray(X[:1]))
+    return (mean,) * count if value.size == 1 else (mean,)
 
 
 def _steepest(
@@ -226,12 +227,14 @@ def _steepest(
     """Weights (D, count) of the directions in which functions are steepest, of unit deviation."""
     columns = tally(X)
     spread = columns.spread
+    standard = np.where(columns.varies, X - columns.mean, 0.0) / spread
     slopes = np.asarray(_slopes(process, (), jnp.asarray(X[:SLOPES])))
     slopes = np.where(columns.varies, slopes * spread, 0.0).reshape(-1, X.shape[1])
     _, _, vectors = np.linalg.svd(slopes, full_matrices=False)
-    weights = vectors[:count].T / spread[:, None]
-    deviations = np.std(X @ weights, axis=0)
-    return _with_random(weights / np.where(deviations > 0.0, deviations, 1.0), count, random)
+    deviations = np.std(standard @ vectors[:count].T, axis=0)
+    kept = deviations > LEAST_DEVIATION
+    weights = vectors[:count][kept].T / spread[:, None] / deviations[kept]
+    return _with_random(weights, count, random)
 
 
 def _passing_on(
