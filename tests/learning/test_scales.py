@@ -120,21 +120,23 @@ def test_steps_are_those_of_the_data_without_padding(n):
     assert_close(coordinate_scales(model, bijections(model), in_blocks), scales)
 
 
-def test_layers_have_the_scales_of_hidden_values(rng):
-    """Those of inner layers are the spread of the inducing points that see them."""
+@pytest.mark.parametrize("linear", [True, False])
+def test_layers_have_the_scales_of_hidden_values(rng, linear):
+    """Those of the prior mean; where it is constant, of the inducing points that see them."""
     X, Z = rng.standard_normal((9, 2)), 50.0 * rng.standard_normal((6, 1))
-    mean = cavity.means.Linear(np.ones((2, 1)), np.zeros(1))
+    weights = cavity.means.Linear(np.array([[3.0], [1.0]]), np.zeros(1))
+    mean = weights if linear else cavity.means.Constant(5.0)
     below = cavity.Layer(cavity.kernels.RBF(), cavity.inducing.Points(X), 1, mean)
     last = cavity.Layer(
         cavity.kernels.RBF(), cavity.inducing.Points(Z), mean=cavity.means.Constant(1.0)
     )
     model = cavity.DeepGP([below, last], cavity.likelihoods.Gaussian())
-    scales = Scales(np.zeros(2), np.array([2.0, 4.0]), np.zeros(1), 1000.0)
+    scales = Scales(np.zeros(2), np.array([2.0, 8.0]), np.zeros(1), 1000.0)
     maps = bijections(model)
     steps = coordinates_by_name(model, maps, coordinate_scales(model, maps, scales))
-    hidden = Z.std()
+    hidden = 10.0 if linear else Z.std()  # 3 times 2, and 8
     assert_close(steps["layers.0.inducing.Z"][0], LOCATION * scales.x_spread)
-    assert_close(steps["layers.0.mean.bias"], [hidden])
+    assert_close(steps["layers.0.mean.bias" if linear else "layers.0.mean.value"], hidden)
     assert_close(steps["layers.1.inducing.Z"], np.full((6, 1), LOCATION * hidden))
     assert_close(steps["layers.1.mean.value"], 1000.0)
     assert_close(steps["likelihood.variance"], 1.0)

@@ -15,8 +15,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from cavity.inducing.base import inducing_points
+from cavity.inducing.base import inducing_points, input_columns
 from cavity.inference.graph.rows import Rows
+from cavity.inference.graph.views import OutputMean
 from cavity.kernels.base import Active
 from cavity.kernels.parts import AbstractParts
 from cavity.kernels.sum_over import SumOver, plain_columns
@@ -232,10 +233,7 @@ def coordinate_bounds(model: Any, maps: Any, whole: Scales) -> np.ndarray:
 
 
 def _measured(model: Any, scales: Scales) -> tuple[Any, Any]:
-    """The units of a model's parameters, and the scales of what they are units of.
-
-    Inputs of inner layers are spread as their inducing points are.
-    """
+    """The units of a model's parameters, and the scales of what they are units of."""
     measured, columns = units(model), plain_columns(model)
     if columns is not None:
         scales = scales.columns(tuple(range(columns)))
@@ -248,21 +246,33 @@ def _measured(model: Any, scales: Scales) -> tuple[Any, Any]:
 
 
 def _of_layers(layers: Sequence[Layer], scales: Scales) -> list[Scales]:
-    """The scales of inputs and outputs of each layer: hidden values spread as inducing points."""
+    """The scales of inputs and outputs of each layer, from those of the data."""
     found = [scales] if layers else []
     for below, layer in itertools.pairwise(layers):
-        values = _places(layer)
-        if values is None:
-            found.append(scales)
-            continue
-        one = np.where(values.largest > 0.0, values.largest, 1.0)  # of values that do not vary
-        spread = np.where(values.varies, values.spread, one)
-        own = values.varies[: below.width]
-        hidden = spread[: below.width][own] if own.any() else spread[: below.width]
-        hidden_spread = float(np.exp(np.mean(np.log(hidden))))
-        found[-1] = dataclasses.replace(found[-1], y_spread=hidden_spread)
-        found.append(dataclasses.replace(scales, x_centre=values.mean, x_spread=spread))
+        centre, spread = _hidden(below, layer, found[-1])
+        typical = float(np.exp(np.mean(np.log(spread))))
+        found[-1] = dataclasses.replace(found[-1], y_spread=typical)
+        if layer.skip_connection:
+            centre = np.concatenate([centre, scales.x_centre])
+            spread = np.concatenate([spread, scales.x_spread])
+        found.append(dataclasses.replace(scales, x_centre=centre, x_spread=spread))
     return found
+
+
+def _hidden(below: Layer, layer: Layer, scales: Scales) -> tuple[np.ndarray, np.ndarray]:
+    """Centre and spread of hidden values: those of the prior mean of the layer below.
+
+    Where that is constant, values spread as the inducing points that see them.
+    """
+    centre, spread = scales.x_centre, scales.x_spread
+    latent = (input_columns(below.groups[0][1]) or len(centre)) - len(centre)  # of variance 1
+    centre, spread = np.append(centre, np.zeros(latent)), np.append(spread, np.ones(latent))
+    mean = OutputMean(below.mean, below.width)
+    first, *moved = np.asarray(mean(np.vstack([centre, centre + np.diag(spread)])))
+    own = np.sqrt(np.sum((np.asarray(moved) - first) ** 2, axis=0))
+    places = _places(layer)
+    seen = np.ones(below.width) if places is None else places.spread[: below.width]
+    return first, np.where(own > 0.0, own, seen)
 
 
 def _places(layer: Layer) -> Tally | None:
