@@ -13,6 +13,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from cavity.inducing.base import inducing_points, input_columns
@@ -268,7 +269,7 @@ def _hidden(below: Layer, layer: Layer, scales: Scales) -> tuple[np.ndarray, np.
     latent = (input_columns(below.groups[0][1]) or len(centre)) - len(centre)  # of variance 1
     centre, spread = np.append(centre, np.zeros(latent)), np.append(spread, np.ones(latent))
     mean = OutputMean(below.mean, below.width)
-    first, *moved = np.asarray(mean(np.vstack([centre, centre + np.diag(spread)])))
+    first, *moved = np.asarray(mean(jnp.asarray([centre, *(centre + np.diag(spread))])))
     own = np.sqrt(np.sum((np.asarray(moved) - first) ** 2, axis=0))
     places = _places(layer)
     seen = np.ones(below.width) if places is None else places.spread[: below.width]
