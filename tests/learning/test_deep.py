@@ -251,6 +251,20 @@ def test_noise_has_a_floor_above_power_zero(step, power, share):
     assert float(result.model.likelihood.variance) >= least
 
 
+def test_a_first_layer_is_learned_where_its_noise_does_not_vanish(step):
+    """At power 1 hidden values would be far more uncertain than the noise above them."""
+    X, y = step
+    X = np.column_stack([X, X**2])
+    starts = [sparse(X, likelihoods.Gaussian(0.1))]
+    hidden = chosen_start(X, (2,), likelihoods.Gaussian(), 1)
+    few = dataclasses.replace(STEPS, max_sweeps=30)
+    result = fit_deep(starts, hidden, X, y, points=8, method=few, power=1.0)
+    below = fit_best(starts, X, y, power=0.5)
+    least = 0.5 * float(below.model.likelihood.variance)
+    assert result.bijections.likelihood.variance.lower == pytest.approx(least, rel=1e-6)
+    assert float(fit_best(starts, X, y, power=1.0).model.likelihood.variance) < 0.5 * least
+
+
 @pytest.mark.parametrize("value", [0.1, 1.0])
 def test_constant_columns_do_no_harm(step, value):
     X, y = step

@@ -108,3 +108,13 @@ def test_many_classes_under_equal_noise(classes):
         rest = stats.norm.logcdf(x - np.delete(f, 1)[:, None]).sum(axis=0)
         expected = logsumexp(stats.norm.logpdf(x, f[1]) + rest) + np.log(x[1] - x[0])
         assert_close(found[0], expected, "factorised")
+
+
+@pytest.mark.parametrize("gap", [1e3, 1e5])
+def test_a_label_far_behind_another_keeps_its_digits(gap):
+    """Of two classes: the log of a normal distribution function, which is a parabola there."""
+    found = largest(jnp.array([[0.0], [gap]]), None, jnp.zeros(1))
+    assert_close(found.log_mean[0], stats.norm.logcdf(-gap / np.sqrt(2.0)), "factorised")
+    slope = (gap / 2.0 + 1.0 / gap) * np.array([1.0, -1.0])
+    assert_close(found.slope[:, 0], slope, "factorised")
+    np.testing.assert_allclose(found.curvature[:, 0], -0.5, rtol=1e-5)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special, stats
 
-from cavity.numerics.special import log_ndtr
+from cavity.numerics.special import log_ndtr, scaled_ndtr_derivatives
 from tests.tolerances import assert_close
 
 X = np.concatenate([np.linspace(-45.0, 12.0, 20001), [-1e8, -1e3, 0.0, 30.0, 37.0, 1e3]])
@@ -27,3 +27,17 @@ def test_derivatives_of_log_ndtr():
     bend = jax.vmap(jax.grad(jax.grad(log_ndtr)))(jnp.asarray(x))
     np.testing.assert_allclose(bend, -ratio * (x + ratio), rtol=1e-8, atol=1e-9)
     assert_close(jax.grad(log_ndtr)(jnp.zeros(())), np.sqrt(2.0 / np.pi))
+
+
+def test_scaled_derivatives_far_below_zero_too():
+    x = np.concatenate([X, -np.logspace(2.0, 12.0, 101)])
+    value, slope, bend = map(np.asarray, jax.jit(scaled_ndtr_derivatives)(x))
+    expected = special.erfcx(np.abs(x) / np.sqrt(2.0)) / 2.0
+    expected = np.where(x < 0.0, expected, special.ndtr(x))
+    np.testing.assert_allclose(value, expected, rtol=1e-13)
+    ratio = np.exp(-0.5 * np.maximum(x, 0.0) ** 2) / np.sqrt(2.0 * np.pi) / expected
+    np.testing.assert_allclose(slope, ratio, rtol=1e-12)
+    # the differences lose digits in proportion to x²
+    near = x > -100.0
+    np.testing.assert_allclose(bend[near], -(ratio * (x + ratio))[near], rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(bend[~near], 1.0 / x[~near] ** 2 - 1.0, rtol=0.0, atol=1e-7)

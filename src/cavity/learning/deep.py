@@ -47,6 +47,9 @@ class DeepFit:
         points: points for hidden values that they have, of all rows together, at least: with few
             points that do not change the model is fitted to these.
         most_points: points that a row has for that, at most.
+        below: the power at the most at which a sparse GP is learned that becomes the first layer:
+            at power 1 its noise vanishes, and the few points of a row cannot integrate over
+            hidden values that are far more uncertain than the noise.
         noise: the floor of Gaussian noise at power 1, as a share of that of the sparse GP.
         last_fall: by how much the mean objective of minibatches may fall in the last tenth of the
             steps, in nats per row, where the fit has converged.
@@ -62,6 +65,7 @@ class DeepFit:
     coordinates: int = 400_000
     points: int = 15_000
     most_points: int = 16
+    below: float = 0.5
     noise: float = 0.5
     last_fall: float = 0.01
 
@@ -134,7 +138,9 @@ def fit_deep(
     shared: dict[str, Any] = {"power": power, "jitter": jitter, "missing": missing}
     part = None if checkpoint is None else checkpoint.part("sparse")
     learning = {"max_iterations": max_iterations, "callback": callback, "checkpoint": part}
-    single, least = _single(starts, hidden.inputs[-1], y, rows or {}, seed, shared | learning)
+    at = np.minimum(power, SETTINGS.below) if hidden.above else power
+    table = (hidden.inputs[-1], y, rows or {}, seed)
+    single, least = _single(starts, *table, shared | learning, at)
     sparse, process = cast(GP, single.model), cast(Posterior, single.posterior).process
     model, sites = deepen(sparse, process, hidden, points, seed)
     method = dataclasses.replace(method, batch=min(method.batch or len(X), len(X)), seed=seed)
@@ -297,26 +303,37 @@ def _single(
     rows: Mapping[str, np.ndarray],
     seed: int,
     options: dict[str, Any],
+    at: ArrayLike,
 ) -> tuple[FitResult, float]:
-    """The sparse GP of the last layer, and its log evidence per row.
+    """The sparse GP that the deep model starts from, and its log evidence per row.
 
     Where its posterior is in closed form, it is learned from all rows of a table that is not too
     long, and all rows go into it in any case. Functions of several classes are independent at
     power 1, where nothing is averaged over points, which would take minutes.
+
+    Args:
+        starts: as in `fit_deep`.
+        H: its inputs.
+        y: outputs.
+        rows: side data of the rows.
+        seed: of the rows that are chosen.
+        options: of `fit`.
+        at: the power at which it is learned; it is inferred at that of the options.
     """
     if starts[0].likelihood.couples:
-        options = options | {"power": 1.0}
+        options, at = options | {"power": 1.0}, 1.0
     method = PowerEP(coupled=False)
     closed_form = capability(starts[0].likelihood, GaussianInLatent) is not None
-    if closed_form and len(H) <= SETTINGS.whole:
-        single = fit_best(starts, H, y, rows=rows or None, method=method, **options)
-        return single, single.log_evidence / len(H)
-    options = options | {"max_iterations": min(options["max_iterations"], SETTINGS.iterations)}
-    random = np.random.default_rng(seed)
-    chosen = np.sort(random.permutation(len(H))[: SETTINGS.rows])
+    learning: dict[str, Any] = options | {"power": at}
+    chosen = np.arange(len(H))
+    everything = closed_form and len(H) <= SETTINGS.whole
+    if not everything:
+        learning["max_iterations"] = min(options["max_iterations"], SETTINGS.iterations)
+        random = np.random.default_rng(seed)
+        chosen = np.sort(random.permutation(len(H))[: SETTINGS.rows])
     side = {name: values[chosen] for name, values in rows.items()}
-    single = fit_best(starts, H[chosen], y[chosen], rows=side or None, method=method, **options)
-    if not closed_form:
+    single = fit_best(starts, H[chosen], y[chosen], rows=side or None, method=method, **learning)
+    if not closed_form or (everything and np.array_equal(at, options["power"])):
         return single, single.log_evidence / len(chosen)
     fixed = {name: options[name] for name in ("power", "jitter", "missing")}
     whole = infer(single.model, H, y, rows=rows or None, method=method, **fixed)

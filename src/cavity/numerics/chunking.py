@@ -97,18 +97,19 @@ def map_over_rows(fn: Callable[[Tree], Result], rows: Tree, chunk: int) -> Resul
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), out)
 
 
-def map_over_entries(fn: Callable[[Tree], Result], rows: Tree) -> Result:
-    """`fn` of about `ENTRIES` values at a time, results joined; of all at once off the CPU.
+def map_over_entries(fn: Callable[[Tree], Result], rows: Tree, entries: int = ENTRIES) -> Result:
+    """`fn` of about so many values at a time, results joined; of all at once off the CPU.
 
     Args:
         fn: works on values one by one, whatever their number along the leading axis.
         rows: pytree of arrays with a common leading axis, of which the first is the largest.
+        entries: the number of values.
     """
     first = jax.tree.leaves(rows)[0]
-    if first.size <= 2 * ENTRIES or jax.default_backend() != "cpu":
+    if first.size <= 2 * entries or jax.default_backend() != "cpu":
         return fn(rows)
     count = len(first)
-    each = max(ENTRIES // (first.size // count), 1)
+    each = max(entries // (first.size // count), 1)
     missing = -count % each
 
     def padded(x: Array) -> Array:

@@ -44,21 +44,26 @@ _ERFC = (
 def log_ndtr(x: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""$\log \Phi(x)$ for any x, to a relative error below $10^{-12}$.
 
-    Half the time of `jax.scipy.special.log_ndtr`, and accurate far above zero too, where that
-    function loses digits.
+    Half the time of `jax.scipy.special.log_ndtr`, and accurate far above zero too, where
+    that function loses digits.
     """
     z = jnp.abs(x) * math.sqrt(0.5)
+    t, rest = _log_erfcx(z)
+    tail = 0.5 * t * jnp.exp(rest - z**2)
+    # one logarithm, which takes longer than all else: of ½ t, or of 1 - tail
+    log = jnp.log(jnp.where(x < 0.0, 0.5 * t, 1.0 - tail))
+    far_above = -tail * (1.0 + tail * (0.5 + tail / 3.0))
+    return jnp.where(x < 0.0, log + (rest - z**2), jnp.where(tail < 1e-4, far_above, log))
+
+
+def _log_erfcx(z: Float[Array, "..."]) -> tuple[Array, Array]:
+    """t and r where erfc(z) is t exp(r - z²), for z >= 0."""
     t = 2.0 / (2.0 + z)
     u = 2.0 * t - 1.0
     rest = jnp.full_like(u, _ERFC[-1])
     for c in _ERFC[-2::-1]:
         rest = rest * u + c
-    # log Φ(-|x|) = log ½ erfc(z)
-    below = LOG_HALF + jnp.log(t) - z**2 + rest
-    tail = jnp.exp(jnp.minimum(below, LOG_HALF))
-    # log(1 - tail)
-    above = jnp.where(tail < 1e-4, -tail * (1.0 + tail * (0.5 + tail / 3.0)), jnp.log(1.0 - tail))
-    return jnp.where(x < 0.0, below, above)
+    return t, rest
 
 
 @log_ndtr.defjvp
@@ -74,6 +79,25 @@ def log_ndtr_derivatives(x: Float[Array, "..."]) -> tuple[Array, Array, Array]:
     value = log_ndtr(x)
     r = jnp.exp(-0.5 * (x**2 + LOG_2PI) - value)
     return value, r, -r * (r + x)
+
+
+_FARTHEST = -1e3
+
+
+def scaled_ndtr_derivatives(x: Float[Array, "..."]) -> tuple[Array, Array, Array]:
+    r"""$\Phi(x)\, e^{\min(x, 0)^2/2}$, and two derivatives of $\log \Phi$.
+
+    The scaled value falls as 1 / |x| below zero, so that products of some do not vanish; they
+    need one logarithm, which takes longer than all else.
+    """
+    t, rest = _log_erfcx(jnp.abs(x) * math.sqrt(0.5))
+    below, bell = 0.5 * t * jnp.exp(rest), jnp.exp(-0.5 * x**2)
+    value = jnp.where(x < 0.0, below, 1.0 - bell * below)
+    r = math.exp(-0.5 * LOG_2PI) * jnp.where(x < 0.0, 1.0, bell) / value
+    # far below zero r is -x - 1 / x + ..., and r + x loses all digits
+    far = x < _FARTHEST
+    bend = jnp.where(far, 1.0 / jnp.where(far, x, 1.0) ** 2 - 1.0, -r * (r + x))
+    return value, r, bend
 
 
 # Below it, the terms of a continued fraction that give all digits, where differences lose them.
