@@ -8,6 +8,7 @@ import pytest
 
 from cavity.likelihoods import Bernoulli, Poisson, StudentT
 from cavity.likelihoods.by_quadrature import _plain_log_power_mean
+from tests.tolerances import assert_close
 
 CASES = {
     "probit": (Bernoulli(), [1.0, 0.0]),
@@ -106,3 +107,18 @@ def test_tiny_powers_of_counts_near_the_prior(power):
     found = Poisson().tilted(*map(jnp.asarray, ([-20.18], [0.0041], [3.0], power)))
     np.testing.assert_allclose(found.slope, 3.0 - np.exp(-20.18 + 0.0041 / 2), rtol=1e-9)
     np.testing.assert_allclose(found.curvature, -np.exp(-20.18 + 0.0041 / 2), atol=1e-7)
+
+
+def test_slopes_of_long_tables_are_sums_over_parts():
+    """More rows than are worked on at a time; some parts need more nodes than others."""
+    r = np.random.default_rng(5)
+    mean, var = r.standard_normal(1100), np.concatenate([np.full(600, 0.1), np.full(500, 50.0)])
+    y = mean + r.standard_normal(1100)
+
+    def total(scale, some):
+        return jnp.sum(StudentT(scale, 4.0).log_power_mean(*some, 0.5))
+
+    slope = jax.jit(jax.value_and_grad(total))
+    whole = slope(0.7, (mean, var, y))
+    parts = [slope(0.7, tuple(x[i : i + 550] for x in (mean, var, y))) for i in (0, 550)]
+    assert_close(whole, np.sum(parts, axis=0))

@@ -81,17 +81,9 @@ def quadrature_log_power_mean(
 def quadrature_tilted(
     likelihood: AbstractLikelihood, mean: Array, var: Array, y: Array, power: Power, side: Side
 ) -> Tilted:
-    """The log power mean with its slope and curvature in the mean, elementwise.
+    """The log power mean with its slope and curvature in the mean, elementwise."""
 
-    Rows are processed a few at a time: their nodes stay in the processor's cache, and only
-    chunks with wide cavities take many nodes.
-    """
-
-    def chunk_moments(
-        rows: tuple[Array, Array, Array, dict[str, Array], dict[str, Array]],
-    ) -> Tilted:
-        mean, var, y, side, powers = rows
-        exponent = powers.get("power", power)
+    def of_part(mean: Array, var: Array, y: Array, side: Side, exponent: Power) -> Tilted:
         narrow, limit = _small_variance_limit((likelihood, y, side), mean, var, exponent)
         usable, counts = _usable(narrow, var), quadrature.EVEN_RULE.counts
 
@@ -102,12 +94,30 @@ def quadrature_tilted(
         found = _on_nodes(likelihood, from_nodes, mean, usable, y, exponent, side, counts=counts)
         return jax.tree.map(lambda a, b: jnp.where(narrow, a, b), limit, found)
 
+    return _in_parts(of_part, mean, var, y, power, side)
+
+
+def _in_parts(
+    of_part: Callable[[Array, Array, Array, Side, Power], Result],
+    mean: Array,
+    var: Array,
+    y: Array,
+    power: Power,
+    side: Side,
+) -> Result:
+    """What `of_part` gives for a few rows at a time.
+
+    Their nodes stay in the processor's cache, and only parts with wide cavities take many nodes.
+    """
+
+    def some(rows: tuple[Array, Array, Array, Side, Side]) -> Result:
+        *columns, powers = rows
+        return of_part(*columns, powers.get("power", power))
+
     powers = {"power": power} if jnp.ndim(power) else {}
     rows = (mean, var, y, dict(side), powers)
     shape = jnp.broadcast_shapes(jnp.shape(mean), jnp.shape(var), jnp.shape(y))
-    return map_over_entries(
-        chunk_moments, jax.tree.map(lambda x: jnp.broadcast_to(x, shape), rows)
-    )
+    return map_over_entries(some, jax.tree.map(lambda x: jnp.broadcast_to(x, shape), rows))
 
 
 def _on_nodes(
@@ -166,14 +176,19 @@ def _plain_log_power_mean(
     """The log power mean, differentiated through the weights of its nodes."""
     likelihood, y, side = density
 
-    def from_nodes(measure: Measure) -> Array:
-        value = likelihood.log_prob(measure.nodes, y, **side)
-        return quadrature.log_power_mean(value, measure.log_weight, power)
+    # derivatives compute the nodes of each part again, rather than keep those of all
+    @eqx.filter_checkpoint
+    def of_part(mean: Array, var: Array, y: Array, side: Side, exponent: Power) -> Array:
+        def from_nodes(measure: Measure) -> Array:
+            value = likelihood.log_prob(measure.nodes, y, **side)
+            return quadrature.log_power_mean(value, measure.log_weight, exponent)
 
-    narrow, limit = _small_variance_limit(density, mean, var, power)
-    usable, counts = _usable(narrow, var), quadrature.EVEN_RULE.counts[:1]
-    found = _on_nodes(likelihood, from_nodes, mean, usable, y, power, side, counts=counts)
-    return jnp.where(narrow, limit.log_mean, found)
+        narrow, limit = _small_variance_limit((likelihood, y, side), mean, var, exponent)
+        usable, counts = _usable(narrow, var), quadrature.EVEN_RULE.counts
+        found = _on_nodes(likelihood, from_nodes, mean, usable, y, exponent, side, counts=counts)
+        return jnp.where(narrow, limit.log_mean, found)
+
+    return _in_parts(of_part, mean, var, y, power, side)
 
 
 def _usable(narrow: Bool[Array, "..."], var: Array) -> Array:
@@ -216,7 +231,13 @@ def _small_variance_limit(
     return jax.lax.cond(jnp.any(small), derivatives, none)
 
 
-_log_power_mean = eqx.filter_custom_jvp(_plain_log_power_mean)
+@eqx.filter_custom_jvp
+def _log_power_mean(
+    density: tuple[AbstractLikelihood, Array, Side], power: Power, mean: Array, var: Array
+) -> Array:
+    """The log power mean, as tilted moments have it: a few rows at a time."""
+    likelihood, y, side = density
+    return quadrature_tilted(likelihood, mean, var, y, power, side).log_mean
 
 
 @_log_power_mean.def_jvp
