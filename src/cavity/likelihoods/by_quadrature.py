@@ -111,8 +111,8 @@ def _in_parts(
     """
 
     def some(rows: tuple[Array, Array, Array, Side, Side]) -> Result:
-        *columns, powers = rows
-        return of_part(*columns, powers.get("power", power))
+        mean, var, y, side, powers = rows
+        return of_part(mean, var, y, side, powers.get("power", power))
 
     powers = {"power": power} if jnp.ndim(power) else {}
     rows = (mean, var, y, dict(side), powers)
