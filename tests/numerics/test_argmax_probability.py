@@ -118,3 +118,15 @@ def test_a_label_far_behind_another_keeps_its_digits(gap):
     slope = (gap / 2.0 + 1.0 / gap) * np.array([1.0, -1.0])
     assert_close(found.slope[:, 0], slope, "factorised")
     np.testing.assert_allclose(found.curvature[:, 0], -0.5, rtol=1e-5)
+
+
+def test_products_of_many_factors_do_not_underflow_in_single_precision():
+    """A label whose function is next to certain, far behind 32 others."""
+    for classes, var in ((33, None), (17, 1e-4)):
+        mean = jnp.asarray(np.append(0.0, np.full(classes - 1, 100.0)), jnp.float32)[:, None]
+        v = None if var is None else jnp.ones_like(mean).at[0].set(var)
+        found = largest(mean, v, jnp.zeros(1, jnp.float32))
+        double = largest(mean.astype(float), None if v is None else v.astype(float), jnp.zeros(1))
+        # curvatures are differences of squares
+        for a, b, error in zip(found, double, (1e-5, 1e-3, 0.1), strict=True):
+            np.testing.assert_allclose(a, b, rtol=error)

@@ -5,7 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special, stats
 
-from cavity.numerics.special import log_ndtr, scaled_ndtr_derivatives
+from cavity.numerics.special import (
+    log_ndtr,
+    log_ndtr_derivatives,
+    scaled_ndtr_derivatives,
+)
 from tests.tolerances import assert_close
 
 X = np.concatenate([np.linspace(-45.0, 12.0, 20001), [-1e8, -1e3, 0.0, 30.0, 37.0, 1e3]])
@@ -40,4 +44,10 @@ def test_scaled_derivatives_far_below_zero_too():
     # the differences lose digits in proportion to x²
     near = x > -100.0
     np.testing.assert_allclose(bend[near], -(ratio * (x + ratio))[near], rtol=1e-10, atol=1e-11)
-    np.testing.assert_allclose(bend[~near], 1.0 / x[~near] ** 2 - 1.0, rtol=0.0, atol=1e-7)
+    square = 1.0 / x[~near] ** 2
+    np.testing.assert_allclose(bend[~near], square - 6.0 * square**2 - 1.0, rtol=1e-10)
+    single = scaled_ndtr_derivatives(jnp.asarray(x, jnp.float32))
+    for found, exact, error in zip(single, (value, slope, bend), (1e-5, 1e-5, 2e-4), strict=True):
+        np.testing.assert_allclose(found, exact, rtol=error, atol=1e-5)
+    for found, exact in zip(log_ndtr_derivatives(jnp.asarray(x))[1:], (slope, bend), strict=True):
+        np.testing.assert_array_equal(found, exact)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites
 from cavity.inference.propagation import Nodes
+from cavity.learning.data.arrays import check_power
 from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError, infer
 from cavity.learning.initialisation.deep import HiddenStart, at_rest, deepen
@@ -47,9 +48,9 @@ class DeepFit:
         points: points for hidden values that they have, of all rows together, at least: with few
             points that do not change the model is fitted to these.
         most_points: points that a row has for that, at most.
-        below: the power at the most at which a sparse GP is learned that becomes the first layer:
-            at power 1 its noise vanishes, and the few points of a row cannot integrate over
-            hidden values that are far more uncertain than the noise.
+        below: the largest power at which a sparse GP is learned that becomes the first layer. At
+            power 1 its noise vanishes, and the few points of a row cannot integrate over hidden
+            values that are far more uncertain than the noise.
         noise: the floor of Gaussian noise at power 1, as a share of that of the sparse GP.
         last_fall: by how much the mean objective of minibatches may fall in the last tenth of the
             steps, in nats per row, where the fit has converged.
@@ -107,6 +108,9 @@ def fit_deep(
     Gaussian noise does not fall below a share of what the sparse GP has, which is half the square
     of the power: at power 1 tied sites overstate the evidence of small noise, and that of the
     sparse GP is small already; at power 0 the evidence is a bound, and there is no such floor.
+    A sparse GP that becomes the first layer is learned at power 0.5 at most, where its noise is
+    not small; at larger powers the deep model's noise then ends near that floor, and the evidence
+    that it must exceed is that of the sparse GP's parameters at the larger power.
 
     Args:
         starts: sparse GPs on `hidden.inputs[-1]`, the likeliest first.
@@ -138,6 +142,7 @@ def fit_deep(
     shared: dict[str, Any] = {"power": power, "jitter": jitter, "missing": missing}
     part = None if checkpoint is None else checkpoint.part("sparse")
     learning = {"max_iterations": max_iterations, "callback": callback, "checkpoint": part}
+    check_power(power, len(X))
     at = np.minimum(power, SETTINGS.below) if hidden.above else power
     table = (hidden.inputs[-1], y, rows or {}, seed)
     single, least = _single(starts, *table, shared | learning, at)
@@ -313,12 +318,13 @@ def _single(
 
     Args:
         starts: as in `fit_deep`.
-        H: its inputs.
+        H: inputs of the sparse GP.
         y: outputs.
         rows: side data of the rows.
         seed: of the rows that are chosen.
         options: of `fit`.
-        at: the power at which it is learned; it is inferred at that of the options.
+        at: the power at which it is learned. Where its posterior is in closed form, it is
+            inferred at that of the options.
     """
     if starts[0].likelihood.couples:
         options, at = options | {"power": 1.0}, 1.0
@@ -331,7 +337,7 @@ def _single(
         learning["max_iterations"] = min(options["max_iterations"], SETTINGS.iterations)
         random = np.random.default_rng(seed)
         chosen = np.sort(random.permutation(len(H))[: SETTINGS.rows])
-    side = {name: values[chosen] for name, values in rows.items()}
+    side = {name: np.asarray(values)[chosen] for name, values in rows.items()}
     single = fit_best(starts, H[chosen], y[chosen], rows=side or None, method=method, **learning)
     if not closed_form or (everything and np.array_equal(at, options["power"])):
         return single, single.log_evidence / len(chosen)

@@ -27,7 +27,9 @@ class TrapezoidalSettings:
         fine: largest (spacing of nodes / width of the narrowest integrand)^2: errors of the
             trapezoidal rule are next to exp(-2 pi^2 / fine).
         newton_steps: Newton steps to the mode, on which nodes are centred.
-        product: factors whose product is no less than what a number can be.
+        product: factors multiplied before a logarithm is taken, so few that their product does
+            not underflow in double precision.
+        single_product: as many in single precision.
     """
 
     entries: int = 2048
@@ -38,6 +40,7 @@ class TrapezoidalSettings:
     fine: float = 0.64
     newton_steps: int = 15
     product: int = 16
+    single_product: int = 4
 
     @property
     def sharpest(self) -> float:
@@ -46,7 +49,7 @@ class TrapezoidalSettings:
 
 
 RULE = TrapezoidalSettings()
-# Where all variances are one, which is within averages over points: to ten digits.
+# For unit variances, as in averages over points. Results have ten digits.
 UNIT_RULE = TrapezoidalSettings(reach=7.0, fine=0.9, newton_steps=8)
 
 
@@ -156,11 +159,20 @@ def _nodes(sharpness: Any, rule: TrapezoidalSettings) -> Any:
     xp = np if isinstance(sharpness, float) else jnp  # known when tracing, or not
     blocks = xp.ceil(2.0 * rule.reach / rule.block * xp.sqrt((1.0 + sharpness) / rule.fine))
     limits = rule.fewest // rule.block, rule.most // rule.block
-    return rule.block * xp.clip(blocks, *limits).astype(int)
+    count = rule.block * xp.clip(blocks, *limits).astype(int)
+    return int(count) if xp is np else count
 
 
 class _Others(NamedTuple):
-    """What the others than the y-th are to an integrand, their log product and its slopes."""
+    """The log product of the factors of all but the y-th, and its derivatives.
+
+    Attributes:
+        value: the log product.
+        first: what each class adds to its slope in the y-th value.
+        second: what each adds to its curvature.
+        slope: the slope.
+        curvature: the curvature.
+    """
 
     value: Float[Array, "..."]
     first: Float[Array, "C ..."]
@@ -205,12 +217,15 @@ class _Race(eqx.Module):
             added = (a + b for a, b in zip(total[1:], change, strict=True))
             return (total[0] * value, *added), each
 
-        # a loop over classes: sums of what takes long to compute are not in vectors otherwise
+        # a loop over classes: on a CPU, a sum over them of costly terms would not be vectorised
+        count = RULE.single_product if t.dtype == jnp.float32 else RULE.product
+        unroll = jax.default_backend() != "cpu"
         none = jnp.zeros(jnp.broadcast_shapes(t.shape, self.gap.shape[1:]), t.dtype)
         log, sums, each = none, (none, none, none), []
-        for k in range(0, len(self.gap), RULE.product):
-            some = (a[k : k + RULE.product] for a in (self.own, self.gap, self.scale))
-            (product, *rest), found = jax.lax.scan(add, (none + 1.0, *sums), tuple(some))
+        for k in range(0, len(self.gap), count):
+            some = (a[k : k + count] for a in (self.own, self.gap, self.scale))
+            start = (none + 1.0, *sums)
+            (product, *rest), found = jax.lax.scan(add, start, tuple(some), unroll=unroll)
             log, sums = log + jnp.log(product), tuple(rest)
             each.append(found)
         first, second = (jnp.concatenate(parts) for parts in zip(*each, strict=True))

@@ -98,7 +98,7 @@ def map_over_rows(fn: Callable[[Tree], Result], rows: Tree, chunk: int) -> Resul
 
 
 def map_over_entries(fn: Callable[[Tree], Result], rows: Tree, entries: int = ENTRIES) -> Result:
-    """`fn` of about so many values at a time, results joined; of all at once off the CPU.
+    """`fn` of about `entries` values at a time, results joined; of all at once off the CPU.
 
     Args:
         fn: works on values one by one, whatever their number along the leading axis.

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from cavity.numerics.types import Array, Float
 
 LOG_2PI = 1.8378770664093453
-LOG_HALF = math.log(0.5)
 
 # The polynomial in u = 2t - 1, t = 2 / (2 + z), of log erfc(z) + z² - log t for z >= 0, from its
 # Chebyshev expansion; they shrink fast enough that powers lose no digit.
@@ -69,34 +68,30 @@ def _log_erfcx(z: Float[Array, "..."]) -> tuple[Array, Array]:
 @log_ndtr.defjvp
 def _log_ndtr_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (change,) = primals, tangents
-    value = log_ndtr(x)
-    # φ(x) / Φ(x)
-    return value, jnp.exp(-0.5 * (x**2 + LOG_2PI) - value) * change
+    value, r, _ = log_ndtr_derivatives(x)
+    return value, r * change
 
 
 def log_ndtr_derivatives(x: Float[Array, "..."]) -> tuple[Array, Array, Array]:
     r"""$\log \Phi(x)$ and its first two derivatives, $r = \phi / \Phi$ and $-r (r + x)$."""
-    value = log_ndtr(x)
-    r = jnp.exp(-0.5 * (x**2 + LOG_2PI) - value)
-    return value, r, -r * (r + x)
-
-
-_FARTHEST = -1e3
+    _, r, bend = scaled_ndtr_derivatives(x)
+    return log_ndtr(x), r, bend
 
 
 def scaled_ndtr_derivatives(x: Float[Array, "..."]) -> tuple[Array, Array, Array]:
     r"""$\Phi(x)\, e^{\min(x, 0)^2/2}$, and two derivatives of $\log \Phi$.
 
-    The scaled value falls as 1 / |x| below zero, so that products of some do not vanish; they
-    need one logarithm, which takes longer than all else.
+    The scaled value falls as 1 / |x| below zero. So a product of several such values does not
+    underflow, and needs one logarithm, which takes longer than all else.
     """
     t, rest = _log_erfcx(jnp.abs(x) * math.sqrt(0.5))
     below, bell = 0.5 * t * jnp.exp(rest), jnp.exp(-0.5 * x**2)
     value = jnp.where(x < 0.0, below, 1.0 - bell * below)
     r = math.exp(-0.5 * LOG_2PI) * jnp.where(x < 0.0, 1.0, bell) / value
     # far below zero r is -x - 1 / x + ..., and r + x loses all digits
-    far = x < _FARTHEST
-    bend = jnp.where(far, 1.0 / jnp.where(far, x, 1.0) ** 2 - 1.0, -r * (r + x))
+    far = x < (-20.0 if jnp.finfo(x.dtype).bits == 32 else -100.0)
+    square = 1.0 / jnp.where(far, x, 1.0) ** 2
+    bend = jnp.where(far, square * (1.0 - 6.0 * square) - 1.0, -r * (r + x))
     return value, r, bend
 
 
