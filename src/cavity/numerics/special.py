@@ -43,8 +43,8 @@ _ERFC = (
 def log_ndtr(x: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""$\log \Phi(x)$ for any x, to a relative error below $10^{-12}$.
 
-    Half the time of `jax.scipy.special.log_ndtr`, and accurate far above zero too, where
-    that function loses digits.
+    Half the time of `jax.scipy.special.log_ndtr`, and accurate far above zero too, where that
+    function loses digits.
     """
     z = jnp.abs(x) * math.sqrt(0.5)
     t, rest = _log_erfcx(z)
