@@ -265,6 +265,26 @@ def test_a_first_layer_is_learned_where_its_noise_does_not_vanish(step):
     assert float(fit_best(starts, X, y, power=1.0).model.likelihood.variance) < 0.5 * least
 
 
+def test_functions_of_classes_start_with_moderate_variances(step):
+    """Labels that are told apart say little of how far apart functions are."""
+    X, y = step
+    labels = (y > 0.0).astype(int)
+    start = sparse(X, likelihoods.Bernoulli())
+    far = eqx.tree_at(lambda m: m.kernel.variance, start, np.asarray(3e4))
+    most = deep.SETTINGS.variance
+    (near, *_), maps = deep.bounded_functions([far, start])
+    assert float(near.kernel.variance) == most / 2
+    assert near.kernel.lengthscale is far.kernel.lengthscale
+    learned = fit_best([near, start], X, labels, power=1.0, bijections=maps)
+    assert float(learned.model.kernel.variance) < most
+    free = fit_best([start], X, labels, power=1.0)
+    assert float(free.model.kernel.variance) > 10.0 * most
+    assert free.log_evidence - learned.log_evidence < 0.05 * len(y)
+    # no bound for other outputs
+    starts = [sparse(X, likelihoods.Gaussian(0.1))]
+    assert deep.bounded_functions(starts) == (starts, None)
+
+
 @pytest.mark.parametrize("value", [0.1, 1.0])
 def test_constant_columns_do_no_harm(step, value):
     X, y = step

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,11 +22,12 @@ from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.optimisers.trials import fit_best
 from cavity.learning.result import FitResult
 from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
+from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel
 from cavity.models.deep.deep_gp import DeepGP
 from cavity.models.gp import GP
 from cavity.models.posterior import Posterior
-from cavity.parameters import Positive, bijections
+from cavity.parameters import Positive, Units, bijections, units
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +53,9 @@ class DeepFit:
         below: the largest power at which a sparse GP is learned that becomes the first layer. At
             power 1 its noise vanishes, and the few points of a row cannot integrate over hidden
             values that are far more uncertain than the noise.
+        variance: the largest prior variance of the functions of classes of a sparse GP. Labels
+            that it separates say that they are far apart, and hardly how far; steps of learning
+            are shares of their deviation, and change probabilities of 0.5 to 0 where it is large.
         noise: the floor of Gaussian noise at power 1, as a share of that of the sparse GP.
         last_fall: by how much the mean objective of minibatches may fall in the last tenth of the
             steps, in nats per row, where the fit has converged.
@@ -67,6 +72,7 @@ class DeepFit:
     points: int = 15_000
     most_points: int = 16
     below: float = 0.5
+    variance: float = 100.0
     noise: float = 0.5
     last_fall: float = 0.01
 
@@ -74,6 +80,7 @@ class DeepFit:
 SETTINGS = DeepFit()
 # A learning rate at which nothing is learned.
 STANDSTILL = 1e-14
+VARIANCE = Units(output=2)
 # With one node the power mean over hidden values would be the value at one point.
 METHOD = TiedPowerEP(propagation=Nodes(2), batch=500, max_sweeps=2500, learning_rate=0.02)
 
@@ -248,6 +255,34 @@ def on_all_rows(method: TiedPowerEP, count: int) -> TiedPowerEP:
     return dataclasses.replace(method, batch=None, propagation=propagation)
 
 
+def bounded_functions(starts: Sequence[GP]) -> tuple[Sequence[GP], GP | None]:
+    """Sparse GPs of labels whose prior variances are not too large, and domains that keep them so.
+
+    Variances that are fixed or have bounds of their own stay as they are.
+
+    Args:
+        starts: the sparse GPs; of other outputs they are returned with None.
+    """
+    if starts[0].likelihood.support is not Support.LABELS:
+        return starts, None
+    domains, most = bijections(starts[0]), SETTINGS.variance
+    measured = units(starts[0])
+
+    def bounded(domain: object, unit: object) -> object:
+        return Positive(0.0, most) if domain == Positive() and unit == VARIANCE else domain
+
+    def moderate(value: Any, domain: object) -> Any:
+        return jnp.minimum(value, 0.5 * most) if domain == Positive(0.0, most) else value
+
+    maps = jax.tree.map(bounded, domains.kernel, measured.kernel)
+    kernels = [jax.tree.map(moderate, start.kernel, maps) for start in starts]
+    starts = [
+        eqx.tree_at(lambda m: m.kernel, start, kernel)
+        for start, kernel in zip(starts, kernels, strict=True)
+    ]
+    return starts, eqx.tree_at(lambda m: m.kernel, domains, maps)
+
+
 def noise_floor(model: DeepGP, sparse: GP, power: float) -> DeepGP | None:
     """Domains of a deep model's parameters where its noise has a floor; None where it has none.
 
@@ -328,9 +363,10 @@ def _single(
     """
     if starts[0].likelihood.couples:
         options, at = options | {"power": 1.0}, 1.0
+    starts, maps = bounded_functions(starts)
     method = PowerEP(coupled=False)
     closed_form = capability(starts[0].likelihood, GaussianInLatent) is not None
-    learning: dict[str, Any] = options | {"power": at}
+    learning: dict[str, Any] = options | {"power": at, "bijections": maps}
     chosen = np.arange(len(H))
     everything = closed_form and len(H) <= SETTINGS.whole
     if not everything:
