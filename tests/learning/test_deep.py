@@ -172,7 +172,7 @@ def test_learning_ends_above_the_sparse_gp(step, monkeypatch):
 
 
 def test_steps_count_where_there_can_be_no_more(step, monkeypatch):
-    """L-BFGS-B may fail on all rows, or have too much to remember."""
+    """L-BFGS-B may fail on all rows, have too much to remember, or take too long."""
     X, y = step
     hidden, starts = hidden_start(X, (2,)), [sparse(X, likelihoods.Gaussian(0.1))]
     learn = deep.fit
@@ -184,11 +184,12 @@ def test_steps_count_where_there_can_be_no_more(step, monkeypatch):
 
     monkeypatch.setattr(deep, "fit", failing)
     failed = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
-    monkeypatch.setattr(deep, "SETTINGS", deep.DeepFit(coordinates=3 * 72 - 1))
-    short = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
-    assert len(failed.history) == len(short.history) == 300
-    assert failed.log_evidence == short.log_evidence
-    assert "L-BFGS-B" not in short.message
+    for settings in (deep.DeepFit(coordinates=3 * 72 - 1), deep.DeepFit(final_rows=59)):
+        monkeypatch.setattr(deep, "SETTINGS", settings)
+        short = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
+        assert len(failed.history) == len(short.history) == 300
+        assert failed.log_evidence == short.log_evidence
+        assert "L-BFGS-B" not in short.message
 
 
 @pytest.mark.parametrize(

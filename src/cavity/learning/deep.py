@@ -42,6 +42,8 @@ class DeepFit:
         slower: the share of the learning rate with which a fit is made again that ended below
             the sparse GP.
         final: iterations of L-BFGS-B on all rows after the steps of Adam, at most.
+        final_rows: rows at the most where there are any: on longer tables an iteration costs
+            hundreds of steps, and the few that time allows gain nothing.
         final_share: points of rows that these go through at the most, as a share of those of the
             steps.
         least_final: where that leaves fewer iterations than this, there are none.
@@ -66,6 +68,7 @@ class DeepFit:
     iterations: int = 100
     slower: float = 0.25
     final: int = 300
+    final_rows: int = 50_000
     final_share: float = 0.6
     least_final: int = 10
     coordinates: int = 400_000
@@ -240,7 +243,8 @@ class _Fits:
 
     def iterations(self, method: TiedPowerEP, sites: Sites) -> int:
         """Iterations of L-BFGS-B that the rows, and its memory of past steps, allow."""
-        if sum(leaf.size for leaf in jax.tree.leaves(sites)) > SETTINGS.coordinates:
+        many = sum(leaf.size for leaf in jax.tree.leaves(sites)) > SETTINGS.coordinates
+        if many or len(self.X) > SETTINGS.final_rows:
             return 0
         points = on_all_rows(method, len(self.X)).propagation.repeats * len(self.X)
         batch = method.batch or len(self.X)
