@@ -18,6 +18,7 @@ from cavity.learning.initialisation.deep import (
     hidden_start,
 )
 from cavity.learning.optimisers.trials import fit_best
+from cavity.parameters import Positive
 from tests.tolerances import assert_close
 
 STEPS = cavity.TiedPowerEP(
@@ -266,24 +267,37 @@ def test_a_first_layer_is_learned_where_its_noise_does_not_vanish(step):
     assert float(fit_best(starts, X, y, power=1.0).model.likelihood.variance) < 0.5 * least
 
 
-def test_functions_of_classes_start_with_moderate_variances(step):
-    """Labels that are told apart say little of how far apart functions are."""
+def test_sparse_gps_of_labels_are_learned_with_moderate_variances(step):
+    """Where they tell labels apart, their evidence hardly changes with larger ones."""
     X, y = step
     labels = (y > 0.0).astype(int)
-    start = sparse(X, likelihoods.Bernoulli())
-    far = eqx.tree_at(lambda m: m.kernel.variance, start, np.asarray(3e4))
-    most = deep.SETTINGS.variance
-    (near, *_), maps = deep.bounded_functions([far, start])
-    assert float(near.kernel.variance) == most / 2
-    assert near.kernel.lengthscale is far.kernel.lengthscale
-    learned = fit_best([near, start], X, labels, power=1.0, bijections=maps)
-    assert float(learned.model.kernel.variance) < most
+    start, most = sparse(X, likelihoods.Bernoulli()), deep.SETTINGS.variance
+    maps = deep.variance_bounds([start, start])
+    bounded = fit_best([start], X, labels, power=1.0, bijections=maps)
     free = fit_best([start], X, labels, power=1.0)
-    assert float(free.model.kernel.variance) > 10.0 * most
-    assert free.log_evidence - learned.log_evidence < 0.05 * len(y)
-    # no bound for other outputs
-    starts = [sparse(X, likelihoods.Gaussian(0.1))]
-    assert deep.bounded_functions(starts) == (starts, None)
+    assert float(bounded.model.kernel.variance) < most < 0.1 * float(free.model.kernel.variance)
+    assert free.log_evidence - bounded.log_evidence < 0.05 * len(y)
+
+
+def test_which_variances_are_bounded(step):
+    X, _ = step
+    most, rbf = deep.SETTINGS.variance, kernels.RBF(1.0, np.ones(2))
+
+    def domains(kernel, likelihood=likelihoods.Bernoulli()):
+        return deep.variance_bounds([cavity.GP(kernel, likelihood, inducing.Points(X[:8]))])
+
+    product = domains(rbf * rbf + kernels.Constant()).kernel
+    assert product.first.first.variance == Positive(0.0, most)
+    assert product.first.second.variance == Positive()
+    assert product.first.first.lengthscale == Positive()
+    assert product.second.variance == Positive(0.0, most)
+    each = domains((rbf * rbf, rbf, rbf), likelihoods.MultinomialProbit(3)).kernel
+    assert each[0].first.variance == each[2].variance == Positive(0.0, most)
+    assert each[0].second.variance == Positive()
+    # not those that start above it, and not those of other outputs
+    large = eqx.tree_at(lambda k: k.variance, rbf, np.asarray(most))
+    assert domains(large).kernel.variance == Positive()
+    assert domains(rbf, likelihoods.Gaussian(0.1)) is None
 
 
 @pytest.mark.parametrize("value", [0.1, 1.0])

@@ -88,7 +88,8 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
     Attributes:
         log_evidence_: approximate log marginal likelihood, nats, outputs in their own units.
         layers_: the fitted layers, from the inputs to the outputs; each is a `cavity.Layer`.
-        kernel_: the fitted kernel of the last layer; those of all are in `layers_`.
+        kernel_: the fitted kernel of the last layer, or a tuple where its functions have one each;
+            those of all layers are in `layers_`.
         likelihood_: the fitted likelihood.
         mean_: the fitted prior mean of the last layer.
         inducing_: the fitted inducing variables of the last layer, in the space of hidden values.
@@ -170,7 +171,8 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
         classes_: the labels, sorted; columns of probabilities are in this order.
         log_evidence_: approximate log marginal likelihood, nats.
         layers_: the fitted layers, from the inputs to the outputs; each is a `cavity.Layer`.
-        kernel_: the fitted kernel of the last layer; those of all are in `layers_`.
+        kernel_: the fitted kernel of the last layer, or a tuple where its functions have one each;
+            those of all layers are in `layers_`.
         likelihood_: the fitted likelihood.
         mean_: the fitted prior mean of the last layer.
         inducing_: the fitted inducing variables of the last layer, in the space of hidden values.

@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -55,9 +54,10 @@ class DeepFit:
         below: the largest power at which a sparse GP is learned that becomes the first layer. At
             power 1 its noise vanishes, and the few points of a row cannot integrate over hidden
             values that are far more uncertain than the noise.
-        variance: the largest prior variance of the functions of classes of a sparse GP. Labels
-            that it separates say that they are far apart, and hardly how far; steps of learning
-            are shares of their deviation, and change probabilities of 0.5 to 0 where it is large.
+        variance: up to where variances of stationary kernels are learned in a sparse GP of
+            labels. Where it tells all labels apart, larger ones hardly change its evidence; but a
+            step of learning changes functions by a share of their deviation, and where that is
+            large one step makes labels wrong that were certain.
         noise: the floor of Gaussian noise at power 1, as a share of that of the sparse GP.
         last_fall: by how much the mean objective of minibatches may fall in the last tenth of the
             steps, in nats per row, where the fit has converged.
@@ -83,7 +83,8 @@ class DeepFit:
 SETTINGS = DeepFit()
 # A learning rate at which nothing is learned.
 STANDSTILL = 1e-14
-VARIANCE = Units(output=2)
+# The unit of the variance of a stationary kernel.
+SQUARED_OUTPUT = Units(output=2)
 # With one node the power mean over hidden values would be the value at one point.
 METHOD = TiedPowerEP(propagation=Nodes(2), batch=500, max_sweeps=2500, learning_rate=0.02)
 
@@ -123,7 +124,7 @@ def fit_deep(
     that it must exceed is that of the sparse GP's parameters at the larger power.
 
     Args:
-        starts: sparse GPs on `hidden.inputs[-1]`, the likeliest first.
+        starts: sparse GPs on `hidden.inputs[-1]`, of one structure, the likeliest first.
         hidden: of `hidden_start(X, widths)` or `chosen_start(X, widths, likelihood, outputs)`.
         X: inputs, (N, D).
         y: outputs, (N,) or (N, P).
@@ -259,32 +260,27 @@ def on_all_rows(method: TiedPowerEP, count: int) -> TiedPowerEP:
     return dataclasses.replace(method, batch=None, propagation=propagation)
 
 
-def bounded_functions(starts: Sequence[GP]) -> tuple[Sequence[GP], GP | None]:
-    """Sparse GPs of labels whose prior variances are not too large, and domains that keep them so.
+def variance_bounds(starts: Sequence[GP]) -> GP | None:
+    """Domains of sparse GPs of labels that keep prior variances moderate; None for other outputs.
 
-    Variances that are fixed or have bounds of their own stay as they are.
+    Variances of stationary kernels and constants have an upper bound, unless they are fixed, have
+    bounds of their own, or start above it.
 
     Args:
-        starts: the sparse GPs; of other outputs they are returned with None.
+        starts: the sparse GPs, of one structure.
     """
     if starts[0].likelihood.support is not Support.LABELS:
-        return starts, None
+        return None
     domains, most = bijections(starts[0]), SETTINGS.variance
-    measured = units(starts[0])
 
-    def bounded(domain: object, unit: object) -> object:
-        return Positive(0.0, most) if domain == Positive() and unit == VARIANCE else domain
+    def bounded(domain: object, unit: object, *values: Any) -> object:
+        free = isinstance(domain, Positive) and domain == Positive() and unit == SQUARED_OUTPUT
+        below = free and all(np.max(value) < most for value in values)
+        return Positive(0.0, most) if below else domain
 
-    def moderate(value: Any, domain: object) -> Any:
-        return jnp.minimum(value, 0.5 * most) if domain == Positive(0.0, most) else value
-
-    maps = jax.tree.map(bounded, domains.kernel, measured.kernel)
-    kernels = [jax.tree.map(moderate, start.kernel, maps) for start in starts]
-    starts = [
-        eqx.tree_at(lambda m: m.kernel, start, kernel)
-        for start, kernel in zip(starts, kernels, strict=True)
-    ]
-    return starts, eqx.tree_at(lambda m: m.kernel, domains, maps)
+    kernels = [start.kernel for start in starts]
+    maps = jax.tree.map(bounded, domains.kernel, units(starts[0]).kernel, *kernels)
+    return eqx.tree_at(lambda m: m.kernel, domains, maps)
 
 
 def noise_floor(model: DeepGP, sparse: GP, power: float) -> DeepGP | None:
@@ -367,10 +363,9 @@ def _single(
     """
     if starts[0].likelihood.couples:
         options, at = options | {"power": 1.0}, 1.0
-    starts, maps = bounded_functions(starts)
     method = PowerEP(coupled=False)
     closed_form = capability(starts[0].likelihood, GaussianInLatent) is not None
-    learning: dict[str, Any] = options | {"power": at, "bijections": maps}
+    learning: dict[str, Any] = options | {"power": at, "bijections": variance_bounds(starts)}
     chosen = np.arange(len(H))
     everything = closed_form and len(H) <= SETTINGS.whole
     if not everything:

@@ -286,7 +286,7 @@ def _without_output(node: PyTree, *, dimensionless: bool) -> PyTree:
         child = getattr(node, field.name)
         if inside and isinstance(child, Units | eqx.Module | tuple | list):
             new = _without_output(child, dimensionless=True)
-        elif isinstance(child, eqx.Module):
+        elif isinstance(child, eqx.Module | tuple | list):
             new = _without_output(child, dimensionless=False)
         else:
             continue

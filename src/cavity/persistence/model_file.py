@@ -293,8 +293,10 @@ def _arrays(path: Path, data: bytes) -> dict[str, np.ndarray]:
 
     try:
         return {name: array.copy() for name, array in from_bytes(data).items()}
-    except (SafetensorError, ValueError, KeyError, TypeError, OverflowError) as error:
-        raise StorageError(_damaged(path, str(error))) from None
+    except (SafetensorError, ValueError, KeyError, TypeError, OverflowError):
+        raise StorageError(
+            _damaged(path, "it is cut short, or its arrays cannot be read")
+        ) from None
 
 
 def _build(node: Any, classes: Classes, arrays: Mapping[str, np.ndarray], unused: set) -> Any:
