@@ -26,7 +26,7 @@ CASES: dict[str, tuple[Callable[[], AbstractLikelihood], float]] = {
     "student_t": (StudentT, 0.5),
     "gamma": (Gamma, 0.5),
     "probit_of_10": (lambda: MultinomialProbit(CLASSES), 0.5),
-    "probit_of_10_alone": (lambda: MultinomialProbit(CLASSES), 1.0),
+    "probit_of_10_at_power_1": (lambda: MultinomialProbit(CLASSES), 1.0),
 }
 
 
