@@ -1,10 +1,11 @@
 # Every target makes and fills its own virtual environment first; the second time that is instant.
-# PYTHON=python3.12 chooses the interpreter, VENV=folder the place.
+# PYTHON=python3.12 chooses the interpreter, VENV=folder the place. uv installs, where it is there.
 
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TESTS ?=
+# A number from 0 to 9: the tenth of the tests outside `make test` that runs too (tests/selection.py).
+TENTH ?=
 # Other libraries, for the benchmarks: an environment for each, from a list of exact versions.
 PEERS := $(patsubst benchmarks/environments/%.txt,.bench/%/.made,$(wildcard benchmarks/environments/*.txt))
 # Published scripts that are no package: where they are, and the version that is measured.
@@ -21,17 +22,20 @@ KEPT = JAX_COMPILATION_CACHE_DIR="$$(mkdir -p "$(PROGRAMS)" && cd "$(PROGRAMS)" 
 	JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 # A file's tests stay in one worker, which has traced and loaded their programs already.
 PYTEST = $(KEPT) $(BIN)/python -m pytest -n auto --dist loadfile -q
-# What `make test-times` measures (test or test-slow), and where it writes.
+# What `make test-times` measures (test or test-all), and where it writes.
 SUITE ?= test
 TIMES := .times
 
+# Where compiled Python files are not kept, each process that a test starts compiles all imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-times lint check format docs bench bench-environments clean
+.PHONY: help demo test test-all test-times lint check format docs bench bench-environments clean
 
 help:
 	@echo "make demo       the main job on real data: fit, compare, predict, report (under 2 minutes)"
-	@echo "make test       the tests, without the slow ones"
-	@echo "make test-slow  only the slow ones"
+	@echo "make test       the tests: all but slow ones, and a share of large grids"
+	@echo "make test-all   every test; TENTH=0 to 9: a tenth of those that make test leaves out"
 	@echo "make test-times the tests, and a table of the seconds that each takes"
 	@echo "make lint       lint, format and types"
 	@echo "make check      make lint, then make test"
@@ -43,17 +47,19 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/cavity demo
 
+# The compiler's flags, unless XLA_FLAGS is set, for what runs tests.
+FLAGS = flags="$(PLAIN)"; if $(KNOWN); then flags="$(HASTE)"; fi; \
+	XLA_FLAGS="$${XLA_FLAGS-$$flags}"
+ONE_TENTH = $(if $(TENTH),--tenth $(TENTH))
+
+# Run-time shape checks cost a fifth of the time, and what they see `make test-all` sees.
 test: $(VENV)/.dev
-	@flags="$(PLAIN)"; if $(KNOWN); then flags="$(HASTE)"; fi; \
-	XLA_FLAGS="$${XLA_FLAGS-$$flags}" $(PYTEST) -m "not slow" $(TESTS)
+	@$(FLAGS) CAVITY_TYPECHECK="$${CAVITY_TYPECHECK-0}" $(PYTEST) --sample $(ONE_TENTH) $(TESTS)
 
-# Run-time shape checks are an eighth of the time, and the other tests make them.
-test-slow: $(VENV)/.dev
-	@flags="$(PLAIN)"; if $(KNOWN); then flags="$(HASTE)"; fi; \
-	CAVITY_TYPECHECK="$${CAVITY_TYPECHECK-0}" XLA_FLAGS="$${XLA_FLAGS-$$flags}" \
-		$(PYTEST) -m slow $(TESTS)
+test-all: $(VENV)/.dev
+	@$(FLAGS) $(PYTEST) $(ONE_TENTH) $(TESTS)
 
-# With an empty folder of compiled programs: SUITE=test-slow for the slow tests, TESTS for some.
+# With an empty folder of compiled programs: SUITE=test-all for all tests, TESTS for some.
 test-times: $(VENV)/.dev
 	rm -rf $(TIMES)
 	-CAVITY_TEST_TIMES=$(TIMES) $(MAKE) $(SUITE) PROGRAMS=$(TIMES)/programs
@@ -81,13 +87,12 @@ bench: $(VENV)/.dev
 bench-environments: $(PEERS) .bench/streaming_sparse_gp/.made-$(SCRIPTS_AT)
 
 clean:
-	rm -rf $(VENV) .bench build dist docs/_build $(TIMES) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench .uv build dist docs/_build $(TIMES) .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .bench/%/.made: benchmarks/environments/%.txt
-	@PYTHON="$(PYTHON)" scripts/venv.sh .bench/$*
 	@echo "installing $* into .bench/$*"
-	@.bench/$*/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@PYTHON="$(PYTHON)" scripts/venv.sh .bench/$* --requirement $<
 	@touch $@
 
 .bench/streaming_sparse_gp/.made-$(SCRIPTS_AT):
@@ -100,19 +105,16 @@ clean:
 # A stamp says which extras are installed; it ages when pyproject.toml changes.
 
 $(VENV)/.demo: pyproject.toml
-	@PYTHON="$(PYTHON)" scripts/venv.sh $(VENV)
 	@echo "installing cavity into $(VENV)"
-	@$(PIP) --editable .
+	@PYTHON="$(PYTHON)" scripts/venv.sh $(VENV) --editable .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml
-	@PYTHON="$(PYTHON)" scripts/venv.sh $(VENV)
 	@echo "installing cavity and its development tools into $(VENV)"
-	@$(PIP) --editable ".[dev,mcmc]"
+	@PYTHON="$(PYTHON)" scripts/venv.sh $(VENV) --editable ".[dev,mcmc]"
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.docs: pyproject.toml
-	@PYTHON="$(PYTHON)" scripts/venv.sh $(VENV)
 	@echo "installing cavity and its documentation tools into $(VENV)"
-	@$(PIP) --editable ".[docs]"
+	@PYTHON="$(PYTHON)" scripts/venv.sh $(VENV) --editable ".[docs]"
 	@touch $@ $(VENV)/.demo

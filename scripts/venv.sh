@@ -1,17 +1,40 @@
 #!/bin/sh
-# Makes the virtual environment FOLDER with the first usable Python, or says what is missing.
-# Usage: [PYTHON=python3.12] scripts/venv.sh FOLDER
+# Makes the virtual environment FOLDER with the first usable Python, or says what is missing, and
+# installs what follows (as pip takes it). Where uv is there it does both, in a tenth of the time.
+# Usage: [PYTHON=python3.12] scripts/venv.sh FOLDER [PACKAGE ...]
 set -eu
 folder=$1
+shift
 oldest=3.11
 
+uv=""
+if command -v uv >/dev/null 2>&1; then uv=yes; fi
+
+install() {
+    [ $# -gt 0 ] || return 0
+    if [ -n "$uv" ]; then
+        uv pip install --quiet --python "$folder/bin/python" "$@"
+    else
+        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+    fi
+}
+
 if [ -x "$folder/bin/python" ] && "$folder/bin/python" -c 'import pip' 2>/dev/null; then
+    install "$@"
     exit 0
 fi
 
 version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
 recent() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
-complete() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
+complete() { [ -n "$uv" ] || "$1" -c 'import ensurepip, venv' 2>/dev/null; }
+make_environment() {
+    if [ -n "$uv" ]; then
+        # with pip, as an environment of Python's own has it
+        uv venv --quiet --clear --seed --python "$(command -v "$1")" "$folder"
+    else
+        "$1" -m venv --clear "$folder"
+    fi
+}
 
 too_old="" bare=""
 for python in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
@@ -25,7 +48,8 @@ for python in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
         command="${command:-$python}"
     else
         echo "making $folder with $python (Python $found)"
-        "$python" -m venv --clear "$folder"
+        make_environment "$python"
+        install "$@"
         exit 0
     fi
 done

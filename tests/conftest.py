@@ -5,6 +5,7 @@ folder of the real data sets (default ../shared/data beside the repository); CAV
 names a folder for the table of what each test uses (tests/compile_times.py).
 """
 
+import ctypes
 import gc
 import itertools
 import os
@@ -39,10 +40,14 @@ if os.environ.get("CAVITY_TYPECHECK", "1") != "0":
 
     install_import_hook("cavity", f"{typecheck.__name__}.checked")
 
-from tests import compile_times
+from tests import compile_times, selection
+
+pytest_addoption = selection.pytest_addoption
+pytest_collection_modifyitems = selection.pytest_collection_modifyitems
 
 ROOT = Path(__file__).parent.parent
 MOST_MAPS = 30_000
+MOST_BYTES = 1_500_000_000
 TESTS = itertools.count()
 
 # Tracing makes very many short-lived objects; looking through all others for each few hundred of
@@ -52,6 +57,7 @@ gc.set_threshold(20_000, 20, 20)
 
 def pytest_configure(config):
     """Records what each test uses, where that is asked for."""
+    selection.check_tenth(config)
     folder = os.environ.get("CAVITY_TEST_TIMES")
     if folder:
         config.pluginmanager.register(compile_times.Recorder(folder), "compile_times")
@@ -72,18 +78,38 @@ def precision(request):
 
 @pytest.fixture(autouse=True)
 def room_for_programs():
-    """Forgets compiled programs before the process runs out of memory maps.
+    """Forgets compiled programs before the process runs out of memory maps, or takes 2 GB.
 
-    Each program holds a few, Linux allows 65,530, and the compiler dies without a word beyond.
-    Looked at after every tenth test, because the look takes milliseconds.
+    Each program holds a few maps, Linux allows 65,530, and the compiler dies without a word
+    beyond. Looked at after every tenth test, because the look takes milliseconds.
     """
     yield
-    if next(TESTS) % 10:
-        return
+    if next(TESTS) % 10 == 0 and (maps_held() > MOST_MAPS or bytes_held() > MOST_BYTES):
+        forget_programs()
+
+
+def maps_held():
+    """The memory maps of this process; 0 where they cannot be counted."""
     maps = Path("/proc/self/maps")
-    if maps.exists() and len(maps.read_bytes().splitlines()) > MOST_MAPS:
-        jax.clear_caches()
-        gc.collect()
+    return len(maps.read_bytes().splitlines()) if maps.exists() else 0
+
+
+def bytes_held():
+    """The resident memory of this process; 0 where it is not told."""
+    pages = Path("/proc/self/statm")
+    return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if pages.exists() else 0
+
+
+def forget_programs():
+    """Drops all compiled programs, and gives the memory that they leave free back."""
+    from cavity.numerics.jit import PROGRAMS
+
+    PROGRAMS.forget()
+    jax.clear_caches()
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 @pytest.fixture
