@@ -170,7 +170,7 @@ CLASSES = (
         "log_determinant(L) - jnp.sum(jnp.log(s))",
         "log_determinant(L)",
         (
-            "inference/test_coupled_classes.py::test_jylanki_44_full_posterior_is_dense_elimination",
+            "inference/test_coupled_algebra.py::test_jylanki_44_full_posterior_is_dense_elimination",
         ),
     ),
     Fault(

@@ -9,8 +9,10 @@ from benchmarks.mutations.factor_faults import FACTOR_FAULTS
 from benchmarks.mutations.forecast_faults import FORECAST_FAULTS
 from benchmarks.mutations.graph_faults import GRAPH_FAULTS
 from benchmarks.mutations.inducing_faults import INDUCING_FAULTS
+from benchmarks.mutations.kernel_faults import KERNEL_FAULTS
 from benchmarks.mutations.latent_faults import LATENT_FAULTS
 from benchmarks.mutations.learning_faults import LEARNING_FAULTS
+from benchmarks.mutations.likelihood_faults import LIKELIHOOD_FAULTS
 from benchmarks.mutations.solver_faults import SOLVER_FAULTS
 from benchmarks.mutations.streaming_faults import STREAMING_FAULTS
 from benchmarks.mutations.weight_faults import WEIGHT_FAULTS
@@ -30,4 +32,6 @@ FAULTS = (
     *ACTIVE_FAULTS,
     *STREAMING_FAULTS,
     *WEIGHT_FAULTS,
+    *KERNEL_FAULTS,
+    *LIKELIHOOD_FAULTS,
 )

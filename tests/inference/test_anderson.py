@@ -80,6 +80,7 @@ def test_old_differences_make_room():
     assert error < 1e-3 * np.linalg.norm(plain - fixed)
 
 
+@pytest.mark.slow
 def test_work_in_parts_changes_nothing(monkeypatch):
     """Parts of which the last one overlaps with the one before."""
     A, b, _ = linear(np.linspace(-0.95, 0.99, 13))
@@ -188,6 +189,7 @@ def test_extrapolations_lead_no_farther_than_is_linear():
     assert max(lengths[1:]) == pytest.approx(SETTINGS.longest, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", FOUR_POINTS)
 def test_jylanki_2_4_no_damping_helps_but_extrapolation_does(power):
     """jylanki 2.4, 23: where sweeps fail at every damping, to the limit of the double loop."""

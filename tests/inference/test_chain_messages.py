@@ -134,6 +134,7 @@ def test_slopes_of_the_log_partition_are_moments_and_finite_differences():
     assert_close(slopes[1], -0.5 * (cov + mean[:, :, None] * mean[:, None]), "factorised")
 
 
+@pytest.mark.slow
 def test_a_chain_that_is_not_proper_is_not_a_number():
     h, P, C = random_chain(1)
     q = marginals(h, P - 3.0 * np.max(P), C)

@@ -140,6 +140,7 @@ SLOW = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=pytest.mark.slow) if c in SLOW else c for c in GRADIENTS]
 )
@@ -158,6 +159,7 @@ def test_jylanki_49_gradients(case):
         assert slope[i] == pytest.approx(found, rel=1e-4, abs=1e-4 * np.max(np.abs(slope)))
 
 
+@pytest.mark.slow
 def test_averages_over_points_are_differentiated_through_marginals():
     """Their curvature is not twice their slope in the variance: no stationary energy.
 
@@ -258,6 +260,7 @@ def test_labels_and_shapes_that_are_refused():
         cavity.GP((kernels.RBF(), kernels.RBF()), PROBIT)
 
 
+@pytest.mark.slow
 def test_a_batch_is_welcome_without_coupling():
     method = cavity.PowerEP(batch=4, coupled=False, max_sweeps=100)
     found = cavity.infer(model(), X, LABELS, power=1.0, method=method)
@@ -276,6 +279,7 @@ def separable(rows=24):
     return inputs, np.argmax(np.c_[inputs, -inputs.sum(axis=1)], axis=1).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1.0, 0.0])
 def test_large_prior_variances_converge_and_keep_their_digits(power):
     """Full sweeps alone lead astray at power 0; the shared height of all classes is near singular.
@@ -311,6 +315,7 @@ def test_large_prior_variances_converge_and_keep_their_digits(power):
     np.testing.assert_allclose(contrasts, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_learning_goes_on_from_the_last_sites_at_power_zero():
     """Extrapolated full sweeps from there may cycle; ones of half the length converge."""
     inputs, labels = separable()
@@ -333,6 +338,7 @@ def test_learning_goes_on_from_the_last_sites_at_power_zero():
     np.testing.assert_allclose(*values, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_no_step_is_longer_than_asked_for():
     """The first sweep with the longest step of a half goes half the way."""
     data = prepare(X, LABELS, power=0.5)

@@ -35,6 +35,7 @@ def laid_out(likelihood, power, points, prior=None):
     return build_graph(model, data, METHOD, jnp.asarray(1e-8))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES)
 def test_taking_it_out_leads_to_the_same_sites_sooner(case):
     """The sum over classes is zero by the sweeps alone, which take ever longer to see it."""
@@ -63,6 +64,7 @@ def test_taking_it_out_leads_to_the_same_sites_sooner(case):
     assert np.max(np.abs(heights)) > 1.0
 
 
+@pytest.mark.slow
 def test_functions_that_are_not_alike_keep_it():
     """With kernels of their own the means of classes do not add up to zero."""
     graph = laid_out(likelihoods.MultinomialProbit(C), 1.0, None, kernel(private=True))

@@ -106,6 +106,7 @@ def inner_maximum(held, power, start):
     return x.reshape(2, 4), now
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1.0, 0.8])
 def test_jylanki_23_25_the_double_loop(power):
     """jylanki 23, 25: inner maxima fall, as printed, to where sweeps end."""
@@ -215,6 +216,7 @@ def explicit(power):
     return jax.jit(jax.value_and_grad(value))
 
 
+@pytest.mark.slow
 def test_jylanki_17_slopes_need_explicit_terms_only():
     """jylanki 17: of the energy at the fixed point, as printed; not where sweeps stop early."""
     power, place, h = 0.6, np.array([0.7, 0.02]), 1e-5
@@ -324,6 +326,7 @@ def test_damped_sweeps_alone_fail_there():
     assert np.sum(np.asarray(store.precision)[:4] < 0.0) == 1
 
 
+@pytest.mark.slow
 def test_jylanki_05_schedules_share_fixed_points():
     """jylanki 5: adaptive and damped sweeps end where each other does; powers do not."""
     ends = [

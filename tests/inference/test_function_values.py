@@ -8,6 +8,7 @@ from cavity.inference.graph.base import Messages, Projection
 from cavity.inference.variables.function_values import SETTINGS, FunctionValues
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("rows", [SETTINGS.small // 2, 2 * SETTINGS.small])
 @pytest.mark.parametrize("unknown", [0.0, 0.02, 0.1, 0.5, 1.0])
 def test_marginals_are_those_of_the_dense_inverse(rows, unknown, rng):

@@ -82,6 +82,7 @@ def automatic(case, power):
     return of_case(plain, case, power)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, "rows"])
 @pytest.mark.parametrize("case", CASES)
 def test_messages_and_their_derivatives(case, power):
@@ -91,6 +92,7 @@ def test_messages_and_their_derivatives(case, power):
     np.testing.assert_allclose(slope, by_ad, rtol=0, atol=1e-11 * np.abs(by_ad).max())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", [cavity.PowerEP(tight=True), cavity.PowerEP(dtc=True)])
 @pytest.mark.parametrize("case", ["missing outputs", "known noise"])
 def test_messages_with_a_volume_of_their_own(case, method):
@@ -101,6 +103,7 @@ def test_messages_with_a_volume_of_their_own(case, method):
     np.testing.assert_allclose(slope, by_ad, rtol=0, atol=1e-11 * np.abs(by_ad).max())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kept", ["all", "some", "none"])
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_several_chunks_kept_or_computed_anew(power, kept, monkeypatch):
@@ -127,6 +130,7 @@ def test_nearly_equal_inducing_points(power):
     np.testing.assert_allclose(slope, by_ad, rtol=0, atol=1e-5 * np.abs(by_ad).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_rows_that_are_inducing_points(power):
     """What rounding leaves of their variance, above zero or below, has no slope of its own."""
@@ -137,6 +141,7 @@ def test_rows_that_are_inducing_points(power):
     np.testing.assert_allclose(slope, by_ad, rtol=0, atol=1e-4 * np.abs(by_ad).max())
 
 
+@pytest.mark.slow
 def test_single_precision_in_a_session_of_double():
     start, rows = model(), [a.astype(np.float32) for a in (X, Y)]
     for power in (0.0, 0.5):

@@ -98,6 +98,7 @@ def test_bui_07_precisions_of_exact_factors():
     np.testing.assert_allclose(swept.site_precisions(), found, rtol=1e-5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "method",
     [cavity.PowerEP(), cavity.Laplace(), cavity.MeanField(), cavity.TiedPowerEP()],
@@ -119,6 +120,7 @@ def test_rows_with_a_tied_site_have_the_precision_of_their_noise():
         np.testing.assert_allclose(found.site_precisions(), 20.0, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_precisions_of_several_outputs_and_functions():
     y = np.stack([Y, np.where(np.arange(14) == 3, np.nan, Y)], axis=1)
     model = cavity.GP(KERNEL, Gaussian(0.05))

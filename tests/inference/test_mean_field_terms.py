@@ -89,6 +89,7 @@ def test_mean_field_is_never_above_the_joint_bound():
     assert alone < joint - 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [likelihoods.Bernoulli(), likelihoods.StudentT()])
 def test_other_likelihoods(likelihood):
     y = (Y > 1.0).astype(float)
@@ -99,6 +100,7 @@ def test_other_likelihoods(likelihood):
     assert alone < joint
 
 
+@pytest.mark.slow
 def test_terms_that_do_not_interact_lose_nothing():
     """Rows that see one term each: there is nothing to explain away."""
     sided = np.where(np.arange(30)[:, None] < 15, [1.0, 0.0], [0.0, 1.0])

@@ -83,6 +83,7 @@ def test_jylanki_s48_laplace(likelihood, y, parts):
     assert_close(found.log_evidence, evidence, "factorised")
 
 
+@pytest.mark.slow
 def test_laplace_is_exact_for_gaussian_noise():
     """jylanki 1."""
     exact = cavity.infer(model(likelihoods.Gaussian(0.1)), X, Y)
@@ -109,6 +110,7 @@ GRADIENTS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("likelihood", "points", "y", "method", "power"), GRADIENTS)
 def test_jylanki_18_gradients(likelihood, points, y, method, power):
     """jylanki 18, 27: of the energy found anew at every point, likelihood parameters included."""
@@ -180,6 +182,7 @@ def test_jylanki_28_mean_field_is_the_local_bound(method):
         assert local_bound(factor * widths) < found.log_evidence
 
 
+@pytest.mark.slow
 def test_jylanki_29_bounds_lie_below_the_exact_evidence():
     """jylanki 29: by quadrature over three values of the function; others come close."""
     x, y = np.array([[0.4], [0.8], [1.2]]), np.array([0.3, 1.4, 0.2])
@@ -236,6 +239,7 @@ def test_jylanki_27_bounds_lie_below_and_touch(likelihood):
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("likelihood", "y"), [(STUDENT, Y), (LOGIT, LABELS)])
 def test_order_of_the_bounds(likelihood, y):
     """Local bound < variational < evidence, for the full GP and at power 0; EP is close."""
@@ -307,6 +311,7 @@ def averaged_by_laplace(mean, residual, power):
     return term.log_mean(seen, rows, power), term.derivatives(seen, rows, power)[0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("residual", [1e-9, 1e-6, 1e-5, 1e-3, 0.3])
 def test_residuals_of_any_size(residual):
     """What inducing variables leave is averaged over, narrow or wide."""
@@ -333,6 +338,7 @@ class Twisted(AbstractQuadratureLikelihood):
         return jnp.logaddexp(-20.0 * (f - y) ** 2, -20.0 * (f + y) ** 2 - 1.0)
 
 
+@pytest.mark.slow
 def test_the_search_for_the_mode_needs_no_bound():
     found = cavity.infer(model(Twisted()), X, Y, method=cavity.Laplace())
     assert found.converged

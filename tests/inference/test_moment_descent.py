@@ -51,6 +51,7 @@ def tilted(shift, precision, mean, y, power=1.0):
     return p @ f, p @ (f - p @ f) ** 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1.0, 0.8])
 def test_cavities_give_the_moments_asked_for(power):
     """On both sides of the density's centre, with more variance than it has by itself."""
@@ -119,6 +120,7 @@ def test_a_step_falls_and_stays_within_its_radius():
     assert_close(step, np.array([-0.5, -0.5, 0.0]), "factorised")
 
 
+@pytest.mark.slow
 def test_a_fixed_point_where_all_else_fails():
     """Moments match, by quadrature of the test's own, and the cavities are proper."""
     sites, _ = minimise_free_energy(prepared(), SOLVER)
@@ -147,6 +149,7 @@ def test_what_it_is_not_for():
     assert minimise_free_energy(exact, SOLVER) == (None, 0)
 
 
+@pytest.mark.slow
 def test_a_duplicated_row_is_no_trouble():
     """The prior covariance is singular then; the descent adds what jitter it needs."""
     X2, Y2 = np.concatenate([X, X[1:2]]), np.concatenate([Y, Y[1:2]])
@@ -158,6 +161,7 @@ def test_a_duplicated_row_is_no_trouble():
     assert sites is None or np.all(np.isfinite(sites[0][0].precision))
 
 
+@pytest.mark.slow
 def test_a_one_sided_density_starts_from_less_variance():
     """Cavities of positive precision leave it no more than a part of the prior's."""
     rng = np.random.default_rng(0)

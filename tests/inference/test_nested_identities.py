@@ -110,6 +110,7 @@ def in_deviations(V, mean, cov):
     return mean / sd, cov / (sd[:, :, None] * sd[:, None, :])
 
 
+@pytest.mark.slow
 def test_jylanki_6_rows_have_the_moments_of_integrals_in_three_dimensions():
     """jylanki 6, S82: cavities of a GP's rows, functions dependent in them, times exact factors.
 
@@ -142,6 +143,7 @@ def test_jylanki_6_rows_have_the_moments_of_integrals_in_three_dimensions():
     np.testing.assert_allclose(own, log_mass, atol=5e-3)
 
 
+@pytest.mark.slow
 def test_jylanki_8_slopes_of_the_inner_mass_are_moments():
     """jylanki 8, S16, S82: of inner EP alone, in random dependent cavities of unit variance.
 
@@ -233,6 +235,7 @@ def test_operations_are_those_of_textbooks():
     assert found == pytest.approx(5 * (n**3 / 3 + n**3 + 2 * n**3), rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("private", [False, True])
 def test_jylanki_50_cost_is_linear_in_classes_and_cubic_in_rows(private):
     """jylanki 50, S77: operations of the program of one sweep, not its time.

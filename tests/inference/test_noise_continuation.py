@@ -69,6 +69,7 @@ def test_continuation_in_the_noise_leads_where_powers_do_not():
         assert abs(var - v[n]) < 1e-5 * v[n]
 
 
+@pytest.mark.slow
 def test_steps_stay_on_the_curve():
     """A step along a tangent lands on fixed points of the widened model."""
     problem = prepared()

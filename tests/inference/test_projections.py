@@ -35,6 +35,7 @@ def laid_out(model, method, power, **options):
     return data.problem(model, method.approximation, 1e-8).graph()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_functions_of_one_kernel_are_those_of_equal_kernels(name):
     """The mean of each function stays its own."""
@@ -56,6 +57,7 @@ def test_functions_of_one_kernel_are_those_of_equal_kernels(name):
             assert_close(one, other, "factorised")
 
 
+@pytest.mark.slow
 def test_the_slope_in_one_kernel_is_the_sum_of_those_in_equal_ones():
     @eqx.filter_jit
     @eqx.filter_grad

@@ -28,6 +28,7 @@ def model(points=None, likelihood=None):
     return cavity.GP(kernels.RBF(2.0, 0.6), chosen, points)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("points", [None, POINTS], ids=["full", "sparse"])
 @pytest.mark.parametrize("batch", [1, 7])
 def test_jylanki_05_schedules_share_their_fixed_point(points, batch):
@@ -70,6 +71,7 @@ def test_damped_sequential_sweeps():
         cavity.PowerEP(batch=0)
 
 
+@pytest.mark.slow
 def test_sequential_sweeps_where_a_fixed_step_fails():
     """The four points of jylanki 2.4: no fixed step converges, a step that adapts does."""
     x, y = np.array([[0.0], [0.4], [0.8], [1.2]]), np.array([0.1, 0.3, 1.4, 0.2])
@@ -83,6 +85,7 @@ def test_sequential_sweeps_where_a_fixed_step_fails():
     assert found.log_evidence == pytest.approx(-7.066379, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_line_search_at_power_zero():
     """Where sweeps end too early, shorter natural-gradient steps reach the bound's maximum."""
     x, y = np.array([[0.0], [0.4], [0.8], [1.2]]), np.array([0.1, 0.3, 1.4, 0.2])
@@ -101,6 +104,7 @@ def test_a_line_search_at_power_zero():
     assert int(record.sweeps) < 2000
 
 
+@pytest.mark.slow
 def test_single_precision_converges_to_what_it_can():
     with jax.enable_x64(False):
         x, y = X.astype(np.float32), LABELS.astype(np.float32)

@@ -122,6 +122,7 @@ def test_a_block_cavity_with_negative_eigenvalues_is_not_proper(other):
         assert bool(site.cavity(mean, var, power)[2][0, 0]) == proper
 
 
+@pytest.mark.slow
 def test_halves_of_symmetric_precisions_are_sites_with_matrices():
     """All that sites do is what those with whole matrices do, and numbers count as their pairs."""
     random = np.random.default_rng(0)
@@ -207,6 +208,7 @@ class Louder(Probit):
         return Probit.log_prob(self, f, y) + 0.3 + 0.2 * y
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
 def test_jylanki_16_factors_of_densities_are_factors_of_the_evidence(labelled, power):
     """jylanki 16: constants in log densities add up in log Z, and change nothing else."""
@@ -221,6 +223,7 @@ def test_jylanki_16_factors_of_densities_are_factors_of_the_evidence(labelled, p
         assert_close(a, b, "fixed_point")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_bui_26_tied_sites_of_equal_rows_are_private_sites(power):
     """bui 26: with all rows alike, tied and private sites reach the same fixed point."""

@@ -95,6 +95,7 @@ def dense_evidence(m, V, power):
     return expected + log_power_means(mean, var, power).sum()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.05])
 def test_bui_s30_energy(power):
     """bui S30: (1 - N/a) Phi(q) + N/a Phi(q/t^a) - Phi(p) + sum of log power means."""
@@ -112,6 +113,7 @@ def test_bui_s14_power_zero_is_the_uncollapsed_bound():
     assert -objective(1e-7)(x)[0] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_gradient(power):
     fn = objective(power, Y, likelihoods.StudentT(0.3, 4.0))
@@ -123,6 +125,7 @@ def test_gradient(power):
         assert slope[i] == pytest.approx(found, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("given", ["rows", "numbers of rows"])
 @pytest.mark.parametrize("power", [0.0, 0.7])
 def test_bui_27_minibatches_are_unbiased(power, given):
@@ -139,6 +142,7 @@ def test_bui_27_minibatches_are_unbiased(power, given):
     assert_close(np.mean([p[1] for p in parts], axis=0), whole[1], "factorised")
 
 
+@pytest.mark.slow
 def test_power_zero_ends_where_private_sites_do():
     """Both are the variational optimum; leaving one out takes the same site away."""
     private = cavity.infer(model(), X, LABELS, power=0.0)
@@ -151,6 +155,7 @@ def test_power_zero_ends_where_private_sites_do():
     np.testing.assert_allclose(tied.leave_one_out(), private.leave_one_out(), atol=1e-3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.5, 1.0])
 @pytest.mark.parametrize("rows", [1, 4])
 def test_bui_26_equal_rows_share_their_site(rows, power):
@@ -174,6 +179,7 @@ def test_gaussian_noise_at_power_zero_is_vfe():
     np.testing.assert_allclose(fn(x)[1][-M * M - M :], 0.0, atol=1e-7)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_natural_gradients_end_where_l_bfgs_does(power):
     """At every power they need few steps to the minimum of the energy over the tied site."""
@@ -187,6 +193,7 @@ def test_natural_gradients_end_where_l_bfgs_does(power):
     np.testing.assert_allclose(fn(x)[1][-M * M - M :], 0.0, atol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_natural_steps_move_by_slopes_in_expectations(power):
     """P and h move by the evidence's slopes in E[vv'] and E[v], by finite differences."""
@@ -217,6 +224,7 @@ def test_natural_steps_move_by_slopes_in_expectations(power):
     assert_close(new.mean[0], np.linalg.solve(P, h), "gradient")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("natural", [None, 0.2])
 def test_learning_from_minibatches(natural):
     """It lowers the energy to near where all rows lead, and says that it has settled."""

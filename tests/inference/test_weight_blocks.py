@@ -4,6 +4,7 @@ import itertools
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from cavity.inference.weights.block_sites import WeightBlockSites
 from cavity.inference.weights.blocks import Blocks
@@ -36,6 +37,7 @@ def test_cavities_are_marginals_without_the_own_site():
     assert_close(found_shift[0, :, 2], np.zeros(2))
 
 
+@pytest.mark.slow
 def test_digits_of_a_cavity_survive_a_narrow_site():
     """A site 1e16 times as precise as the cavity leaves all digits of it."""
     blocks = Blocks.of_columns([[0, 1], [2, 3]], jnp.zeros(0).dtype)

@@ -29,6 +29,7 @@ CASES = [
 each_case = pytest.mark.parametrize(("kernel", "pointwise", "parameters"), CASES)
 
 
+@pytest.mark.sampled(12)
 @each_case
 @pytest.mark.parametrize("centre", [0.0, CENTRE], ids=["origin", "centre"])
 def test_cross_and_diag_are_the_definition(kernel, pointwise, parameters, centre):

@@ -95,6 +95,7 @@ def by_quadrature(kernel, inputs):
 CASES = [(name, form) for name in ("rbf", "sum") for form in COVARIANCES]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "form"), [*CASES, ("waves", "diagonal"), ("products", "full")])
 def test_closed_form_is_the_integral(name, form):
     """Identities bui 4 and vanderwilk T65, against quadrature in the place of draws."""
@@ -125,6 +126,7 @@ def small(kernel, mean, S):
     return forms(kernel, GaussianInputs(mean, S)), diagonal, by_slopes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sum", "waves"])
 def test_small_variances_cost_no_digits(name):
     """The second order is a share of 1e-12 at deviations of 1e-6, and nothing at 1e-8."""
@@ -135,6 +137,7 @@ def test_small_variances_cost_no_digits(name):
         np.testing.assert_allclose(diagonal, expected, rtol=tolerance)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "form"), [*CASES, ("waves", "diagonal"), ("products", "full")])
 def test_known_inputs(name, form):
     """Identity bui 4: without variance moments are the kernel's own values, nothing varies."""
@@ -154,6 +157,7 @@ def test_white_noise_of_uncertain_inputs():
     np.testing.assert_array_equal(values, [5.0, 3.0, 0.0])
 
 
+@pytest.mark.slow
 def test_gradients():
     """Along a direction in kernel, means, covariances, points and W: a central difference."""
     inputs = GaussianInputs(MEAN, COVARIANCES["full"])
@@ -281,6 +285,7 @@ def test_derivative_of_excess():
         np.testing.assert_allclose(actual, expected, rtol=2e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", COVARIANCES)
 def test_derivatives_of_a_bump(form):
     """Of a form, of sums over rows, and forwards: as of the covariances one by one."""
@@ -339,6 +344,7 @@ def test_turn():
         np.testing.assert_allclose(actual[small], expected[small], rtol=1e-15)
 
 
+@pytest.mark.slow
 def test_far_from_all_points():
     """Means that underflow times a ratio that overflows; and a wave that only its square has."""
     far = GaussianInputs(jnp.full((1, D), 80.0), jnp.full((1, D), 1.0))

@@ -24,6 +24,7 @@ PARTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", PARTS)
 def test_counted_rows_have_the_covariances_of_plain_ones(name, weighted):
@@ -61,6 +62,7 @@ def test_rows_may_have_room_for_more_parts():
     assert_close(kernel.diag(jnp.asarray(roomy)), kernel.diag(jnp.asarray(IMAGES)), "factorised")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_models_of_counted_rows_are_those_of_images(power):
     parts = Patches((4, 3), (2, 2))

@@ -36,6 +36,7 @@ def waves(kernel, R, seed, *, orthogonal=True):
     return np.mean(np.cos((X - X[0]) / np.asarray(kernel.lengthscale) @ drawn.T), axis=1)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("orthogonal", [True, False])
 @pytest.mark.parametrize("kind", [RBF, Matern32, Matern12])
 def test_vanderwilk_t9_covariances_are_unbiased(kind, orthogonal):
@@ -117,6 +118,7 @@ def test_models_are_the_full_gp(power):
     assert_close(joint.cov, cov, "factorised", scale=1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("likelihood", "labels"),
     [

@@ -48,6 +48,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(("kernel", "pointwise", "parameters"), CASES)
 def test_cross_is_the_definition(kernel, pointwise, parameters):
     expected = oracle.matrix(lambda x, z: pointwise(x, z, *parameters), X, Z)

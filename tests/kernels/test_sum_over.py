@@ -21,7 +21,6 @@ VARIANCE, LENGTHSCALE = 1.3, 0.9
 BASE = kernels.RBF(VARIANCE, LENGTHSCALE)
 WEIGHTS = RANDOM.normal(size=6)
 PATCHES = Patches(SHAPE, (3, 2), 1)  # 3 x 3 places
-SPARSE = Patches(SHAPE, (3, 2), 2)  # 2 x 2 places
 
 
 def patches_of(x, shape=SHAPE, patch=(3, 2), stride=1):
@@ -51,6 +50,8 @@ def test_patches_are_those_of_explicit_extraction(stride):
     expected = np.stack([patches_of(x, stride=stride) for x in X])
     assert parts.size == expected.shape[1]
     np.testing.assert_array_equal(parts.of(X), expected)
+    placed = Patches(SHAPE, (3, 2), stride, positions=True).of(X)[0, :, 6:]
+    np.testing.assert_array_equal(placed, np.mgrid[:3:stride, :3:stride].reshape(2, -1).T)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -131,6 +132,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", GROUPS)
 def test_functions_of_an_orbit_do_not_change_under_the_group(name):
     """T47: the difference of f at an input and at its image has variance zero."""
@@ -275,6 +277,7 @@ def test_a_scaled_sum_scales_its_base():
 NAMES = {"gaussian": likelihoods.Gaussian(0.05), "bernoulli": likelihoods.Bernoulli()}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("name", NAMES)
 def test_all_distinct_patches_give_the_full_gp(name, power):
@@ -317,6 +320,7 @@ def test_slopes_in_all_parameters_are_finite_differences():
         assert abs(slope[i] - difference) < 1e-6 * max(1.0, abs(difference))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -376,6 +380,7 @@ def test_a_set_that_is_no_group_may_be_asked_for():
     assert Orbit([[0, 1, 2], [1, 2, 0]], closed=False).size == 2
 
 
+@pytest.mark.slow
 def test_a_gpu_sees_several_inputs_at_a_time(monkeypatch):
     """More and fewer inputs than it sees together, and a number that does not divide them."""
     monkeypatch.setattr("cavity.kernels.sum_over.TOGETHER", 4)

@@ -117,6 +117,7 @@ def test_twice_as_many_warps_are_nearly_the_same_kernel():
 FORMS = {"all": (1, True), "held": (1, False), "own held": (20, False)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_slopes_in_ranges_are_differences_and_those_of_plain_derivatives(form):
     scales, learned = FORMS[form]
@@ -152,6 +153,7 @@ def bars(n, side=7):
     return images.reshape(n, -1), length, angle
 
 
+@pytest.mark.slow
 def test_the_evidence_chooses_the_range():
     """It grows where outputs do not depend on the angle, and shrinks where they do."""
     images, length, angle = (each[:12] for each in bars(40))

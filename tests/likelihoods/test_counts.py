@@ -8,7 +8,7 @@ from jax.scipy.special import gammaln
 from scipy import stats
 
 from cavity.likelihoods import AbstractQuadratureLikelihood, NegativeBinomial, Poisson, Support
-from cavity.likelihoods.latent_values import initial_latents
+from cavity.likelihoods.latent_values import initial_latents, sample
 from tests.likelihoods.refused import domain_error, refusal
 from tests.tolerances import assert_close
 
@@ -72,6 +72,7 @@ def test_far_out_it_stays_finite(likelihood, f):
     assert np.all(np.isfinite(likelihood.log_prob(jnp.asarray(f), jnp.asarray(Y))))
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("mean", [0.4, 25.0, 290.0, 320.0, 5e3, 1e7])
 @pytest.mark.parametrize("dispersion", [0.0, 1e-8, 1e-4, 3e-3, 0.1, 3.0])
 def test_distribution_function(mean, dispersion):
@@ -86,6 +87,7 @@ def test_distribution_function(mean, dispersion):
     assert np.all(np.asarray(below) == 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [Poisson(), NegativeBinomial(0.2)])
 def test_exposures_multiply_the_rate(likelihood):
     """An exposure is a shift of f, in everything."""
@@ -103,6 +105,19 @@ def test_exposures_multiply_the_rate(likelihood):
             assert_close(a, b, "quadrature", scale=1.0)
     found = initial_latents(likelihood, np.asarray(y), exposure=np.asarray(side["exposure"]))
     assert_close(found + np.log(side["exposure"]), initial_latents(likelihood, np.asarray(y)))
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(), NegativeBinomial(0.3)])
+def test_drawn_counts_have_the_exposures_of_their_rows(likelihood):
+    """Means and shares of zeros, within five standard errors."""
+    exposure, f = np.array([0.2, 1.0, 7.0]), np.array([0.3, 0.9, -0.4])
+    values, side = jnp.broadcast_to(f, (4000, 3)), {"exposure": jnp.asarray(exposure)}
+    draws = np.asarray(jax.jit(sample)(likelihood, jax.random.key(0), values, side))
+    mean = exposure * np.exp(f)
+    expected = law(0.3, mean) if isinstance(likelihood, NegativeBinomial) else stats.poisson(mean)
+    assert np.all(np.abs(draws.mean(axis=0) - mean) < 5 * expected.std() / np.sqrt(4000))
+    zeros, chance = np.mean(draws == 0.0, axis=0), expected.pmf(0)
+    assert np.all(np.abs(zeros - chance) < 5 * np.sqrt(chance * (1 - chance) / 4000))
 
 
 def test_predictions_of_large_counts():
@@ -140,6 +155,7 @@ class Plain(AbstractQuadratureLikelihood):
         return y * (f + jnp.log(self.rate)) - self.rate * jnp.exp(f) - gammaln(y + 1.0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rate", [3.0, 5e3, 1e6])
 def test_counts_of_any_size_without_a_distribution_function(rate):
     mean, var = jnp.array([0.1, -0.5]), jnp.array([0.01, 0.2])

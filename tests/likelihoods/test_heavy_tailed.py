@@ -114,6 +114,7 @@ def test_jylanki_37_two_quadratures(df, power):
         assert_close(one, two, "quadrature")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.5, 1.0])
 def test_jylanki_37_many_degrees_of_freedom_are_gaussian(power):
     """jylanki 37: a variance σ²/η, as ν grows."""

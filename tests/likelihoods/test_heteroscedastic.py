@@ -52,6 +52,7 @@ def two_dimensions(power):
     return [np.array(x) for x in zip(*found, strict=True)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [1.0, 0.5, 0.1])
 def test_power_means_and_tilted_moments(power):
     tilted = jax.jit(lambda a: NOISY.tilted(MEAN, VAR, OUT, a))(power)
@@ -131,6 +132,7 @@ def test_outputs_are_drawn_with_their_noise():
     assert stats.kstest(draws, stats.norm(0.5, np.exp(0.6)).cdf).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_extreme_levels_stay_finite():
     mean = jnp.array([[0.0, 0.0, 5.0], [-40.0, 30.0, 0.0]])
     var = jnp.array([[1e-6, 1e4, 1.0], [1.0, 25.0, 100.0]])
@@ -140,6 +142,7 @@ def test_extreme_levels_stay_finite():
         assert np.all(np.asarray(var + power * var**2 * found.curvature) > 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("points", [None, 8], ids=["full", "sparse"])
 def test_gradient_needs_explicit_terms_only(points):
     data = prepare(X, Y, power=0.5)
@@ -153,6 +156,7 @@ def test_gradient_needs_explicit_terms_only(points):
         assert slope[i] == pytest.approx(found, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_level_of_the_noise_is_learned():
     learned = cavity.fit(model(8), X, Y, max_iterations=30)
     predictive = learned.posterior.predict(X)
@@ -166,6 +170,7 @@ def test_the_level_of_the_noise_is_learned():
     assert "kernel.1.lengthscale" in str(learned)
 
 
+@pytest.mark.slow
 def test_one_kernel_and_mean_serve_both():
     shared = cavity.GP(kernels.RBF(1.0, 0.4), NOISY)
     twice = cavity.GP((kernels.RBF(1.0, 0.4),) * 2, NOISY, mean=(means.Zero(),) * 2)

@@ -99,6 +99,7 @@ def test_probit_by_scipy():
             assert_close(found[0], np.log(value), "quadrature", scale=1.0)
 
 
+@pytest.mark.sampled(2)
 @each_kind
 def test_derivatives_of_the_density(name):
     """Each function's slope and curvature, by differentiation."""
@@ -136,6 +137,7 @@ def sampled_power_mean(name, power, column, size=20_000):
     return np.log(raised.mean()) / power, raised.std() / raised.mean() / power / np.sqrt(size)
 
 
+@pytest.mark.sampled(5)
 @each_kind
 @pytest.mark.parametrize("power", POWERS)
 def test_power_means_are_near_monte_carlo(name, power):
@@ -147,6 +149,7 @@ def test_power_means_are_near_monte_carlo(name, power):
         assert abs(found[column] - expected) < 5.0 * error + (0.0 if exact else 0.03)
 
 
+@pytest.mark.sampled(5)
 @each_kind
 @pytest.mark.parametrize("power", POWERS)
 def test_tilted_is_the_derivative_of_the_power_mean(name, power):
@@ -163,6 +166,7 @@ def test_tilted_is_the_derivative_of_the_power_mean(name, power):
             assert_close(derivative[j], slope, "gradient", scale=scale)
 
 
+@pytest.mark.sampled(1)
 @each_kind
 def test_powers_of_their_own(name):
     """One per row: each row's is that of its power alone; 0 among them is the limit."""
@@ -204,6 +208,7 @@ def at_extremes(name, power, label):
     return var, tilted(name, power, mean, var, np.full(len(EXTREME), float(label)))
 
 
+@pytest.mark.sampled(6)
 @each_kind
 @pytest.mark.parametrize("power", POWERS)
 def test_extremes_stay_finite(name, power):
@@ -224,6 +229,7 @@ def test_closed_forms_stay_proper_at_extremes(name, power):
 # ------------------------------------------------------------- predictions, and what is said
 
 
+@pytest.mark.sampled(2)
 @each_kind
 def test_predictions(name):
     """Rows sum to one; density, quantiles and moments are those of the probabilities."""
@@ -310,6 +316,7 @@ def test_what_it_is(name):
     assert "it takes the labels 0 to 2" in refusal(likelihood, [0, 1, 3, 2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["softmax", "robust"])
 def test_softmax_and_robust_max_do_not_couple_in_power_ep(name):
     """Their posterior of power EP has independent classes: a variance each."""
@@ -321,6 +328,7 @@ def test_softmax_and_robust_max_do_not_couple_in_power_ep(name):
     assert not hasattr(found.posterior, "functions")
 
 
+@pytest.mark.sampled(1)
 @each_kind
 def test_drawn_labels_have_their_probabilities(name):
     likelihood = KINDS[name]

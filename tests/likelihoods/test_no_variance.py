@@ -38,6 +38,7 @@ ONE_FUNCTION = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("name", ONE_FUNCTION)
 def test_the_limit_is_the_density_at_the_mean(name, power):
@@ -86,6 +87,7 @@ def test_kinks_are_seen_at_small_variances(power):
     np.testing.assert_allclose(found.slope, 0.0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_slopes_of_moments_at_no_variance():
     """Reverse derivatives through moments, beside rows with a variance."""
     y = jnp.array([1.0, 0.3])
@@ -104,6 +106,7 @@ def test_slopes_of_moments_at_no_variance():
         assert_close(one, other, "factorised")
 
 
+@pytest.mark.slow
 def test_single_precision():
     likelihood, var = StudentT(), jnp.array([0.0, 1e-9, 1e-7], jnp.float32)
     mean, y = (jnp.full(3, x, jnp.float32) for x in (3.0, 3.35))
@@ -113,6 +116,7 @@ def test_single_precision():
         np.testing.assert_allclose(one, other, rtol=2e-3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
 def test_noise_level_and_largest_of_several(power):
     f, y = jnp.array([[0.3], [-0.7]]), jnp.array([1.1])
@@ -133,6 +137,7 @@ def test_noise_level_and_largest_of_several(power):
         np.testing.assert_array_equal(found.slope, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_a_row_of_zeros_under_a_linear_kernel(power):
     """Its function is known. The evidence is that of the other rows plus its own density."""

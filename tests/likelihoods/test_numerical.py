@@ -6,6 +6,7 @@ from scipy import integrate, stats
 
 from cavity.learning.metrics.regression import crps
 from cavity.likelihoods.predictive.numerical import numerical_predictive
+from cavity.likelihoods.predictive.tabulated import DistributionTable
 from cavity.likelihoods.support import Support
 
 LEVELS = np.array([0.025, 0.25, 0.5, 0.75, 0.975])
@@ -56,6 +57,15 @@ def test_intervals_of_counts_hold_their_ends():
     low, high = law.ppf([0.25, 0.75])
     y = np.arange(12.0)
     np.testing.assert_array_equal(table.within(y, 0.5), (low <= y) & (y <= high))
+
+
+def test_quantiles_of_tabulated_counts():
+    """The smallest counts whose distribution function is at least the level, as for draws."""
+    law = stats.poisson([0.4, 3.0, 11.0])
+    counts = np.tile(np.arange(64.0)[:, None], 3)
+    table = DistributionTable(Support.COUNTS, counts, law.cdf(counts), law.mean(), law.var())
+    for level in (0.03, 0.5, 0.97):
+        np.testing.assert_array_equal(table.quantile(np.full(3, level)), law.ppf(level))
 
 
 def test_scores_of_a_normal_distribution():

@@ -40,6 +40,7 @@ def test_what_is_learned():
     assert OrdinalProbit([0.3]).gaps.shape == (0,)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("edges", [[], [[0.0, 1.0]], [0.0, 0.0], [1.0, 0.0], [0.0, np.inf], 0.5])
 def test_impossible_edges(edges):
     with pytest.raises(ValueError, match="finite numbers in increasing order"):
@@ -58,6 +59,7 @@ def predicted(likelihood, labels):
     return out.mean, out.var, out.log_density(labels), out.quantile(0.4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("y", [0.0, 1.0])
 def test_one_edge_is_probit(power, y):
@@ -120,6 +122,7 @@ def test_impossible_targets():
     assert "it takes the labels 0 and 1" in refusal(Bernoulli(), [0, 1, 2, 1])
 
 
+@pytest.mark.slow
 def test_in_estimators():
     grades = OrdinalProbit(EDGES)
     with pytest.raises(ValueError, match="is for classification: use GPClassifier"):

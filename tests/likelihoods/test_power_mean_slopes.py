@@ -17,6 +17,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("name", CASES)
 def test_slopes_are_those_of_differences(name, power):
@@ -38,6 +39,7 @@ def test_slopes_are_those_of_differences(name, power):
     np.testing.assert_allclose(slopes[1], by_var, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_slopes_in_parameters_and_outputs_are_those_of_the_nodes(power):
     """A likelihood's own parameters, and outputs, have no moments: all goes through the nodes."""
@@ -53,6 +55,7 @@ def test_slopes_in_parameters_and_outputs_are_those_of_the_nodes(power):
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_mixed_second_derivatives_agree():
     """Derivatives of the rule itself, which Newton's method takes."""
     y, mean, var = jnp.asarray([1.0, 0.0]), jnp.asarray([0.4, -1.0]), jnp.asarray([0.8, 3.0])
@@ -69,6 +72,7 @@ def test_mixed_second_derivatives_agree():
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1501, 1), (301, 5)])
 def test_many_values_are_as_few_are(shape):
     """Blocks, the last one padded, give each value what it gets by itself; side data go along."""
@@ -85,6 +89,7 @@ def test_many_values_are_as_few_are(shape):
             np.testing.assert_allclose(a[part], b, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [Bernoulli(), StudentT(0.4, 3.0)])
 def test_many_values_with_a_power_each(likelihood):
     """Powers of rows are cut with them, zero among others; the gradient takes the same way."""
@@ -101,6 +106,7 @@ def test_many_values_with_a_power_each(likelihood):
             np.testing.assert_allclose(a[part], b, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [1e-9, 1e-12, 1e-14])
 def test_tiny_powers_of_counts_near_the_prior(power):
     """Nodes without weight, where a count's log density is enormous, do not decide the rule."""
@@ -109,6 +115,7 @@ def test_tiny_powers_of_counts_near_the_prior(power):
     np.testing.assert_allclose(found.curvature, -np.exp(-20.18 + 0.0041 / 2), atol=1e-7)
 
 
+@pytest.mark.slow
 def test_slopes_of_long_tables_are_sums_over_parts():
     """More rows than are worked on at a time; some parts need more nodes than others."""
     r = np.random.default_rng(5)

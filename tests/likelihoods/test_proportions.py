@@ -15,6 +15,7 @@ Y = np.array([1e-9, 0.02, 0.5, 0.9, 1.0 - 1e-9])
 F = np.array([-4.0, 0.0, 1.5])[:, None]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("concentration", [0.1, 1.0, 12.0, 1e4])
 def test_beta(concentration):
     mean = special.expit(F)
@@ -46,6 +47,7 @@ def test_slope(concentration):
     assert_close(likelihood._slope(f, y), expected, "quadrature", scale=1.0)
 
 
+@pytest.mark.slow
 def test_one_minus_a_share():
     """The other share has the other sign of f."""
     m, v, y = jnp.array([0.7, -2.0]), jnp.array([0.2, 3.0]), jnp.array([0.3, 0.6])

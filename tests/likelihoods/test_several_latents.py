@@ -100,6 +100,7 @@ def test_slopes_are_those_of_differences():
         )
 
 
+@pytest.mark.slow
 def test_equals_the_closed_forms_where_there_are_some():
     closed, general = cavity.likelihoods.HeteroscedasticGaussian(), HeteroscedasticByCubature()
     y = jnp.array([0.1, 1.5, 2.0])
@@ -117,6 +118,7 @@ def model():
     return cavity.GP(kernels, Dispersed(), mean=(cavity.means.Constant(1.0), cavity.means.Zero()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_inference(power):
     result = cavity.infer(model(), X, Y, power=power)
@@ -126,6 +128,7 @@ def test_inference(power):
     assert np.corrcoef(average, MEAN)[0, 1] > 0.9
 
 
+@pytest.mark.slow
 def test_learning():
     start = cavity.infer(model(), X, Y)
     learned = cavity.fit(model(), X, Y, max_iterations=3)
@@ -135,6 +138,7 @@ def test_learning():
     assert np.all(np.isfinite(np.asarray(out.log_density(jnp.asarray(Y[:3])))))
 
 
+@pytest.mark.slow
 @pytest.mark.x32
 def test_the_estimator_starts_predicts_and_samples_it():
     gp = cavity.GPRegressor(likelihood=Dispersed(), max_iterations=0, random_state=0).fit(X, Y)
