@@ -106,6 +106,7 @@ def test_metrics_are_those_of_the_whole_table(folder):
     assert_close([*parts["metrics"].values()], [*whole["metrics"].values()], "factorised")
 
 
+@pytest.mark.slow
 def test_classes_by_minibatches(here, monkeypatch):
     monkeypatch.setattr(cli_fit, "MINIBATCH", 30)
     monkeypatch.setattr(cli_fit, "TiedPowerEP", partial(TiedPowerEP, max_sweeps=150))
@@ -157,6 +158,7 @@ def test_an_interrupt_in_any_pass_keeps_a_model(folder, here, monkeypatch, share
     assert (here / "m.cavity").exists()
 
 
+@pytest.mark.slow
 def test_an_interrupt_among_minibatches_keeps_a_model(here, monkeypatch):
     table = people(N).with_columns((pl.col("weight") > 75).cast(pl.String).alias("kind"))
     table.drop("weight").write_csv("t.csv")

@@ -70,6 +70,7 @@ def test_auc_needs_both_classes(here, classes):
     assert found["error"] is not None
 
 
+@pytest.mark.slow
 def test_is_the_estimator_on_the_same_numbers(tables, classes):
     fitted = TableModel.load(classes)
     encoded = encode(people(), fitted.schema)
@@ -82,6 +83,7 @@ def test_is_the_estimator_on_the_same_numbers(tables, classes):
     assert fitted.record["log_evidence"] == gp.log_evidence_
 
 
+@pytest.mark.slow
 def test_text_classes_and_rows_left_blank(here):
     words = np.where(people()["smoker"].to_numpy(), "yes", "no")
     table = people().select("height", answer=pl.Series(words))

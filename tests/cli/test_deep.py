@@ -52,6 +52,7 @@ def test_predict_and_evaluate(folder):
     assert metrics["nlpd"] == pytest.approx(-found["log_density"].mean())
 
 
+@pytest.mark.slow
 def test_report(folder):
     path, _ = folder
     done = run("report", path / "m.cavity", path / "t.csv", "--out", path / "r.html")

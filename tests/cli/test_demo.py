@@ -28,6 +28,7 @@ def check(here, done):
     return record
 
 
+@pytest.mark.slow
 def test_demo_in_small(here, monkeypatch):
     small = [{**c, "n_inducing": 4} for c in demo.CANDIDATES[:2]]
     monkeypatch.setattr(demo, "CANDIDATES", small)

@@ -52,6 +52,7 @@ def test_json_has_exactly_the_promised_keys(here, tables):
     assert isinstance(record["log_evidence"], float)
 
 
+@pytest.mark.slow
 def test_a_power_chosen_from_the_table(here, tables):
     options = ("--ignore", "spare", "--ignore", "noise", "--power", "auto", "--inducing", 5)
     done = fit(tables / "train.csv", *options, "--json")
@@ -65,6 +66,7 @@ def test_a_power_chosen_from_the_table(here, tables):
     assert shown.count("chosen") == 1
 
 
+@pytest.mark.slow
 def test_as_many_inducing_points_as_are_enough(here, tables, monkeypatch):
     monkeypatch.setattr(cli_fit, "FULL_ROWS", 20)
     monkeypatch.setattr("cavity.estimators.settings.FULL_ROWS", 20)
@@ -163,6 +165,7 @@ def test_known_noise_takes_the_place_of_a_learned_one(here, tables):
     assert np.all(latent > 0)
 
 
+@pytest.mark.slow
 def test_kernels_name_columns(here, tables):
     kernel = "rbf[height] + 2*linear[colour=red,smoker] * matern32[0]"
     done = fit(tables / "train.csv", "--kernel", kernel, "--json")

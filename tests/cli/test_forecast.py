@@ -46,6 +46,7 @@ def test_fit_and_show(folder):
     assert "transition.noise_variance" in shown
 
 
+@pytest.mark.slow
 def test_factors_may_be_tied(folder):
     path, _ = folder
     done = run(
@@ -58,6 +59,7 @@ def test_factors_may_be_tied(folder):
     assert run("show", path / "tied.cavity", "--json").json["method"] == "tied"
 
 
+@pytest.mark.slow
 def test_forecast(folder):
     path, _ = folder
     ahead = "forecast", path / "m.cavity", "--controls", path / "u.csv", "--out", path / "f.csv"
@@ -75,6 +77,7 @@ def test_forecast(folder):
     )
 
 
+@pytest.mark.slow
 def test_report(folder):
     """Of rows that came, and of controls alone."""
     path, _ = folder
@@ -92,6 +95,7 @@ def test_report(folder):
     assert "How the forecast went" not in (path / "r.html").read_text()
 
 
+@pytest.mark.slow
 def test_report_knows_the_rows_of_the_fit(folder):
     """The table of the fit is described, and with rows after it these are forecast."""
     path, _ = folder
@@ -154,6 +158,7 @@ def several(tmp_path_factory):
     return path, done, tables
 
 
+@pytest.mark.slow
 def test_series_are_told_apart_by_a_column(several):
     path, done, tables = several
     assert (done.json["series"], done.json["series_labels"]) == ("who", ["a", "b"])

@@ -45,6 +45,7 @@ def test_a_fit_is_that_of_the_estimator(bars_model):
     assert TableModel.load(folder / "m.cavity").classes == ("0", "1")
 
 
+@pytest.mark.slow
 def test_a_report_draws_no_slices_along_pixels(bars_model):
     folder, _ = bars_model
     made = run(

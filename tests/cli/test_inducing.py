@@ -19,6 +19,7 @@ def fit(tables, *options, out="m.cavity"):
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["windows", "waves", "slopes"])
 def test_a_kind_is_fitted_kept_and_named(here, tables, kind):
     done = fit(tables, "--inducing", 6, "--inducing-kind", kind, "--json")

@@ -51,6 +51,7 @@ def test_fit_and_show(folder):
     assert re.search(r"dimension 1 +\d\d\.\d %", shown)
 
 
+@pytest.mark.slow
 def test_embed(folder):
     path, _ = folder
     done = run("embed", path / "m.cavity", path / "t.csv", "--out", path / "e.csv", "--density")
@@ -113,6 +114,7 @@ def test_a_row_without_values_is_noted(folder):
     assert "1 row has no value in any column of the model (the first is row 3)" in done.err
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("colour", ["side", "t", None])
 def test_report(folder, colour):
     path, _ = folder

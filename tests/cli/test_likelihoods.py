@@ -19,6 +19,7 @@ def fit(table, *options, target="weight"):
     return run("fit", table, *common, *options)
 
 
+@pytest.mark.slow
 @ROBUST
 def test_from_a_table_to_predictions(here, likelihood):
     table = (
@@ -50,6 +51,7 @@ def test_from_a_table_to_predictions(here, likelihood):
     assert not inside[3]
 
 
+@pytest.mark.slow
 def test_infinite_deviations_are_no_failure(here, tables):
     """Student-t with few degrees of freedom: inf in the file, and finite quantiles."""
     assert fit(tables / "train.csv", "--likelihood", "student_t", "--ignore", "colour").code == 0
@@ -83,6 +85,7 @@ def visits(here):
 COUNTS = ("--likelihood", "poisson", "--exposure-column", "days")
 
 
+@pytest.mark.slow
 def test_counts_and_their_exposures(visits):
     done = fit("t.csv", *COUNTS, target="visits")
     assert done.code == 0, done.err
@@ -120,6 +123,7 @@ def test_counts_that_are_none(visits, cell, shown):
         assert "counts 0, 1, 2" in message
 
 
+@pytest.mark.slow
 def test_numbers_above_zero(here):
     people(30).select("height", "weight").write_csv("t.csv")
     done = fit("t.csv", "--likelihood", "gamma")

@@ -74,6 +74,7 @@ def test_coefficients_are_those_of_the_posterior(linear, here):
     assert abs(written["mean"][0] - 100.0) < 5.0
 
 
+@pytest.mark.slow
 def test_classes_and_targets_have_coefficients_each(tables, here):
     fit = ("fit", tables / "train.csv", "--model", "linear", "--max-iterations", 1)
     three = (*fit, *IGNORED, "--target", "colour", "--prior", "gaussian", "--out", "k.cavity")
@@ -94,6 +95,7 @@ def test_classes_and_targets_have_coefficients_each(tables, here):
     assert heights[0] > 1e3 * abs(heights[1])
 
 
+@pytest.mark.slow
 def test_categories_as_blocks(tables, here):
     ignored = [x for name in ("noise", "spare", "smoker") for x in ("--ignore", name)]
     fit = ("fit", tables / "train.csv", "--model", "linear", "--max-iterations", 1, *ignored)
@@ -153,6 +155,7 @@ def test_what_other_commands_say_of_a_linear_model(linear, tables, here):
     assert run("suggest", path, table, "--n", 2, "--out", "n.csv").code == 0
 
 
+@pytest.mark.slow
 def test_noise_that_is_integrated_out(tables, here):
     """Its interval is in the record of the fit; other words are refused."""
     fit = ("fit", tables / "train.csv", "--model", "linear", "--target", "weight", *IGNORED)

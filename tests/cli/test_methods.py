@@ -104,6 +104,7 @@ def noisy(here):
 VARIES = ("--likelihood", "heteroscedastic", "--power", 0)
 
 
+@pytest.mark.slow
 def test_a_noise_level_that_varies(noisy):
     done = fit(*VARIES, target="y", iterations=4)
     assert done.code == 0, done.err

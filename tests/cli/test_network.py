@@ -42,6 +42,7 @@ def test_a_fit_is_that_of_the_estimator_with_a_group_for_each_category(network):
     assert record["test"]["rmse"] < 2.0
 
 
+@pytest.mark.slow
 def test_a_saved_network_is_shown_judged_and_reported(network, tables, here):
     path, record = network
     shown = run("show", path).out
@@ -57,6 +58,7 @@ def test_a_saved_network_is_shown_judged_and_reported(network, tables, here):
     assert "Coefficients" not in page
 
 
+@pytest.mark.slow
 def test_several_layers(tables, here):
     small = ("--model", "network", "--hidden", "2,2", "--max-iterations", 1)
     fit = ("fit", tables / "train.csv", *small, "--target", "weight", *IGNORED)
@@ -65,6 +67,7 @@ def test_several_layers(tables, here):
     assert "2 and 2 hidden units" in run("show", "deep.cavity").out
 
 
+@pytest.mark.slow
 def test_two_classes(tables, here):
     fit = ("fit", tables / "train.csv", *SMALL, "--prior", "gaussian", "--target", "smoker")
     record = run(*fit, *IGNORED, "--out", "c.cavity", "--json").json
@@ -72,6 +75,7 @@ def test_two_classes(tables, here):
     assert record["prior"] == "gaussian"
 
 
+@pytest.mark.slow
 def test_minibatches_are_those_of_the_estimator(tables, here):
     small = ("--model", "network", "--hidden", 2, "--batch", 20, "--steps", 3)
     fit = ("fit", tables / "train.csv", *small, "--target", "weight", *IGNORED)

@@ -51,6 +51,7 @@ def test_quick_answers_import_nothing_slow(arguments, environment):
     assert done.returncode == (2 if arguments == ["fit"] else 0)
 
 
+@pytest.mark.slow
 def test_one_object_on_standard_output_and_a_cache(model, tables, environment):
     """And no word on standard error, also where programs are read from the cache."""
     for _ in range(2):
@@ -61,6 +62,7 @@ def test_one_object_on_standard_output_and_a_cache(model, tables, environment):
     assert os.listdir(os.path.join(environment["XDG_CACHE_HOME"], "cavity"))
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_does_no_harm(model, tables, environment, tmp_path):
     (tmp_path / "file").write_text("")
     environment = environment | {"XDG_CACHE_HOME": str(tmp_path / "file")}
@@ -68,6 +70,7 @@ def test_a_cache_that_cannot_be_written_does_no_harm(model, tables, environment,
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_exit_codes_of_a_process(environment, tmp_path):
     assert cavity("show", tmp_path / "none", env=environment).returncode == 1
     assert cavity("show", env=environment).returncode == 2

@@ -72,6 +72,7 @@ def test_a_reference_says_where_the_function_matters(model, candidates):
     assert pl.read_csv("next.csv")["name"].to_list() == tall["name"].to_list()
 
 
+@pytest.mark.slow
 def test_classes_and_several_targets_are_suggested(candidates, tables, classes, two_targets):
     table = people(6, seed=5)
     table.write_csv("more.csv")
@@ -100,6 +101,7 @@ def test_what_it_refuses(model, candidates):
     assert "no rows" in why(table="none.csv", code=1)
 
 
+@pytest.mark.slow
 def test_a_model_without_a_joint_distribution_says_what_to_do(here, tables):
     ignored = ("--ignore", "spare", "--ignore", "noise")
     deep = ("--model", "deep", "--steps", 1, "--inducing", 5)

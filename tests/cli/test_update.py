@@ -109,6 +109,7 @@ def halves(table, folder):
     return folder / "first.csv", folder / "second.csv"
 
 
+@pytest.mark.slow
 def test_rows_that_stay_in_memory(here, tables, fitted):
     """Rows that a file keeps are seen again with the next ones: with Gaussian noise no change."""
     first, second = halves(tables / "test.csv", here)
@@ -133,6 +134,7 @@ def test_rows_that_stay_in_memory(here, tables, fitted):
     assert TableModel.load("n.cavity").memory is None
 
 
+@pytest.mark.slow
 def test_known_noise_goes_with_the_rows(here, tables):
     """Rows of known noise variances, in two parts, say what they say together."""
     first, second = halves(tables / "train.csv", here)

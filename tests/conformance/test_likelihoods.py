@@ -59,6 +59,7 @@ class Contaminated(AbstractQuadratureLikelihood):
 each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__[6:])
 
 
+@pytest.mark.sampled(8)
 @each_check
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_likelihood(name, check):
@@ -68,6 +69,7 @@ def test_likelihood(name, check):
 SLOW = {"check_predictive", "check_predictive_refuses"}  # a grid of outputs takes long to compile
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "check",
     [pytest.param(c, marks=pytest.mark.slow) if c.__name__ in SLOW else c for c in CHECKS],
@@ -81,6 +83,7 @@ def test_likelihood_of_ones_own_is_short():
     assert len(inspect.getsource(Contaminated).splitlines()) <= 10
 
 
+@pytest.mark.slow
 def test_likelihood_of_ones_own_trains():
     X = np.linspace(0.0, 5.0, 12)[:, None]
     y = np.sin(X[:, 0]) + np.where(np.arange(12) == 4, 5.0, 0.0)

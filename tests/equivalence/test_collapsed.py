@@ -30,6 +30,7 @@ each_case = pytest.mark.parametrize(("power", "blocks"), CASES.values(), ids=CAS
 few = settings(max_examples=15, deadline=None)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("setting", [problem, with_mean], ids=["plain", "mean, known noise"])
 @each_case
 def test_bui_07_13_turner_03_closed_form_is_the_dense_energy(setting, power, blocks):
@@ -141,6 +142,7 @@ def test_bui_13_blocks_of_one_row_are_rows(power):
         assert_close(one, other, "factorised", scale=1.0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("power", "blocks"), [(0.0, None), (0.3, None), (1.0, None), (0.3, BLOCKS)]
 )
@@ -162,6 +164,7 @@ seeds = st.integers(0, 10**6)
 scales = st.floats(0.2, 3.0)
 
 
+@pytest.mark.slow
 @few
 @given(seeds, scales, st.floats(0.01, 2.0))
 def test_bui_15_turner_04_log_evidence_never_decreases_with_the_power(seed, lengthscale, noise):

@@ -141,6 +141,7 @@ def test_a_prior_is_a_factor_whose_rows_observe_nothing(rng):
     np.testing.assert_allclose(found.posterior.var, variances, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_learning_the_scale_of_the_prior(rng):
     """Its gradient is that of the energy with sites found anew."""
     X = np.linalg.qr(rng.standard_normal((20, 4)))[0] * 3.0
@@ -302,6 +303,7 @@ def noisy():
     return X, y, kernel, points
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_inputs_without_variance_give_the_sparse_gp(noisy, power):
     """With a variance of 1e-12 the evidence and what is learned are those of known inputs."""
@@ -316,6 +318,7 @@ def test_inputs_without_variance_give_the_sparse_gp(noisy, power):
     np.testing.assert_allclose(mean, expected.posterior.process.belief.mean.ravel(), atol=1e-4)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_learning_with_private_sites_beside_a_tied_one(noisy, power):
     """`fit` raises the evidence over all parameters, the variance of the inputs among them."""

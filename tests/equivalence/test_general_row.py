@@ -96,6 +96,7 @@ def posed(case):
     return p.model, p.X, options.pop("y", p.y), p.S, options
 
 
+@pytest.mark.sampled(6)
 @cases(SLOW)
 def test_exact_row_is_the_general_row(case):
     """Exact factors have the general row as their oracle; bui 7, turner 1."""
@@ -110,6 +111,7 @@ def test_exact_row_is_the_general_row(case):
         assert_close(one, other, "factorised", scale=1.0)
 
 
+@pytest.mark.sampled(2)
 @cases(SLOW_GRADIENTS)
 def test_frozen_site_gradient_is_the_exact_gradient(case):
     """bui S22: at the fixed point the energy is stationary in the sites.
@@ -156,6 +158,7 @@ def classified(request):
     return model, p.X, labels, request.param
 
 
+@pytest.mark.slow
 def test_bui_24_frozen_site_gradient_of_a_probit(classified):
     """bui 24: stationary sites, so the frozen gradient is that of the re-converged energy."""
     model, X, labels, power = classified
@@ -169,6 +172,7 @@ def test_bui_24_frozen_site_gradient_of_a_probit(classified):
     assert_close(gradient @ direction, (ends[0] - ends[1]) / 2e-4, "gradient")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("inducing", [True, False], ids=["sparse", "full"])
 def test_marginals_are_stationary_too(classified, inducing):
     """At a fixed point nothing need be differentiated through the marginals."""
@@ -229,6 +233,7 @@ def uncollapsed(p, labels, tau, nu):
     return expected.sum() - dense.gaussian_kl(m, V, Kuu)
 
 
+@pytest.mark.slow
 def test_bui_22_power_zero_is_the_variational_bound():
     """bui 22: at any sites, and where they have converged; small powers tend to it."""
     p = problem()
@@ -282,6 +287,7 @@ def standard_ep(K, labels, sweeps=200):
     return evidence + scales.sum(), pseudo, 1.0 / tau
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("place", ["sparse", "inputs", "full"])
 def test_bui_23_power_one_is_ep_of_fitc(place):
     """bui 23: EP in the FITC model; standard EP where Z = X, as without inducing points."""

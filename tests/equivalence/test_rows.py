@@ -44,6 +44,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("method", "options"), CASES.values(), ids=CASES)
 def test_chunks_change_nothing(method, options):
     """Energy, gradient and posterior, a few rows (or blocks) at a time or all at once."""
@@ -110,6 +111,7 @@ def padded(rows, more):
     return Rows(**{name: extend(name, value) for name, value in fields.items()})
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("case", "full"),
     [("exact, a power per row", False), ("swept", False), ("blocks", False), ("exact", True)],

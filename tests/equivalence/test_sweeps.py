@@ -48,6 +48,7 @@ def _padded(shift, precision):
     return ((ScalarSites(*map(jnp.asarray, parts)),),)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [0.25, 1.0, EACH], ids=["0.25", "1", "mixed"])
 def test_bui_07_turner_01_sweeps_reach_the_closed_form(power):
     """bui 7, turner 1: g_n = y_n, v_n = power D_nn + noise; energy and posterior with them.
@@ -128,6 +129,7 @@ def test_bui_09_turner_02_another_sweep_changes_nothing(power):
     assert skipped == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [0.0, 0.25, 1.0])
 def test_bui_24_energy_is_stationary_in_the_sites(power):
     """bui 24 on Gaussian noise: at the fixed point no site changes the energy to first order.

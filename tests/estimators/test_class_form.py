@@ -84,6 +84,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(class_form, "AFFORDABLE", 0.0)
 
 
+@pytest.mark.slow
 def test_the_choice_is_that_of_the_explicit_method_and_is_said(impatient):
     by_itself = cavity.GPClassifier(**SPARSE).fit(X, Y)
     asked = fitted(**INDEPENDENT)
@@ -96,6 +97,7 @@ def test_the_choice_is_that_of_the_explicit_method_and_is_said(impatient):
     assert (by_itself.method, by_itself.power) == ("power_ep", 0.5)
 
 
+@pytest.mark.slow
 def test_coupled_classes_asked_for_are_had(impatient):
     asked = cavity.GPClassifier(method=cavity.PowerEP(coupled=True), **SPARSE).fit(X, Y)
     assert (asked.method_, asked.power_) == (cavity.PowerEP(), 0.5)

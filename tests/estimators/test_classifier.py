@@ -43,6 +43,7 @@ LABELS = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("names", LABELS.values(), ids=LABELS)
 @pytest.mark.parametrize("wrap", [np.asarray, list, pd.Series, pl.Series])
 def test_labels_of_any_kind(names, wrap):
@@ -204,6 +205,7 @@ def test_what_is_learned_is_numpy_float64_and_jax_stays_as_it_was():
 # ------------------------------------------------------------------------------- bad input
 
 
+@pytest.mark.slow
 def test_ordered_classes_are_numbers():
     """Text would be taken in the order of the alphabet: fair, good, poor."""
     X = np.linspace(0.0, 1.0, 30)[:, None]

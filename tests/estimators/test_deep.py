@@ -43,6 +43,7 @@ def test_own_checks(estimator, check):
     passes(estimator, check)
 
 
+@pytest.mark.slow
 def test_one_layer_without_steps_is_the_sparse_gp():
     deep = cavity.DeepGPRegressor(n_layers=1, n_inducing=6, steps=0, random_state=0).fit(X, Y)
     sparse = cavity.GPRegressor(n_inducing=6, max_iterations=0, random_state=0).fit(X, Y)
@@ -64,6 +65,7 @@ def test_what_is_learned(fitted):
     assert not jax.config.read("jax_enable_x64")
 
 
+@pytest.mark.slow
 def test_predictions_agree_with_each_other(fitted):
     mean, std = fitted.predict(X, return_std=True)
     _, cov = fitted.predict(X[:5], return_cov=True)
@@ -82,6 +84,7 @@ def test_predictions_agree_with_each_other(fitted):
     assert fitted.score(X, Y) > 0.5
 
 
+@pytest.mark.slow
 def test_units_of_the_outputs(fitted):
     large = quietly(cavity.DeepGPRegressor(**SMALL), X, 1e8 * Y)
     np.testing.assert_allclose(large.predict(X), 1e8 * fitted.predict(X), rtol=0.05, atol=1e7)
@@ -89,6 +92,7 @@ def test_units_of_the_outputs(fitted):
     assert large.log_evidence_ + shift == pytest.approx(fitted.log_evidence_, abs=2.0)
 
 
+@pytest.mark.slow
 def test_several_outputs_of_which_some_are_missing():
     outputs = np.column_stack([Y, 3.0 * X[:, 1]])
     outputs[3, 0] = np.nan
@@ -101,6 +105,7 @@ def test_several_outputs_of_which_some_are_missing():
     assert deep.score(X[4:], outputs[4:]) > 0.5
 
 
+@pytest.mark.slow
 def test_widths_of_hidden_layers():
     deep = cavity.DeepGPRegressor(n_layers=3, width=[1, 3], n_inducing=6, steps=0).fit(X, Y)
     assert [layer.width for layer in deep.layers_] == [1, 3, 1]
@@ -123,6 +128,7 @@ def test_classification(count):
     assert len(deep.layers_) == 2
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_the_best():
     def interrupt(progress):
         raise KeyboardInterrupt
@@ -151,6 +157,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("inputs", "outputs"), ODD.values(), ids=ODD)
 def test_odd_data_work(inputs, outputs):
     deep = cavity.DeepGPRegressor(n_inducing=6, steps=0, width=1).fit(inputs, outputs)
@@ -184,6 +191,7 @@ SETTINGS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("setting", "message"), SETTINGS)
 def test_settings(monkeypatch, setting, message):
     monkeypatch.setattr("cavity.estimators.deep.fit_deep", lambda *_, **__: pytest.fail("began"))

@@ -94,6 +94,7 @@ def test_dimensions_are_in_order_of_relevance(fitted):
     np.testing.assert_allclose(fitted.inverse_transform(X)[:, :4], in_units)
 
 
+@pytest.mark.slow
 def test_rows_are_placed_alone(fitted):
     mean, std = fitted.transform(Y, return_std=True)
     assert np.all(std > 0)
@@ -105,6 +106,7 @@ def test_rows_are_placed_alone(fitted):
     assert fitted.score(Y) == pytest.approx(np.mean(fitted.score_samples(Y)))
 
 
+@pytest.mark.slow
 def test_missing_entries(fitted):
     mean, std = fitted.impute(Y, return_std=True)
     np.testing.assert_array_equal(mean[~MISSING], FULL[~MISSING])

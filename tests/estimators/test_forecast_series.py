@@ -27,6 +27,7 @@ def fitted():
         return cavity.GPForecaster(**SMALL).fit(Y, U, series=LABELS)
 
 
+@pytest.mark.slow
 def test_forecasts_have_an_axis_of_series(fitted):
     """They are those of the posterior, from the last state of each series."""
     assert fitted.series_ == ("a", "b")
@@ -82,6 +83,7 @@ def test_what_does_not_go_together_is_said(fitted):
         fitted.update(NEXT_Y, NEXT_U)
 
 
+@pytest.mark.slow
 def test_every_series_has_times_of_its_own():
     """Their times start again with every series, by themselves or as a level of an index."""
     times = pd.date_range("2024-01-01", periods=24)

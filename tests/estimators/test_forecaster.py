@@ -61,6 +61,7 @@ def test_init_only_assigns():
     assert copy.n_states == 3
 
 
+@pytest.mark.slow
 def test_forecasts_are_those_of_the_posterior_in_the_units_of_the_data(fitted):
     mean, var = fitted.predict(NEXT, U[FUTURE]), fitted.predict_var(NEXT, U[FUTURE])
     assert mean.shape == var.shape == (12,)
@@ -79,6 +80,7 @@ def test_forecasts_are_those_of_the_posterior_in_the_units_of_the_data(fitted):
     assert fitted.states_.shape == fitted.states_std_.shape == (ROWS, 2)
 
 
+@pytest.mark.slow
 def test_horizons_are_steps_in_any_order(fitted):
     every = fitted.predict(NEXT, U[FUTURE])
     assert_close(fitted.predict([7, 2], U[FUTURE][:7]), every[[6, 1]], "factorised")
@@ -109,6 +111,7 @@ def test_densities_are_in_the_units_of_the_data(fitted):
     assert np.trapezoid(np.exp(first), around) == pytest.approx(1.0, abs=0.02)
 
 
+@pytest.mark.slow
 def test_new_rows_are_followed_at_the_same_parameters(fitted):
     copy = pickle.loads(pickle.dumps(fitted))
     quietly(copy.update, Y[FUTURE][:4], U[FUTURE][:4], update_params=False)
@@ -228,6 +231,7 @@ def test_controls_that_do_not_fit_are_named(fitted):
             fitted.predict_quantiles(1, U[FUTURE], wrong)
 
 
+@pytest.mark.slow
 def test_states_may_depend_on_their_functions():
     rng = np.random.default_rng(0)
     x = np.zeros(40)
@@ -248,6 +252,7 @@ def test_states_may_depend_on_their_functions():
         cavity.GPForecaster(hidden="full").fit(y)
 
 
+@pytest.mark.slow
 def test_states_with_one_site_each():
     """Factors are tied, learned from pieces of the series, and rows that follow are added."""
     rng = np.random.default_rng(1)

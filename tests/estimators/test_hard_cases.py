@@ -80,6 +80,7 @@ def check(model, X, y, least):
         assert model.score(X, y) > least
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "setting",
     [{}, pytest.param({"n_inducing": 10}, marks=pytest.mark.slow)],
@@ -106,6 +107,7 @@ def test_hard_cases_of_every_approximation(inputs, outputs, least, setting):
     check(cavity.GPRegressor(**setting).fit(inputs, outputs), inputs, outputs, None)
 
 
+@pytest.mark.slow
 def test_more_inducing_points_than_rows():
     for rows in (1, 2, 40):
         model = cavity.GPRegressor(n_inducing=100).fit(X[:rows], Y[:rows])

@@ -41,6 +41,7 @@ def test_the_noise_level_follows_the_inputs(model):
     assert model.score(X, Y) > 0.7
 
 
+@pytest.mark.slow
 def test_the_ways_to_predict_agree(model):
     mean, std = model.predict(NEW, return_std=True)
     same, cov = model.predict(NEW, return_cov=True)

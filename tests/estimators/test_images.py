@@ -51,6 +51,7 @@ def test_rows_of_pixels_are_the_same_images(fitted):
     np.testing.assert_allclose(again.predict_proba(X_TEST[:5]), flat, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_counted_patches_are_those_of_the_images(monkeypatch):
     """Clean images have few distinct patches: the fit is that of all of them."""
@@ -72,6 +73,7 @@ def test_the_model_is_a_model_that_files_keep(fitted, tmp_path):
     np.testing.assert_array_equal(loaded.marginals(flat).mean, wanted.mean)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     "settings",
@@ -109,6 +111,7 @@ def test_minibatches_go_on_where_the_fit_ended(classes, monkeypatch):
     assert "steps" not in refused.message_
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_ranges_of_warps_are_learned():
     model = ConvGPClassifier(
@@ -124,6 +127,7 @@ def test_ranges_of_warps_are_learned():
     assert model.score(X, Y) > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_colour_images_and_few_distinct_patches():
     random = np.random.default_rng(0)

@@ -27,6 +27,7 @@ def all_predictions(model, X):
     return [mean, std, cov, latent, model.predict_quantiles(X, [0.1, 0.9]), model.sample_y(X, 2)]
 
 
+@pytest.mark.slow
 def test_jax_stays_as_it_was():
     X, y = problem()
     before = dict(jax.config.values)
@@ -59,6 +60,7 @@ def test_the_setting_makes_no_difference():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_two_threads_fit_at_once():
     jobs = [(problem(seed), setting) for seed in (1, 2) for setting in ({}, SPARSE)]
 
@@ -126,6 +128,7 @@ assert threads() == {2}, "the last one out restores the threads"
 """
 
 
+@pytest.mark.slow
 def test_overlapping_limits_restore_the_threads_of_blas():
     """In a process of its own: this one has had a limit from its start."""
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -150,6 +153,7 @@ for name in ("full", "sparse"):
 """
 
 
+@pytest.mark.slow
 def test_predictions_survive_pickling_into_another_process(tmp_path):
     X, y = problem()
     np.save(tmp_path / "X.npy", X)

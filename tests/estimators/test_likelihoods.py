@@ -44,6 +44,7 @@ def test_outliers_do_not_draw_the_function(likelihood):
     assert robust.log_evidence_ > plain.log_evidence_ + 10.0
 
 
+@pytest.mark.slow
 @SLOWER
 def test_starting_scales_are_those_of_the_bulk(likelihood):
     """Outliers a hundred times larger move the start no further."""
@@ -66,6 +67,7 @@ def test_starting_values_have_the_units_of_the_data():
     np.testing.assert_allclose(other.predict(NEW * 1e4), 1e4 * plain.predict(NEW) + 1e4, rtol=1e-6)
 
 
+@pytest.mark.slow
 @SLOWER
 def test_the_ways_to_predict_agree(likelihood):
     model = cavity.GPRegressor(likelihood=likelihood, **FAST).fit(X, Y)
@@ -89,6 +91,7 @@ def test_the_ways_to_predict_agree(likelihood):
     assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("df", "finite"), [(0.7, False), (2.0, False), (3.0, True)])
 def test_variances_that_do_not_exist(df, finite):
     """The mean is that of the function, the deviation infinite, and quantiles finite."""
@@ -114,6 +117,7 @@ def test_several_outputs_of_different_scale():
     assert model.sample_y(NEW[:2], 3).shape == (2, 2, 3)
 
 
+@pytest.mark.slow
 def test_missing_outputs():
     holes = np.where(np.arange(60) % 5 == 0, np.nan, Y)
     model = cavity.GPRegressor(likelihood="laplace", missing="skip", **FAST).fit(X, holes)
@@ -152,6 +156,7 @@ def test_the_start_takes_exposures_into_account(counts):
     )
 
 
+@pytest.mark.slow
 def test_poisson_by_name(counts):
     """The same model as the likelihood of one's own, from closed forms and features."""
     named = cavity.GPRegressor(likelihood="poisson", **FAST).fit(X, COUNTS, exposure=EXPOSURE)
@@ -204,6 +209,7 @@ def test_other_outputs_by_name(likelihood, y, side):
     assert np.all((np.mean(draws <= low[:, None], axis=1) < 0.2) | (low == 0.0))
 
 
+@pytest.mark.slow
 def test_predicting_counts_needs_exposures(counts):
     for method in (
         lambda: counts.predict(X),
@@ -277,6 +283,7 @@ def _library(likelihood):
         cavity.fit(cavity.GP(cavity.kernels.RBF(), likelihood), X, Y)
 
 
+@pytest.mark.slow
 def test_samples_of_a_known_distribution():
     from cavity.estimators.sampling import sample_outputs
 

@@ -54,6 +54,7 @@ def test_units_change_nothing_but_units(table, fitted):
     assert abs(other.log_evidence_ + shift - fitted.log_evidence_) < 0.01
 
 
+@pytest.mark.slow
 def test_two_classes_and_three(table):
     X, y, _ = table
     two = cavity.LinearClassifier(prior="laplace").fit(X[:, :5], np.where(y > 2.0, "up", "down"))
@@ -77,6 +78,7 @@ def test_several_outputs(table):
     )
 
 
+@pytest.mark.slow
 def test_awkward_tables_work(table):
     X, y, _ = table
     constant, twin = X[:, :6].copy(), X[:, :6].copy()
@@ -94,6 +96,7 @@ def test_awkward_tables_work(table):
         assert np.all(deviation >= 0.0)
 
 
+@pytest.mark.slow
 def test_misuse_says_what_to_do(table):
     X, y, _ = table
     with pytest.raises(ValueError, match="prior"):
@@ -155,6 +158,7 @@ def test_groups_of_categories_by_prior():
     assert feature_groups([3, 1], weights.Laplace(0.2)) is None
 
 
+@pytest.mark.slow
 def test_misuse_of_categories_says_what_to_do():
     X, y = categorical("pandas")
     found = cavity.LinearRegressor(prior="gaussian", max_iterations=0).fit(X, y)
@@ -170,6 +174,7 @@ def test_misuse_of_categories_says_what_to_do():
     assert grouped.prior_.share.shape == (2,)
 
 
+@pytest.mark.slow
 def test_table_of_coefficients_of_classes_and_outputs():
     X, y = categorical("pandas")
     two = cavity.LinearRegressor(prior="gaussian", max_iterations=0).fit(
@@ -186,6 +191,7 @@ def test_table_of_coefficients_of_classes_and_outputs():
         three.coefficient_table(fdr=0.0)
 
 
+@pytest.mark.slow
 def test_a_sparse_prior_of_columns_that_all_take_part():
     # sites do not settle under a prior by which few coefficients are not small
     X, y = load_diabetes(return_X_y=True)
@@ -197,6 +203,7 @@ def test_a_sparse_prior_of_columns_that_all_take_part():
     assert classes.score(A[150:, :10], labels[150:]) > 0.85
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_columns_of_one_category_are_a_block(library):
     """By the word, by name and by number: they are zero together or not at all."""
@@ -211,6 +218,7 @@ def test_columns_of_one_category_are_a_block(library):
     assert named.posterior_.model.blocks == ((1, 2, 3), (0, 4))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("prior", ["horseshoe", "student_t", "gaussian", "ard"])
 def test_priors_of_blocks_by_name(table, prior):
     X, y, _ = table
@@ -251,6 +259,7 @@ def test_groups_in_a_table_of_more_than_five_hundred_rows():
     np.testing.assert_allclose(model.coef_, [1.0, 0.0], atol=1e-2)
 
 
+@pytest.mark.slow
 def test_noise_and_prior_that_are_uncertain(table):
     """As variables of the inference, with wide priors about the values to start from."""
     X, y, _ = table
@@ -267,6 +276,7 @@ def test_noise_and_prior_that_are_uncertain(table):
     assert np.all(np.diff(fitted.coef_interval_) > np.diff(alone.coef_interval_))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("integrate", "message"),
     [

@@ -37,6 +37,7 @@ def fitted(**settings):
     return cavity.GPClassifier(**{**FAST, **settings}).fit(X, Y)
 
 
+@pytest.mark.slow
 def test_the_ways_to_predict_agree():
     model = fitted()
     np.testing.assert_array_equal(model.classes_, NAMES)
@@ -193,6 +194,7 @@ WAYS = {
 LONG = {"softmax", "softmax, Laplace", "robust", "factorised", "all points", "variational"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "way", [pytest.param(w, marks=pytest.mark.slow) if w in LONG else w for w in WAYS]
 )
@@ -287,6 +289,7 @@ def test_a_class_unseen_in_the_test_table():
         model.score(NEW, np.where(np.arange(25) == 3, "dog", TRUTH))
 
 
+@pytest.mark.slow
 def test_two_of_three_classes_are_binary():
     """Where one of three classes has no row there are two, as if there had never been three."""
     kept = Y != "cat"

@@ -27,6 +27,7 @@ def student():
         return gp.fit(X, Y + np.where(np.arange(25) % 8 == 3, 6.0, 0.0))
 
 
+@pytest.mark.slow
 def test_regressor(student):
     assert student.log_evidence_ is None
     assert student.chains_.stats["lp"].shape == (2, 60)
@@ -52,6 +53,7 @@ def test_warns_without_convergence():
     assert not gp.converged_
 
 
+@pytest.mark.slow
 def test_classifier_keeps_its_parameters_where_asked_to():
     labels = np.where(Y > 0.0, "yes", "no")
     gp = cavity.GPClassifier(method=FEW, max_iterations=0, random_state=0)

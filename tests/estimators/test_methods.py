@@ -30,6 +30,7 @@ def same_as(model, other):
     np.testing.assert_allclose(model.predict_latent(NEW), other.predict_latent(NEW), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "likelihood", "by"),
     [
@@ -45,6 +46,7 @@ def test_classifier(name, likelihood, by):
     np.testing.assert_allclose(model.predict_proba(NEW).sum(axis=1), 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace", "mean_field"])
 def test_regressor_with_outliers(name):
     y = Y + np.where(np.arange(60) % 10 == 3, 8.0, 0.0)
@@ -71,6 +73,7 @@ def test_learning_with_a_method():
     same_as(learned, given)
 
 
+@pytest.mark.slow
 def test_tied_factors_have_inducing_points():
     """With "auto" a short table has them too."""
     setting = {"likelihood": "student_t", "method": "tied", "power": 0.0, "random_state": 0}

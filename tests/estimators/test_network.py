@@ -39,6 +39,7 @@ def test_predictions_and_relevances(table, fitted):
     assert fitted.relevance_.shape == (3,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("hidden", "iterations"), [(1, 5), (2, 0)])
 def test_units_of_columns_and_outputs_change_nothing(table, hidden, iterations):
     """Where sites settle: elsewhere what differs by rounding errors may end elsewhere."""
@@ -61,6 +62,7 @@ def test_a_file_keeps_a_network(table, fitted, tmp_path):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_two_classes(table):
     X, y = table
     labels = np.where(y > 3.0, "up", "down")
@@ -73,6 +75,7 @@ def test_two_classes(table):
         cavity.NetworkClassifier().fit(X, np.digitize(y, [2.5, 3.5]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [None, [0, 1, 1]])
 def test_a_horseshoe_by_name_starts(table, groups):
     settings = QUICK | {"n_starts": 1, "max_iterations": 0, "power": 0.5}
@@ -82,6 +85,7 @@ def test_a_horseshoe_by_name_starts(table, groups):
     assert np.isfinite(found.log_evidence_)
 
 
+@pytest.mark.slow
 def test_a_large_power_goes_on_from_what_a_smaller_one_learned(monkeypatch):
     # sweeps at power 1 diverge from the starting parameters of so many columns
     rng = np.random.default_rng(1)
@@ -164,6 +168,7 @@ def test_a_smaller_power_is_advised_where_sites_are_far_from_settled(fitted):
         assert with_advice(same, power) is same
 
 
+@pytest.mark.slow
 def test_the_message_advises_a_smaller_power(table, monkeypatch):
     def diverged(*args, **kwargs):
         result = cavity.fit(*args, **kwargs)
@@ -187,6 +192,7 @@ def test_misuse_is_answered(table):
         cavity.NetworkRegressor(groups=[0, 1]).fit(X, y)
 
 
+@pytest.mark.slow
 def test_minibatches_have_one_site_for_all_rows(table):
     X, y = table
     settings = {"hidden": 2, "batch": 20, "power": 0.5, "random_state": 0}

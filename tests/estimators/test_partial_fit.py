@@ -16,6 +16,7 @@ SETTINGS = {"n_inducing": 12, "max_iterations": 30, "random_state": 0}
 CALLED = pytest.mark.filterwarnings("ignore:not converged")
 
 
+@pytest.mark.slow
 @CALLED
 def test_a_regression_goes_on():
     model = cavity.GPRegressor(**SETTINGS)
@@ -32,6 +33,7 @@ def test_a_regression_goes_on():
         model.partial_fit(np.ones((3, 2)), np.ones(3))
 
 
+@pytest.mark.slow
 @CALLED
 def test_classes_are_named_in_the_first_call():
     model = cavity.GPClassifier(**SETTINGS)
@@ -56,6 +58,7 @@ def test_what_has_no_small_past():
         cavity.GPRegressor(block_size=5, n_inducing=5).partial_fit(X, Y)
 
 
+@pytest.mark.slow
 @CALLED
 def test_a_full_gp_goes_on_with_points_at_its_rows():
     """The evidence of all rows where nothing is learned: points at the rows explain them."""
@@ -71,6 +74,7 @@ def test_a_full_gp_goes_on_with_points_at_its_rows():
     assert model.n_rows_ == 90
 
 
+@pytest.mark.slow
 @CALLED
 def test_three_classes_of_a_full_gp_go_on():
     labels = np.digitize(Y, [8.0, 12.0])

@@ -117,6 +117,7 @@ def outputs(scales=(1.0, 1.0)):
     return X, np.column_stack([y * scales[0], np.cos(X[:, 0]) * scales[1]])
 
 
+@pytest.mark.slow
 @SETTINGS
 def test_shapes_with_several_outputs(setting):
     X, Y = outputs()
@@ -209,6 +210,7 @@ def test_leaving_one_out_is_in_the_units_of_the_data():
         gp.leave_one_out(X, y)
 
 
+@pytest.mark.slow
 def test_rows_of_blocks_are_not_left_out():
     X, y = problem()
     gp = cavity.GPRegressor(n_inducing=5, block_size=5, max_iterations=0, random_state=0)
@@ -218,6 +220,7 @@ def test_rows_of_blocks_are_not_left_out():
         gp.leave_one_out(X, y)
 
 
+@pytest.mark.slow
 def test_labels_are_left_out_by_probability():
     X, y = problem()
     labels = np.where(y > np.median(y), "high", "low")

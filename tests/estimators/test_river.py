@@ -32,6 +32,7 @@ def test_a_stream_of_numbers_is_that_of_partial_fit():
     assert stream.estimator.n_rows_ == 39
 
 
+@pytest.mark.slow
 def test_a_stream_of_labels_is_that_of_partial_fit():
     labels = np.where(Y > 0.0, "up", "down")
     model = cavity.GPClassifier(**SETTINGS)

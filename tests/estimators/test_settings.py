@@ -33,6 +33,7 @@ def test_known_noise_takes_the_place_of_a_learned_one():
         model.predict(NEW, return_std=True)
 
 
+@pytest.mark.slow
 def test_the_number_of_inducing_points():
     X, y = problem()
     distinct = np.concatenate([X[:20]] * 3)
@@ -43,6 +44,7 @@ def test_the_number_of_inducing_points():
     assert model.inducing_ is None
 
 
+@pytest.mark.slow
 def test_all_rows_as_inducing_points_give_the_full_gp():
     X, y = problem()
     full = cavity.GPRegressor().fit(X, y)
@@ -62,6 +64,7 @@ def test_auto_is_the_full_gp_up_to_a_number_of_rows(monkeypatch):
     assert auto.set_params(n_inducing=None).fit(X, y).inducing_ is None
 
 
+@pytest.mark.slow
 def test_as_many_points_as_are_enough(monkeypatch):
     """The bracket and the verdict are of the final model, in the units of the data."""
     monkeypatch.setattr(build, "FULL_ROWS", 59)
@@ -138,6 +141,7 @@ def test_one_power_for_each_row():
     assert mixed.log_evidence_ != pytest.approx(half.log_evidence_, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_power_chosen_by_densities_of_rows_that_were_left_out():
     """Densities are in the units of the data; leave_one_out is made at the chosen power."""
     X, y = problem()
@@ -163,6 +167,7 @@ def test_a_power_is_not_chosen_from_batches():
         cavity.GPRegressor(power="auto", n_inducing=5).fit(X, y, batches=batches)
 
 
+@pytest.mark.slow
 def test_blocks():
     X, y = problem()
     model = cavity.GPRegressor(block_size=10, n_inducing=10, power=1.0).fit(X, y)
@@ -181,6 +186,7 @@ def test_blocks_come_closer_to_the_exact_evidence():
     assert gap[1] < 1e-5 < gap[0]
 
 
+@pytest.mark.slow
 def test_means():
     X, y = problem()
     y = y + 3.0 * X[:, 1] + 50.0
@@ -233,6 +239,7 @@ RARER = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -342,6 +349,7 @@ def test_enough_points_where_there_are_none_or_points_of_ones_own():
         cavity.GPRegressor(n_inducing="enough", inducing=x[:5]).fit(x, y)
 
 
+@pytest.mark.slow
 def test_the_power_of_three_rows_is_chosen():
     x = np.arange(3.0)[:, None]
     with warnings.catch_warnings():
@@ -350,6 +358,7 @@ def test_the_power_of_three_rows_is_chosen():
     assert model.power_ in (0, 0.5, 1)
 
 
+@pytest.mark.slow
 def test_densities_by_power_are_in_the_units_of_the_outputs_that_count():
     """A hundredfold second output, seldom observed, moves the mean by its share of the outputs."""
     random = np.random.default_rng(0)

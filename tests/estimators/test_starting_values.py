@@ -43,6 +43,7 @@ def test_as_good_as_restarts_of_scikit_learn(y):
     assert found > scikit_learn(UNIT, y) - 0.1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("power", [0.0, 0.5])
 @pytest.mark.parametrize("y", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_sparse_models_come_close_to_the_full_one(y, power):
@@ -51,6 +52,7 @@ def test_sparse_models_come_close_to_the_full_one(y, power):
     assert sparse.log_evidence_ > full - 2.0
 
 
+@pytest.mark.slow
 def test_inducing_points_do_not_chase_lengthscales_they_cannot_follow():
     """In six columns the exact evidence prefers a start that fifty points cannot represent."""
     random = np.random.default_rng(1)

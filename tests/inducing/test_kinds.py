@@ -188,6 +188,7 @@ def problem(inducing, kernel=None, **changes):
     return cavity.infer(model, X, y, **{"power": 0.5, "jitter": 0.0, **changes}), y
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["windows", "waves", "slopes", "sums"])
 def test_every_power_is_the_dense_evidence(kind):
     """Views do not know which functional they serve: powers 0, 1/2 and 1 on dense matrices."""
@@ -285,6 +286,7 @@ def test_files_keep_functionals(kind, tmp_path):
     assert_close(loaded.marginals(X).mean, posterior.marginals(X).mean)
 
 
+@pytest.mark.slow
 def test_functionals_are_learned():
     """Windows in ten columns, with a text of a model that names what is learned."""
     wide = RNG.normal(size=(20, 10))

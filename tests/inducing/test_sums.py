@@ -82,6 +82,7 @@ MORE = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", MORE)
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_variables_beyond_all_patches_or_all_images_add_nothing(name, kind):
@@ -99,6 +100,7 @@ def test_as_many_images_as_the_rank_of_the_counts_are_enough():
     assert bound("gaussian", Points(X[others])) < expected - 1.0
 
 
+@pytest.mark.slow
 def test_beliefs_about_what_images_see_extend_to_all_patches():
     """vanderwilk T57 with X-14 (eqs. 5.39 to 5.41): the same divergence and bound.
 

@@ -130,6 +130,7 @@ WAYS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_convolution_without_variance_leaves_the_model_of_whole_images(way):
     """T59: energy and predictions are those of the other term alone."""

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -39,6 +40,7 @@ kernels = st.recursive(
 few = settings(max_examples=40, deadline=None)
 
 
+@pytest.mark.slow
 @few
 @given(kernels, inputs)
 def test_covariances_are_positive_semidefinite(written, X):

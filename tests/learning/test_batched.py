@@ -62,6 +62,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("case", "power"),
     [
@@ -129,6 +130,7 @@ def tied(batches_or_rows, method, power=0.5, likelihood=None):
     return Objective(as_dtype(model, data), data, method=method)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_the_tied_energy_of_all_rows(power):
     method = cavity.TiedPowerEP()

@@ -123,6 +123,7 @@ def test_the_budget_of_products_and_its_end():
     assert np.isfinite(constant.upper)
 
 
+@pytest.mark.slow
 def test_t24_all_are_equal_with_a_point_at_every_row():
     exact = dense.exact_log_evidence(K, Y, NOISE, MEAN)
     for level in ("products", "trace", "row sums"):
@@ -137,6 +138,7 @@ def test_t24_all_are_equal_with_a_point_at_every_row():
     assert_close(full.lower, exact, "factorised")
 
 
+@pytest.mark.slow
 def test_t16_fitc_above_the_exact_evidence_is_found_out():
     # far too little noise: FITC takes what points do not explain for noise
     y = RANDOM.normal(size=N)
@@ -148,6 +150,7 @@ def test_t16_fitc_above_the_exact_evidence_is_found_out():
     assert cavity.bracket(wrong, X, y, power=0.0).overestimate == 0.0
 
 
+@pytest.mark.slow
 def test_outputs_add_and_missing_ones_are_left_out():
     both = np.column_stack([Y, np.cos(X[:, 1])])
     absent = both.copy()
@@ -187,6 +190,7 @@ def test_a_result_knows_its_rows_power_and_blocks():
         cavity.bracket(streamed, X, Y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_sites_of_other_likelihoods_give_an_estimate(power):
     labels = (Y > 0.4).astype(float)
@@ -200,6 +204,7 @@ def test_sites_of_other_likelihoods_give_an_estimate(power):
     assert cavity.bracket(swept).upper == pytest.approx(cavity.bracket(model(), X, Y).upper)
 
 
+@pytest.mark.slow
 def test_what_has_no_bracket_is_refused_with_the_reason():
     for other, message in (
         (

@@ -83,6 +83,7 @@ def test_table(chains):
     ]
 
 
+@pytest.mark.slow
 def test_export(chains):
     """What `arviz.from_dict` takes, and loads where it is installed."""
     found = chains.to_arviz()

@@ -150,6 +150,7 @@ def slowly(names, slow):
     return [pytest.param(n, marks=[pytest.mark.slow] if n in slow else []) for n in names]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", slowly(CASES, {"sites", "Laplace"}))
 def test_a_search_that_dies_and_goes_on(case, tmp_path, every):
     model, y, options = CASES[case]
@@ -166,6 +167,7 @@ def test_a_search_that_dies_and_goes_on(case, tmp_path, every):
     assert_same(found, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "y"), [(sparse, Y), (sparse_probit, LABELS)])
 def test_a_search_in_rescaled_coordinates_that_dies_and_goes_on(
     model, y, tmp_path, every, monkeypatch
@@ -185,6 +187,7 @@ def test_a_search_in_rescaled_coordinates_that_dies_and_goes_on(
     assert_same(found, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", slowly(LOOPS, {"interleaved", "natural gradients"}))
 def test_a_loop_that_dies_and_goes_on(loop, tmp_path, every):
     options = {"method": LOOPS[loop], "power": 0.0 if loop == "natural gradients" else 0.5}
@@ -221,6 +224,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", STREAMS)
 def test_batches_that_die_and_go_on(stream, tmp_path, every):
     """Minibatches of a stream are drawn again up to where the fit was."""
@@ -276,6 +280,7 @@ def test_what_is_known_is_not_evaluated_again(tmp_path, monkeypatch):
     assert_same(again, result)
 
 
+@pytest.mark.slow
 def test_sites_that_lag_behind_the_record(tmp_path, every):
     """The record is used as far as the sites go, and the rest is evaluated again."""
     options = {"max_iterations": 8}

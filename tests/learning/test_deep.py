@@ -101,6 +101,7 @@ def test_a_sparse_gp_is_the_last_layer_or_the_first(step, widths, outputs, place
     assert len(other.maps) == len(widths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("likelihood", "widths", "functions"),
     [
@@ -151,6 +152,7 @@ def test_a_start_keeps_the_accuracy_of_the_sparse_gp(widths):
     assert after > before - 0.1
 
 
+@pytest.mark.slow
 def test_learning_ends_above_the_sparse_gp(step, monkeypatch):
     """From the sparse GP of all rows, by Adam and then by L-BFGS-B."""
     X, y = step
@@ -209,6 +211,7 @@ def test_few_rows_have_many_points_where_these_do_not_change(propagation, rows, 
     assert method.propagation.repeats == repeats
 
 
+@pytest.mark.slow
 def test_learning_does_not_depend_on_the_units_of_outputs(step):
     """Hidden values are in those of the outputs where the first layer is the sparse GP."""
     X, y = step
@@ -241,6 +244,7 @@ def test_a_fit_that_ends_below_its_start_gives_the_start(step, monkeypatch):
     np.testing.assert_allclose(found.var, expected.var, rtol=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("power", "share"), [(1.0, 0.5), (0.5, 0.125)])
 def test_noise_has_a_floor_above_power_zero(step, power, share):
     X, y = step
@@ -253,6 +257,7 @@ def test_noise_has_a_floor_above_power_zero(step, power, share):
     assert float(result.model.likelihood.variance) >= least
 
 
+@pytest.mark.slow
 def test_a_first_layer_is_learned_where_its_noise_does_not_vanish(step):
     """At power 1 hidden values would be far more uncertain than the noise above them."""
     X, y = step
@@ -267,6 +272,7 @@ def test_a_first_layer_is_learned_where_its_noise_does_not_vanish(step):
     assert float(fit_best(starts, X, y, power=1.0).model.likelihood.variance) < 0.5 * least
 
 
+@pytest.mark.slow
 def test_sparse_gps_of_labels_are_learned_with_moderate_variances(step):
     """Where they tell labels apart, their evidence hardly changes with larger ones."""
     X, y = step
@@ -300,6 +306,7 @@ def test_which_variances_are_bounded(step):
     assert domains(rbf, likelihoods.Gaussian(0.1)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [0.1, 1.0])
 def test_constant_columns_do_no_harm(step, value):
     X, y = step
@@ -323,6 +330,7 @@ def test_constant_columns_do_no_harm(step, value):
         assert np.all(np.isfinite(result.posterior.marginals(X).mean))
 
 
+@pytest.mark.slow
 def test_without_iterations_nothing_is_learned(step):
     X, y = step
     starts = [sparse(X, likelihoods.Gaussian(0.1))]

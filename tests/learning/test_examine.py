@@ -50,6 +50,7 @@ def textbook_terms(Q, y, noise, power):
 POWERS = np.linspace(0.0, 1.0, N)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, POWERS], ids=["0", "0.5", "1", "per row"])
 def test_the_terms_are_those_of_the_dense_objective_and_add_up(power):
     result = cavity.infer(model(), X, Y, power=power, rows={"noise_variance": KNOWN})
@@ -171,6 +172,7 @@ def test_inducing_variables_are_counted_three_ways():
     assert_close(count.determined, determined, "factorised")
 
 
+@pytest.mark.slow
 def test_verdicts_on_enough_points_too_few_and_nothing_but_noise():
     full = cavity.examine(model(X), X, Y, power=0.0)
     assert full.inducing.enough
@@ -194,6 +196,7 @@ def test_verdicts_on_enough_points_too_few_and_nothing_but_noise():
     assert "no more than noise" in str(nothing)
 
 
+@pytest.mark.slow
 def test_sites_of_other_likelihoods_give_estimates():
     labels = (Y > 0.4).astype(float)
     sparse = cavity.GP(KERNEL, likelihoods.Bernoulli(), inducing.Points(X[:30]))
@@ -210,6 +213,7 @@ def test_sites_of_other_likelihoods_give_estimates():
     assert "not approximated" in str(full)
 
 
+@pytest.mark.slow
 def test_one_row_and_outputs_that_do_not_vary():
     for x, y in ((X[:1], Y[:1]), (X, np.full(N, 2.0))):
         e = cavity.examine(model(X[:3]), x, y, power=0.5)
@@ -320,6 +324,7 @@ def test_what_cannot_be_examined_is_refused_with_the_reason():
         cavity.examine(model(), X, np.where(np.arange(N) == 3, np.nan, Y))
 
 
+@pytest.mark.slow
 def test_draws_are_refused():
     pytest.importorskip("blackjax")
     sampler = cavity.MCMC(draws=20, warmup=5, chains=1, keep=20)
@@ -330,6 +335,7 @@ def test_draws_are_refused():
         cavity.examine(drawn, X, (Y > 0.0).astype(float))
 
 
+@pytest.mark.slow
 def test_in_single_precision():
     with jax.enable_x64(False):
         e = cavity.examine(model(X[:4]), X.astype(np.float32), Y.astype(np.float32), jitter=1e-5)

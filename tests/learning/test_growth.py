@@ -72,6 +72,7 @@ def test_the_usual_starts_get_as_many_points_as_have_grown():
     assert growth.at_points_of(start(points=11), usual, X[:5], 0) == []
 
 
+@pytest.mark.slow
 def test_growth_ends_where_the_bracket_is_narrow():
     """Beside dense algebra."""
     found = grow(start())
@@ -86,6 +87,7 @@ def test_growth_ends_where_the_bracket_is_narrow():
     assert judged.bracket.width <= 0.03 * (judged.bracket.lower - noise)
 
 
+@pytest.mark.slow
 def test_an_output_that_does_not_vary_leaves_the_others_to_say_what_is_enough():
     """Points are judged as if it were not there, whatever noise it has."""
     both = np.column_stack([Y, np.full(120, 0.1)])
@@ -123,6 +125,7 @@ def test_points_that_still_gain_are_not_enough_though_the_bracket_is_narrow():
     assert narrow.after(None) == narrow
 
 
+@pytest.mark.slow
 def test_a_cap_that_ends_it_says_what_more_points_would_buy(monkeypatch):
     monkeypatch.setattr(growth, "MORE", 9)
     found = grow(start(), most=6)
@@ -142,6 +145,7 @@ def test_a_cap_that_ends_it_says_what_more_points_would_buy(monkeypatch):
     assert float(said[1]) == pytest.approx(bounds[1] - bounds[0], rel=1e-2)
 
 
+@pytest.mark.slow
 def test_noise_is_not_believed_of_a_few_points():
     """Where nothing is found points grow all the same, to the cap or as many as are believed."""
     noise = np.random.default_rng(3).standard_normal(120)
@@ -158,6 +162,7 @@ def test_other_noise_ends_by_the_gain_of_the_last_step():
     assert found.judgement.text.startswith("enough, for the last step in the number of points")
 
 
+@pytest.mark.slow
 def test_all_distinct_rows_end_it():
     same = np.repeat(X[:5], 24, axis=0)
     gp = cavity.GP(KERNEL, cavity.likelihoods.Gaussian(1e-6), cavity.inducing.Points(X[:2]))

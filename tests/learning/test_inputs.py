@@ -71,6 +71,7 @@ def assert_alike(found, expected, most):
         assert np.all(error < most), (name, error)
 
 
+@pytest.mark.sampled(1)
 @HELD
 @pytest.mark.parametrize("rows", [2, 3])
 def test_moments_are_those_of_a_grid(hold, rows):
@@ -88,6 +89,7 @@ def test_moments_are_those_of_a_grid(hold, rows):
     np.testing.assert_allclose(found.var[:, 0], spread, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_latent_inputs_of_a_linear_kernel():
     """The kernel has no variance at the means of the inputs, and the nugget is not that."""
     mean, var = np.zeros(2), np.ones(2)
@@ -98,6 +100,7 @@ def test_latent_inputs_of_a_linear_kernel():
     assert_alike(found, expected, most=0.08)
 
 
+@pytest.mark.slow
 @HELD
 def test_one_row_says_nothing_of_its_input(hold):
     """Identity vanderwilk T67: under a stationary kernel the posterior is the prior.
@@ -110,6 +113,7 @@ def test_one_row_says_nothing_of_its_input(hold):
     assert found.values.shape == (CHAINS, 60, 1)
 
 
+@pytest.mark.slow
 @HELD
 def test_known_inputs_stay_and_their_values_are_those_of_regression(hold):
     X, y = np.linspace(-1.0, 1.0, 5)[:, None] ** 3, np.array([0.1, 0.9, 0.4, -0.3, 0.2])
@@ -122,6 +126,7 @@ def test_known_inputs_stay_and_their_values_are_those_of_regression(hold):
     np.testing.assert_allclose(values.var(axis=0), exact.var, rtol=0.05)
 
 
+@pytest.mark.slow
 def test_columns_and_outputs_have_variances_of_their_own():
     """An input column without influence keeps its prior; noise differs between outputs."""
     model = cavity.GP(
@@ -138,6 +143,7 @@ def test_columns_and_outputs_have_variances_of_their_own():
     np.testing.assert_allclose(found.mean[:, 0], alone.mean[:, 0], atol=0.08)
 
 
+@pytest.mark.slow
 def test_draws_of_chains_with_one_seed_are_alike():
     few = cavity.MCMC(draws=20, warmup=5, chains=2, keep=1, seed=3)
     data = [[0.0], [1.0]], [[0.1], [0.2]], [0.3, -0.4]
@@ -148,6 +154,7 @@ def test_draws_of_chains_with_one_seed_are_alike():
     assert not np.any(first.known)
 
 
+@pytest.mark.slow
 def test_known_inputs_have_converged():
     few = cavity.MCMC(draws=20, warmup=5, chains=2, keep=1)
     var = [[0.1, 0.0], [0.0, 0.0]]
@@ -179,6 +186,7 @@ def test_what_is_refused():
 FEW = cavity.MCMC(draws=20, warmup=5, chains=2, keep=1)
 
 
+@pytest.mark.slow
 @HELD
 def test_draws_are_finite_or_refused(hold):
     smooth = cavity.GP(kernels.RBF(1.0, 8.0), likelihoods.Gaussian(0.1))

@@ -24,6 +24,7 @@ def fitted():
     return cavity.fit(cavity.GP(kernels.RBF(1.0, 0.3), likelihoods.Gaussian(0.1)), X, Y)
 
 
+@pytest.mark.slow
 def test_a_grid_of_two_parameters_is_the_dense_integral(fitted):
     """Evidence and moments, under the weak priors about the fitted values."""
     found = cavity.integrate(fitted, X, Y, parameters=TWO)
@@ -53,6 +54,7 @@ def test_a_grid_of_two_parameters_is_the_dense_integral(fitted):
         assert found.deviation[i] == pytest.approx(np.sqrt(share @ (nodes - mean) ** 2), rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_design_is_near_the_grid_and_wider_than_the_fit(fitted):
     grid_of_two = cavity.integrate(fitted, X, Y, parameters=TWO)
     design = cavity.integrate(fitted, X, Y, how="design", parameters=TWO)
@@ -66,6 +68,7 @@ def test_a_design_is_near_the_grid_and_wider_than_the_fit(fitted):
     assert np.mean(one.var) > np.mean(fitted.posterior.predict(new).var)
 
 
+@pytest.mark.slow
 def test_the_posterior_is_the_mixture_of_those_at_the_points(fitted):
     found = cavity.integrate(fitted, X, Y, how="design", parameters=TWO)
     posterior = found.posterior
@@ -119,6 +122,7 @@ def test_a_grid_covers_a_density_far_from_round():
     assert np.isfinite(nothing[2]).sum() == 3
 
 
+@pytest.mark.slow
 def test_every_model_with_sites_of_its_own():
     labels = (Y > 0.0).astype(float)
     model = cavity.GP(kernels.RBF(1.0, 0.3), likelihoods.Bernoulli(), inducing.Points(X[::5]))

@@ -33,6 +33,7 @@ def test_energies_of_minibatches_are_unbiased():
     assert_close(np.mean(parts), eqx.filter_jit(energy)(graph, found.found), "factorised")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("points", "batch"), [(POINTS, None), (POINTS, 10), (None, None)], ids=["all", "some", "full"]
 )

@@ -26,6 +26,7 @@ def fitted(Y, **options):
     return fit_latent(Y, RBF(1.0, [1.0]), Gaussian(0.01), dims=1, points=POINTS, **options)
 
 
+@pytest.mark.slow
 def test_learning_does_not_end_where_all_is_noise(curve):
     """Also of a model that `fit` takes by itself: parameters wait for latent inputs."""
     Y = curve

@@ -73,6 +73,7 @@ def test_densities_of_outputs():
     np.testing.assert_allclose(sum(chances), 1.0, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_with_as_many_inducing_points_as_rows_it_is_that_of_the_full_gp():
     options = {"power": 0.6, "jitter": 1e-10}
     a = cavity.improve_marginals(PROBIT, X, LABELS, PLACES[1:], **options)
@@ -99,6 +100,7 @@ def test_what_cannot_be_improved(model, options, message):
         cavity.improve_marginals(model, X, LABELS, PLACES, **options)
 
 
+@pytest.mark.slow
 def test_counts_with_exposures_and_what_does_not_suit():
     counts, exposure = np.array([3.0, 5.0, 0.0]), np.array([2.0, 2.0, 4.0])
     model = cavity.GP(kernels.RBF(), likelihoods.Poisson())

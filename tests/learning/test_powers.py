@@ -26,6 +26,7 @@ def held(gp):
     return eqx.tree_at(lambda m: m.inducing.Z, bijections(gp), FIXED)
 
 
+@pytest.mark.slow
 def test_each_power_is_judged_by_rows_that_are_really_taken_out():
     """With points that stay, densities of cavities are those of inference without the row."""
     gp = model()
@@ -54,6 +55,7 @@ def test_each_power_is_judged_by_rows_that_are_really_taken_out():
     assert result.log_evidence == pytest.approx(again.log_evidence, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_where_points_are_learned_rows_are_held_out():
     """The chosen power learns from all rows in the end; the trials, from three quarters."""
     result, trials = fit_powers([model()], X, Y, max_iterations=30, seed=1)

@@ -73,6 +73,7 @@ def test_gaussian_noise_at_fixed_parameters_is_exact():
     assert drawn.chains is None
 
 
+@pytest.mark.slow
 def test_functions_with_gaussian_noise():
     """Draws of the function have the exact posterior's moments, and predictions are its own."""
     model, y = cavity.GP(KERNEL, Gaussian(0.2)), np.array([0.1, -0.5, 1.0])
@@ -91,6 +92,7 @@ def test_functions_with_gaussian_noise():
     assert result.objective is None
 
 
+@pytest.mark.slow
 def test_parameters_against_quadrature():
     """NUTS of a lengthscale and a noise variance, with priors and the Jacobian accounted for."""
     rng = np.random.default_rng(0)
@@ -137,6 +139,7 @@ Y = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("likelihood", "y", "rows"),
     [
@@ -311,6 +314,7 @@ def test_interrupts():
         cavity.fit(model, X, Y["real"], callback=at_once, **setting)
 
 
+@pytest.mark.slow
 def test_steps_without_warm_up_are_short():
     """The average that draws are made with starts at the first step, not at one."""
     setting = MCMC(draws=60, warmup=0, chains=1, keep=20)

@@ -60,6 +60,7 @@ def test_lagged_outputs_are_states_whose_transition_is_an_autoregression():
     np.testing.assert_array_equal(constant, 0.0)
 
 
+@pytest.mark.slow
 def test_both_kinds_of_states_are_tried_with_both_variances():
     """Henon's map, a quadratic function of lagged outputs: these lead."""
     y = np.zeros((40, 1))
@@ -100,6 +101,7 @@ def test_outputs_that_a_search_starts_from_do_not_cross_series():
     assert np.all(np.isfinite(found))
 
 
+@pytest.mark.slow
 def test_a_series_that_grows_has_forecasts_that_do_not_explode():
     t = np.arange(40)
     y = (1.04**t)[:, None]
@@ -124,6 +126,7 @@ def test_several_series_share_their_dynamics():
     assert isinstance(result.model, cavity.GPSSM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [None, 8, 1000])
 def test_learning_with_one_site_for_each_state(batch, tmp_path):
     """From its usual start, with all rows, some, and a minibatch larger than the table; what was
@@ -146,6 +149,7 @@ def test_learning_with_one_site_for_each_state(batch, tmp_path):
     np.testing.assert_array_equal(again.mean, future.mean)
 
 
+@pytest.mark.slow
 def test_states_with_one_site_each_follow_further_rows():
     y = np.sin(0.4 * np.arange(24.0))[:, None]
     method = cavity.TiedPowerEP(propagation=cavity.Moments())
@@ -158,6 +162,7 @@ def test_states_with_one_site_each_follow_further_rows():
     assert more.log_evidence == pytest.approx(again.log_evidence, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 4])
 def test_series_of_one_step_are_learned(rows):
     y = np.linspace(-1.0, 1.0, 4)[:rows, None]
@@ -175,6 +180,7 @@ def test_what_tied_states_are_not_for_is_refused_before_another_fit(monkeypatch)
             fit_state_space(y, states=1, power=power, method=method)
 
 
+@pytest.mark.slow
 def test_learning_with_sites_on_states_starts_from_its_own():
     y = np.sin(0.4 * np.arange(16.0))[:, None]
     method = cavity.TiedPowerEP(propagation=cavity.Moments(), input_sites=True)

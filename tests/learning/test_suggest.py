@@ -154,6 +154,7 @@ def test_information_of_classes_is_that_of_draws():
     np.testing.assert_allclose(found.fisher[:, :, 0], J, atol=0.02)
 
 
+@pytest.mark.slow
 def test_information_of_two_latent_functions_is_nonnegative_and_lowers_variances():
     model = cavity.GP((kernels.RBF(), kernels.RBF()), likelihoods.HeteroscedasticGaussian())
     result = cavity.infer(model, X, Y)
@@ -162,6 +163,7 @@ def test_information_of_two_latent_functions_is_nonnegative_and_lowers_variances
     assert np.all(np.diff(found.gains) < 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coupled", [True, False])
 def test_classes_are_suggested_with_and_without_dependence(coupled):
     labels = (Y > -0.5).astype(float) + (Y > 0.5)
@@ -209,6 +211,7 @@ def test_many_candidates_are_screened(monkeypatch):
     assert cavity.suggest(result, many, 1).rows[0] == np.argmax(C)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("criterion", ["information", "variance", "integrated"])
 def test_looking_at_few_candidates_again_gives_the_same_sets(monkeypatch, criterion):
     """Gains fall as rows are known, so that the last ones are bounds (Minoux, 1978)."""

@@ -48,6 +48,7 @@ def dynamics(kernel, X, y, mean=None, noise=NOISE):
     return cavity.infer(model, X, y)
 
 
+@pytest.mark.slow
 def test_information_of_one_step_is_that_of_the_gaussian():
     """Half the log determinant of one plus signal over noise, for each control."""
     X = R.uniform(-1.0, 1.0, (8, 3))

@@ -43,6 +43,7 @@ def softmax(f, label):
     return f[label] - np.logaddexp.reduce(f, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("likelihood", "log_prob"),
     [

@@ -71,6 +71,7 @@ def sparse(likelihood=cavity.likelihoods.Gaussian(0.1)):
     return cavity.GP(UNIT, likelihood, points)
 
 
+@pytest.mark.slow
 def test_a_sparse_fit_also_starts_where_a_short_one_at_power_1_ended():
     """All steps by hand give the same, and the bound does not call everything noise."""
     plain = cavity.fit(sparse(), WIDE, WAVE, power=0)
@@ -93,6 +94,7 @@ def test_the_tighter_bound_is_started_along_the_power_too():
     assert found.objective < fit_best([sparse()], WIDE, WAVE, power=0).objective + 1e-3
 
 
+@pytest.mark.slow
 def test_other_fits_are_not_started_along_the_power():
     """At power 1 already, without inducing variables, and with other noise."""
     full = cavity.GP(UNIT, cavity.likelihoods.Gaussian(0.1))

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import cavity
 from cavity.learning.data.arrays import prepare
@@ -20,6 +21,7 @@ def outliers():
 MODEL = cavity.GP(cavity.kernels.RBF(1.0, 0.7), cavity.likelihoods.StudentT(0.1, 2.0))
 
 
+@pytest.mark.slow
 def test_sites_far_from_a_fixed_point_have_no_objective():
     """At narrow noise these sites go nowhere, and their energy would be -1,000 or -80,000."""
     inputs, outputs = outliers()
@@ -46,6 +48,7 @@ def test_learning_stops_where_sites_settle():
     assert jnp.all(found.posterior.marginals(inputs).var > 0.0)
 
 
+@pytest.mark.slow
 def test_the_posterior_is_that_of_the_best_value():
     """Laplace's method has two modes here, and the last point tried is in the other one."""
     random = np.random.default_rng(3)

@@ -96,6 +96,7 @@ def old():
 
 
 class TestSamePoints:
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("power", POWERS)
     @pytest.mark.parametrize("memory", [0, 9])
     def test_any_split_in_any_order_is_the_batch(self, power, memory):
@@ -160,6 +161,7 @@ class TestSamePoints:
 
 
 class TestOtherPoints:
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize(("power", "past_power"), [(0.5, 0.5), (1.0, 0.3), (0.3, 1.0)])
     def test_natural_form_is_stacked_pseudo_data(self, old, power, past_power):
         """Identity 13, at other points and parameters."""
@@ -194,6 +196,7 @@ class TestOtherPoints:
         assert bound(m + 0.01, S) < found.log_evidence
         assert bound(m, 1.02 * S) < found.log_evidence
 
+    @pytest.mark.slow
     def test_more_points_leave_the_evidence_of_the_past(self, old):
         more = gp(Z=np.concatenate([Z2[::2], Z]))
         for past_power in POWERS:
@@ -227,6 +230,7 @@ class TestOtherPoints:
 
 
 class TestOtherLikelihoods:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("likelihood", "y"),
         [
@@ -279,6 +283,7 @@ class TestOtherLikelihoods:
 
 
 class TestLearning:
+    @pytest.mark.slow
     def test_parameters_and_points_move(self, old):
         result = cavity.update(old[0.5], X[OLD:], Y[OLD:], max_iterations=10)
         kept = cavity.update(old[0.5], X[OLD:], Y[OLD:], learn=False, inducing="keep")
@@ -297,6 +302,7 @@ class TestLearning:
         assert result.model.kernel.lengthscale != fitted.model.kernel.lengthscale
         assert result.model.likelihood.variance == NOISE
 
+    @pytest.mark.slow
     def test_points_are_added_where_rows_are_not_explained(self):
         start = cavity.infer(gp(Z=Z[:3]), X[X[:, 0] < -1.0], Y[X[:, 0] < -1.0])
         new = X[:, 0] >= -1.0
@@ -329,6 +335,7 @@ class TestLearning:
         assert result.before.surprising
         assert result.before.rmse > 2.0
 
+    @pytest.mark.slow
     def test_several_outputs_some_missing(self):
         both = np.stack([Y, Y**2], axis=1)
         both[::6, 1] = np.nan
@@ -362,6 +369,7 @@ class TestRefused:
         with pytest.raises(ValueError, match=match):
             cavity.update(old[0.5], X[OLD:], Y[OLD:], **settings)
 
+    @pytest.mark.slow
     def test_rows_of_another_kind(self, old):
         with pytest.raises(ValueError, match="X has 2 columns, the model was learned from 1"):
             cavity.update(old[0.5], np.ones((3, 2)), np.ones(3))

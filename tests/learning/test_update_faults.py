@@ -113,6 +113,7 @@ class TestPruningAnew:
 class TestScores:
     """How a batch was predicted."""
 
+    @pytest.mark.slow
     def test_densities_of_draws_are_those_of_quantiles(self):
         """What the model expects of Student-t outputs, by quantiles of a numerical inversion."""
         fitted = cavity.infer(gp(likelihoods.StudentT(0.2, 4.0)), X[:OLD], Y[:OLD])

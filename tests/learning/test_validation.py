@@ -126,6 +126,7 @@ def test_inducing_points_of_other_columns_are_refused(run):
         run(model, P.X, P.y, blocks=np.zeros(17, int))
 
 
+@pytest.mark.sampled(1)
 @BOTH
 @pytest.mark.parametrize("exact", [True, False])
 def test_noise_variances_that_are_not_one_per_output_are_refused(run, exact):

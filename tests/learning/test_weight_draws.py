@@ -92,6 +92,7 @@ def spike_and_slab(w):
     return 0.7 * stats.norm.pdf(w, 0.0, 0.2) + 0.3 * stats.norm.pdf(w)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("prior", "density"),
     [
@@ -123,6 +124,7 @@ def half_cauchy_scales(slab):
     return share, size if slab is None else size * slab**2 / (slab**2 + size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slab", [None, 2.0])
 def test_a_horseshoe_against_a_grid_of_its_scales(slab):
     """Given scales weights are Gaussian; two columns."""
@@ -160,6 +162,7 @@ def test_weights_of_a_block_share_their_scale():
     within(chains.weights["weights"], mean, deviation, chains.ess["weights"])
 
 
+@pytest.mark.slow
 def test_weights_that_are_not_negative(tmp_path):
     """Draws, and sites at power 1, against a grid."""
     axis = np.linspace(1e-4, 2.5, 201)
@@ -185,6 +188,7 @@ def test_weights_that_are_not_negative(tmp_path):
     np.testing.assert_array_equal(cavity.coefficients(kept).lower, found.lower)
 
 
+@pytest.mark.slow
 def test_learned_parameters_against_a_grid():
     """Noise variance and the variance of the prior, with the weights integrated out exactly."""
     model = cavity.LinearModel(weights.Gaussian(0.5), NOISE, intercept=False)
@@ -220,6 +224,7 @@ def test_learned_parameters_against_a_grid():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [likelihoods.Laplace(0.4), likelihoods.Bernoulli()])
 def test_any_likelihood(likelihood):
     """With a kink, where slices help, and labels."""
@@ -238,6 +243,7 @@ def test_any_likelihood(likelihood):
     within(chains.weights["weights"], mean, deviation, chains.ess["weights"])
 
 
+@pytest.mark.slow
 def test_several_functions():
     """Three classes, each with its own weights and intercept."""
     labels = np.digitize(X[:, 0], [-0.5, 0.5]).astype(float)
@@ -253,6 +259,7 @@ def test_several_functions():
     assert_close(np.asarray(alone.mean), found.posterior.marginals(NEW).mean[:, 1], "factorised")
 
 
+@pytest.mark.slow
 def test_a_network_against_a_grid():
     """One unit of one column without noise of its intercept: two weights that matter."""
     x, axis = X[:, :1], np.linspace(-6.0, 6.0, 301)
@@ -279,6 +286,7 @@ def test_a_network_against_a_grid():
     within(size, product, spread, np.min(found.chains.ess["f"]))
 
 
+@pytest.mark.slow
 def test_a_network_that_is_a_linear_model(ridge):
     """Known output weights, the identity, and a linear part."""
     exact, _ = ridge
@@ -291,6 +299,7 @@ def test_a_network_that_is_a_linear_model(ridge):
     assert set(found.chains.weights) == {"hidden", "linear"}
 
 
+@pytest.mark.slow
 def test_held_parameters_stay():
     model = cavity.LinearModel(weights.Laplace(0.4), NOISE)
     maps = eqx.tree_at(lambda m: m.prior.scale, bijections(model), FIXED)
@@ -347,6 +356,7 @@ def signs_and_inclusion(units, share=0.3, slab=1.0, spike=0.01, noise=0.2):
     return np.tensordot(special.softmax(log_p), np.array(found), axes=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [None, [[1, 2]]], ids=["alone", "block"])
 def test_signs_of_draws_leave_out_the_spike(blocks):
     """Against sums over spikes and slabs; a spike at zero counts for neither sign."""
@@ -362,6 +372,7 @@ def test_signs_of_draws_leave_out_the_spike(blocks):
     np.testing.assert_allclose(drawn.negative + drawn.positive, drawn.inclusion, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_what_draws_are_not_for():
     spiked = cavity.LinearModel(weights.SpikeSlab(0.3, 1.0, 0.01), NOISE)
     with pytest.raises(TypeError, match="by PowerEP, not MCMC"):

@@ -37,6 +37,7 @@ def run_page(page, folder):
     run([sys.executable, "-W", "error", str(script)], folder)
 
 
+@pytest.mark.slow
 def test_readme(tmp_path):
     run_page(README, tmp_path)
 

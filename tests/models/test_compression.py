@@ -16,6 +16,7 @@ POINTS = inducing.Points(X[:6] + 0.1)
 SUMS = inducing.Combinations(inducing.Points(RNG.uniform(0, 4, (12, 2))), RNG.normal(size=(6, 2)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("functionals", "likelihood", "own"),
     [
@@ -64,6 +65,7 @@ def test_variances_that_an_outlier_raised_stay_raised():
     assert_close(cavity.compressed(posterior).marginals(places).var, variance, "quadrature")
 
 
+@pytest.mark.slow
 def test_several_functions_and_classes():
     labels = np.digitize(Y, [-0.5, 0.5]).astype(float)
     model = cavity.GP(KERNEL, likelihoods.Softmax(3), POINTS)
@@ -74,6 +76,7 @@ def test_several_functions_and_classes():
     )
 
 
+@pytest.mark.slow
 def test_other_posteriors_are_refused():
     model = cavity.GP(KERNEL, likelihoods.MultinomialProbit(3), POINTS)
     labels = np.digitize(Y, [-0.5, 0.5]).astype(float)

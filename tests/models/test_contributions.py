@@ -58,6 +58,7 @@ def test_in_a_sum_of_kernels_contributions_are_those_of_the_sum_over_parts():
     assert_conditioned(found, noise)
 
 
+@pytest.mark.slow
 def test_means_add_up_to_that_of_each_function():
     labels = np.arange(9.0) % 3.0
     posterior = inferred(IMAGES, likelihoods.MultinomialProbit(3), labels, None)

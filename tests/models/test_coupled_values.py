@@ -67,6 +67,7 @@ def test_values_that_depend_on_their_own_functions_only(depth):
     assert_close(starts[1], starts[0], "algebra")
 
 
+@pytest.mark.slow
 def test_functions_with_equal_points_are_functions_that_share_them():
     """Slopes are in the order of functions, however these are grouped."""
     X, Y, specs, model = wide()
@@ -82,6 +83,7 @@ def test_functions_with_equal_points_are_functions_that_share_them():
     assert_close(values[1], values[0], "factorised")
 
 
+@pytest.mark.slow
 def test_one_function_has_nothing_to_depend_on():
     """With one function in each hidden layer the family is that of coupled layers."""
     x, y, _, model = toy()

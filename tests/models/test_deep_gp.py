@@ -45,6 +45,7 @@ def test_energy_is_that_of_a_dense_sum_over_nodes(toy, power):
     assert_close(value, expected, "factorised")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", POWERS)
 def test_one_layer_is_the_sparse_gp(rng, power):
     """Identity bui 38, at any tied site, for noise that is not Gaussian."""
@@ -84,6 +85,7 @@ def step():
     return step_model()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("propagation", "power"), [(choice, power) for choice in GOLDEN for power in GOLDEN[choice]]
 )
@@ -96,6 +98,7 @@ def test_the_golden_toy(step, propagation, power):
     assert found.log_evidence == pytest.approx(GOLDEN[propagation][power], abs=5e-3)
 
 
+@pytest.mark.slow
 def test_nodes_are_unbiased_and_their_logarithm_is_low():
     """Identity bui 31: over rows alike the mean of the density, below it that of its logarithm."""
     rows, y, noise = 40_000, 0.3, 0.2
@@ -203,6 +206,7 @@ def test_minibatches_are_unbiased(plane):
     assert_close(in_chunks, whole, "factorised")
 
 
+@pytest.mark.slow
 def test_sizes_are_functions_that_share_a_kernel(rng):
     """The same energy as with a kernel for each, also where outputs are missing."""
     X, Y = rng.standard_normal((20, 2)), rng.standard_normal((20, 3))
@@ -259,6 +263,7 @@ def test_marginals_are_those_of_coherent_draws(plane):
     np.testing.assert_allclose(predictive.var, var + noise, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_line_per_layer_says_what_it_does(plane):
     """Inner layers at their start are linear; the divergence is that of dense Gaussians."""
     X, y, Z = plane
@@ -286,6 +291,7 @@ def test_predictions_do_not_depend_on_the_order_of_rows(plane):
     assert_close(forward, backward[::-1])
 
 
+@pytest.mark.slow
 def test_two_latent_functions_of_one_output(plane):
     """The noise has a function of its own, which reads the hidden values too."""
     X, y, Z = plane
@@ -297,6 +303,7 @@ def test_two_latent_functions_of_one_output(plane):
     assert np.all(np.isfinite(posterior.predict(X).var))
 
 
+@pytest.mark.slow
 def test_files_hold_deep_models(plane, tmp_path):
     X, y, Z = plane
     model = wide_model(Z, likelihoods.Bernoulli())

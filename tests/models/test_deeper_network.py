@@ -37,6 +37,7 @@ def settled():
     return start, cavity.infer(start, X, y, power=0.5), X, y
 
 
+@pytest.mark.slow
 def test_a_unit_above_that_is_passed_on_is_the_output_of_the_network_below():
     """A straight unit with output weight one: the same energy, by other edges."""
     X, y = table()
@@ -78,6 +79,7 @@ def test_moments_are_those_of_draws_layer_by_layer():
     assert abs(float(found[1][0, 0]) - v[0]) < 0.02 * v[0]
 
 
+@pytest.mark.slow
 def test_energy_is_stationary_and_its_gradients_are_explicit(settled):
     start, result, X, y = settled
     assert result.converged
@@ -101,6 +103,7 @@ def test_energy_is_stationary_and_its_gradients_are_explicit(settled):
         np.testing.assert_allclose(float(where(slopes)), slope, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_predictions_are_consistent(settled):
     _, result, X, y = settled
     mean, var = result.posterior.marginals(X)

@@ -38,6 +38,7 @@ def test_collapsed_bound_is_that_of_quadrature(missing):
     assert_close(found, expected, "quadrature")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", POWERS)
 def test_inputs_of_no_variance_give_the_sparse_gp(power):
     """Identity vanderwilk T65: collapsed (VFE at power 0) and tied (SVGP), at every power.
@@ -96,6 +97,7 @@ def test_tied_energy_is_that_of_a_dense_sum_over_nodes(power, sites):
     assert_close(found, expected, "factorised")
 
 
+@pytest.mark.slow
 def test_the_collapsed_bound_is_the_best_of_the_free_ones():
     """Identity bui 28: the free bound is the same, stationary; other sites are worse."""
     Y, _ = toy.outputs(missing=True)

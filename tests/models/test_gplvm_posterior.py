@@ -163,6 +163,7 @@ def test_functions_at_known_latent_points(collapsed):
     assert_close(found.var, var, "factorised")
 
 
+@pytest.mark.slow
 def test_relevance_names_the_dimension_that_matters():
     Y, _ = toy.outputs()
     data = toy.data_of(Y, 0.0)

@@ -29,6 +29,7 @@ def factor_analysis(weights, bias, Y, noise):
     return evidence, mean, np.diag(np.linalg.inv(precision))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("propagation", "power", "weights"),
     [
@@ -89,6 +90,7 @@ def test_at_power_zero_sites_are_a_variational_posterior():
     assert_close(of_sites, direct, "factorised")
 
 
+@pytest.mark.slow
 def test_energies_are_stationary_in_the_sites_of_inputs():
     """At a fixed point of their sweeps, with nodes and at a power between zero and one."""
     Y, _ = toy.outputs(missing=True)
@@ -137,6 +139,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_slopes_are_finite_differences(family):
     """Of parameters, inducing points, latent inputs, tied sites and encoders, at power 0.5."""

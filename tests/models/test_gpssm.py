@@ -49,6 +49,7 @@ def linear():
     return model, c, y, smooth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_known_linear_dynamics_are_the_kalman_smoother(linear, power):
     """Identities 33 of bui.md and T70 of vanderwilk.md."""
@@ -75,6 +76,7 @@ def test_states_that_nothing_observes_change_nothing(linear):
     np.testing.assert_allclose(result.posterior.states.mean[: len(y)], smooth.mean, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_factorised_states_are_worse_and_have_no_covariances(linear):
     model, c, y, smooth = linear
     method = cavity.PowerEP(hidden="factorised")
@@ -92,6 +94,7 @@ def line_model(noise=0.3):
     return cavity.GPSSM(transition, cavity.likelihoods.Gaussian(0.2))
 
 
+@pytest.mark.slow
 def test_bounds_stay_below_the_evidence_of_a_random_slope():
     """Identities 37 of bui.md and T69 of vanderwilk.md, of f(x) = a x: the evidence is a
     quadrature over a."""
@@ -121,6 +124,7 @@ def test_bounds_stay_below_the_evidence_of_a_random_slope():
     assert exact - found[1].log_evidence < 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_series_of_one_step_are_the_latent_variable_model(power):
     """Identity 36 of bui.md: a state before each row, and outputs that are the states.
@@ -183,6 +187,7 @@ def expected_terms(chain, linked, Z, kernel, root, y, noise):
     return constant + 0.5 * h @ np.linalg.solve(B, h) - 0.5 * np.linalg.slogdet(B)[1]
 
 
+@pytest.mark.slow
 def test_the_bound_with_emissions_by_a_gaussian_process():
     """S34, S38 and S47 of bui.md at a given chain, against quadrature."""
     rng = np.random.default_rng(5)
@@ -252,6 +257,7 @@ def test_chains_by_moments_and_by_natural_parameters_are_the_same():
     np.testing.assert_allclose(again.log_normaliser, expected.log_normaliser, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_gradients_are_differences_of_settled_energies():
     y = np.array([[0.5], [0.9], [-0.2], [-0.7], [0.1], [0.4]])
 
@@ -319,6 +325,7 @@ def test_functions_and_smoothed_outputs_of_a_posterior(linear):
         posterior.smoothed(c[:2])
 
 
+@pytest.mark.slow
 def test_constant_outputs_and_one_row_have_finite_results():
     for y in (np.ones((6, 1)), np.zeros((1, 1))):
         result = cavity.infer(line_model(), None, y, power=0.0)
@@ -326,6 +333,7 @@ def test_constant_outputs_and_one_row_have_finite_results():
         assert np.all(result.posterior.states.var > 0.0)
 
 
+@pytest.mark.slow
 def test_single_precision_gives_about_the_same():
     y = np.array([[0.5], [0.9], [-0.2], [-0.7], [0.1], [0.4]])
     wide = cavity.infer(line_model(), None, y, power=0.0)

@@ -62,6 +62,7 @@ def test_a_sited_value_is_that_of_a_sum_over_two_grids(power):
         np.testing.assert_allclose(actual, wanted, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", POWERS)
 def test_energy_is_that_of_a_sum_over_functions_and_values(power):
     """One hidden layer, outputs missing in different places, sites of every sign."""
@@ -83,6 +84,7 @@ def three_layers(Z):
     return cavity.DeepGP(layers, likelihoods.Gaussian(0.1))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_energy_of_two_hidden_layers_is_that_of_nested_sums(power):
     X, y = np.array([[-0.4], [0.7]]), np.array([0.3, -0.5])
@@ -119,6 +121,7 @@ def test_energy_of_two_hidden_layers_is_that_of_nested_sums(power):
     assert value == pytest.approx(-log_z, rel=2e-3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("propagation", [NODES, cavity.Nodes(5), cavity.Moments()])
 @pytest.mark.parametrize("power", POWERS)
 def test_without_precision_the_conditional_is_the_models_own(propagation, power):
@@ -175,6 +178,7 @@ def test_at_power_one_sites_change_nothing():
 GOLDEN = {NODES: -12.138, cavity.Moments(): -12.138}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("propagation", GOLDEN)
 def test_the_golden_toy_with_sites(propagation):
     """Inventory chamberlin, section 0.3: at least -12.138, from one start, the default one."""
@@ -185,6 +189,7 @@ def test_the_golden_toy_with_sites(propagation):
     assert found.log_evidence == pytest.approx(GOLDEN[propagation], abs=5e-3)
 
 
+@pytest.mark.slow
 def test_a_linear_gaussian_model_has_its_exact_evidence():
     """Known linear maps with noise: the posterior of hidden values is of the sited form."""
     random = np.random.default_rng(5)
@@ -245,6 +250,7 @@ def test_rows_without_outputs_and_padding_do_not_count():
         assert np.all(np.asarray(leaf)[~absent] != 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [None, 4])
 def test_fits_with_sites_predict(batch):
     """Learning goes on from where inference ends; predictions are of functions."""

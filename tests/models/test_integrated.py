@@ -89,6 +89,7 @@ def test_under_a_narrowing_prior_it_is_held():
     assert gaps[2] < 1e-4
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
 def test_two_parameters_of_a_row_against_a_grid(power):
     """Jylanki S122: scale and degrees of freedom of Student-t noise beside the function."""
@@ -135,6 +136,7 @@ def chosen(model, where, prior_of):
     return {"bijections": maps, "priors": eqx.tree_at(where, priors.flat(model), prior_of)}
 
 
+@pytest.mark.slow
 def test_a_parameter_is_learned_then_released():
     model = gp(8, likelihoods.Gaussian(0.1))
     options = chosen(model, lambda m: m.likelihood.variance, priors.LogNormal(0.1, 1.0))
@@ -194,6 +196,7 @@ def test_what_cannot_be_integrated():
 # ------------------------------------------------------------------------- priors of weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(30, 8), (60, 20)])
 def test_noise_and_prior_variance_against_the_integral_over_both(shape):
     """Jylanki S93 and S102; the integral by the singular values of X."""
@@ -269,6 +272,7 @@ def test_a_parameter_of_one_weight_makes_a_scale_mixture(power):
         assert float(below[1, 0]) == pytest.approx(np.interp(0.2, w, np.cumsum(p)), abs=5e-3)
 
 
+@pytest.mark.slow
 def test_share_and_noise_of_spike_and_slab():
     rng = np.random.default_rng(0)
     Z = rng.standard_normal((40, 12))
@@ -292,6 +296,7 @@ def test_share_and_noise_of_spike_and_slab():
         cavity.probability_zero(result, [4])
 
 
+@pytest.mark.slow
 def test_one_parameter_for_each_group(tmp_path):
     """The same number for all groups where they are one group."""
     rng = np.random.default_rng(1)

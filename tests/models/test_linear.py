@@ -26,6 +26,7 @@ def table(rows, columns, *, seed=0):
     return X, X @ w + 0.3 * rng.standard_normal(rows) + 1.0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_gaussian_weights_are_a_gp_with_a_linear_kernel(shape, intercept):
@@ -49,6 +50,7 @@ def test_gaussian_weights_are_a_gp_with_a_linear_kernel(shape, intercept):
     assert_close(left_out[0].densities, left_out[1].densities, "factorised")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("power", [0.3, 1.0])
 def test_sites_of_a_gaussian_prior_are_the_prior(shape, power):
@@ -64,6 +66,7 @@ def test_sites_of_a_gaussian_prior_are_the_prior(shape, power):
     np.testing.assert_allclose(means[0], means[1], atol=1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("negative", [0, 1, 2, 3])
 @pytest.mark.parametrize("shape", [(9, 6), (6, 9), (5, 12)])
 def test_both_forms_are_the_dense_belief_for_any_signs(shape, negative):
@@ -104,6 +107,7 @@ PRIORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRIORS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gradients_are_differences_of_settled_energies(name, shape):
@@ -117,6 +121,7 @@ def _parameter(prior: Any) -> Any:
     return prior.slab if hasattr(prior, "share") else prior.scale
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.0, 0.9])
 def test_spike_and_slab_against_all_models(correlation):
     """1,024 models enumerated: inclusion within 0.1, evidence within 0.3, means within 0.25."""
@@ -170,6 +175,7 @@ def test_intervals_of_gaussian_weights(level):
     assert_close(found.deviation[10], np.sqrt(0.5), "factorised")
 
 
+@pytest.mark.slow
 def test_probability_of_zero_asks_for_a_spike():
     X, y = table(12, 80)
     noise = likelihoods.Gaussian(0.1)
@@ -229,6 +235,7 @@ def test_columns_that_say_nothing_or_the_same():
     assert abs(found.inclusion[11] - found.inclusion[0]) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [likelihoods.Bernoulli(), likelihoods.StudentT(0.3, 4.0)])
 def test_other_likelihoods(likelihood):
     X, y = table(12, 80)
@@ -240,6 +247,7 @@ def test_other_likelihoods(likelihood):
     assert abs(result.log_evidence - gp.log_evidence) < 3.0
 
 
+@pytest.mark.slow
 def test_classes_have_weights_of_their_own():
     X, y = table(70, 4)
     labels = np.digitize(y, [0.0, 2.0]).astype(float)
@@ -251,6 +259,7 @@ def test_classes_have_weights_of_their_own():
     assert np.mean(np.argmax(scores, axis=1) == labels) > 0.7
 
 
+@pytest.mark.slow
 def test_learning_finds_share_slab_and_noise():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 100))
@@ -275,6 +284,7 @@ def test_a_variance_for_each_weight_is_relevance_determination():
     assert variances[3] < 1e-2 * variances[0]
 
 
+@pytest.mark.slow
 def test_groups_share_parameters():
     X, y = table(12, 80)
     groups = np.repeat([0, 1], 40)
@@ -286,6 +296,7 @@ def test_groups_share_parameters():
     assert_close(one.log_evidence, other.log_evidence)
 
 
+@pytest.mark.slow
 def test_misuse_says_what_to_do():
     X, y = table(12, 80)
     noise, prior = likelihoods.Gaussian(0.1), weights.SpikeSlab()
@@ -322,6 +333,7 @@ def test_misuse_says_what_to_do():
         cavity.coefficients(cavity.infer(model, X, y).posterior, level=2.0)
 
 
+@pytest.mark.slow
 def test_columns_in_units_of_their_own():
     """A centre and a scale for each column are a linear change of the inputs."""
     X, y = table(12, 80)

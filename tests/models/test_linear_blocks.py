@@ -112,6 +112,7 @@ def test_categories_of_which_data_know_all_but_one_direction(noise):
     np.testing.assert_allclose(found.mean, mean, atol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
 @pytest.mark.parametrize("name", ["spike and slab", "student-t"])
 def test_units_of_unequal_blocks_change_nothing_but_units(name, unit):
@@ -159,6 +160,7 @@ PRIORS = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", PRIORS)
 def test_blocks_of_one_column_are_the_plain_prior(name):
     X, y = table(8, rows=30)
@@ -174,6 +176,7 @@ def test_blocks_of_one_column_are_the_plain_prior(name):
             np.testing.assert_allclose(getattr(one, part), getattr(other, part), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["spike and slab", "horseshoe", "student-t"])
 def test_gradients_are_differences_of_settled_energies(name):
     X, y = table(15)
@@ -204,6 +207,7 @@ def test_parameters_have_a_value_for_each_block():
     assert np.max(found.inclusion[[2, 3, 5, 7, 8]]) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [likelihoods.Bernoulli(), likelihoods.Softmax(3)])
 def test_labels(likelihood):
     """More columns than rows too; of classes each has blocks of its own."""
@@ -221,6 +225,7 @@ def test_labels(likelihood):
     assert np.argmax(inclusion.max(axis=(1, 2))) == 1
 
 
+@pytest.mark.slow
 def test_learning_and_integrating():
     X, y = table(15, rows=40)
     result = cavity.fit(linear(THREES), X, y, power=1.0)
@@ -265,6 +270,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("message", REFUSED)
 def test_misuse_says_what_to_do(message):
     with pytest.raises(ValueError, match=message):

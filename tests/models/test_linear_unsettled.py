@@ -11,6 +11,7 @@ from cavity.learning.infer import as_dtype
 from tests.solving import problem_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [None, [range(i, i + 3) for i in range(0, 60, 3)]])
 def test_sites_that_did_not_settle_are_the_nearest_to_a_fixed_point(blocks):
     """The residual is that of the sites returned, and none that sweeps met is smaller."""

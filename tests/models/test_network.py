@@ -110,6 +110,7 @@ def test_output_moments_are_those_of_draws():
     assert abs(float(found[1][0, 0]) - f.var()) < 0.01 * f.var()
 
 
+@pytest.mark.slow
 def test_prior_covariance_is_the_neural_network_kernel():
     """Identity 58, which holds for any number of units."""
     X = np.random.default_rng(1).standard_normal((4, 2))
@@ -210,6 +211,7 @@ def test_sites_of_output_weights_are_of_rank_one_where_units_are_known():
         np.testing.assert_allclose(slope, g[row] * slope[2], atol=1e-7)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("prior", [weights.Gaussian(0.5), weights.Laplace(0.4)])
 @pytest.mark.parametrize("rows", [40, 3])
 def test_one_straight_unit_is_the_linear_model(prior, rows):
@@ -231,6 +233,7 @@ def test_one_straight_unit_is_the_linear_model(prior, rows):
 # ---- the energy
 
 
+@pytest.mark.slow
 def test_energy_is_stationary_in_all_sites(settled):
     start, result, X, y = settled
     assert result.converged
@@ -246,6 +249,7 @@ def test_energy_is_stationary_in_all_sites(settled):
     assert all(float(jnp.max(jnp.abs(x))) < 1e-6 for x in slopes)
 
 
+@pytest.mark.slow
 def test_gradients_are_differences_of_settled_energies(settled):
     start, result, X, y = settled
     data = prepare(X, y, power=1.0)
@@ -285,6 +289,7 @@ def test_order_and_signs_of_units_change_nothing(settled):
         np.testing.assert_allclose(one, two, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_units_that_are_alike_stay_alike(settled):
     """Identity 57; a start of such units is broken up, with a notice."""
     start, _, X, y = settled
@@ -318,6 +323,7 @@ def test_a_network_learns_what_is_not_linear(settled):
     assert_close(np.diag(joint.cov), var[:5], "factorised")
 
 
+@pytest.mark.slow
 def test_a_linear_part_and_sparse_priors():
     X, y = table()
     model = cavity.Network(2, weights.Laplace(0.5), "tanh", NOISE, linear=True)
@@ -328,6 +334,7 @@ def test_a_linear_part_and_sparse_priors():
     assert result.log_evidence > plain.log_evidence
 
 
+@pytest.mark.slow
 def test_labels():
     X, y = table()
     labels = (y > 0.0).astype(float)
@@ -374,6 +381,7 @@ def test_refusals():
         cavity.infer(cavity.Network(2, prior, "erf", NOISE, start=start), X, y)
 
 
+@pytest.mark.slow
 def test_output_weights_that_are_not_negative():
     """Jylanki S96: the modes in which a unit changes its sign are gone."""
     X, y = table()

@@ -59,6 +59,7 @@ def test_power_zero_ends_where_private_sites_do(start):
     np.testing.assert_allclose(one, other, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.5, 1.0])
 def test_equal_rows_share_their_site(start, power):
     """bui 26 for weights: private sites of equal rows are tied."""
@@ -79,6 +80,7 @@ def test_a_straight_unit_is_the_linear_model():
     assert tied.log_evidence == pytest.approx(linear.log_evidence, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_minibatches_are_unbiased_and_gradients_differences(power):
     """Of a deeper network with a linear part, whose noise is integrated out."""
@@ -146,6 +148,7 @@ def test_integrated_noise_of_a_straight_unit_is_that_of_the_linear_model():
     assert_close(one.leave_one_out(), other.leave_one_out(), "fixed_point")
 
 
+@pytest.mark.slow
 def test_under_a_narrowing_prior_noise_is_held(start):
     held = cavity.infer(start, X, Y, power=1.0).log_evidence
     gaps = []
@@ -169,6 +172,7 @@ def test_a_mode_is_found_with_noise_at_its_prior():
         cavity.network_at_mode(network(), X, Y, at_most=0)
 
 
+@pytest.mark.slow
 def test_noise_is_learned_then_released(start):
     maps = eqx.tree_at(lambda m: m.likelihood.variance, bijections(start), INTEGRATED)
     densities = eqx.tree_at(

@@ -78,6 +78,7 @@ def test_sparse_models_learn_from_slopes_at_every_power(power):
     assert_close(result.posterior.slopes(NEW, 0).mean, (up - down) / 2 / h, "gradient", scale=1.0)
 
 
+@pytest.mark.slow
 def test_blocks_and_learning_take_slopes():
     blocks = np.repeat(np.arange(5), 4)
     result = infer(inducing.Points(Z), 0.5, blocks=blocks)

@@ -46,6 +46,7 @@ def laid_out(model, y):
     return data.problem(model, METHOD.approximation, 1e-9).graph(), data
 
 
+@pytest.mark.slow
 def test_the_energy_is_the_average_of_what_it_says_for_known_paths(linear):
     """Path by path in plain numpy, with the same normal numbers, at sites drawn at random."""
     model, y, _ = linear
@@ -77,6 +78,7 @@ def test_the_energy_is_the_average_of_what_it_says_for_known_paths(linear):
     np.testing.assert_allclose(-energy(graph, sites), total, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_bound_of_linear_dynamics_comes_near_the_evidence(linear):
     model, y, smooth = linear
     options = {"power": 0.0, "rows": {"series": SERIES}, "missing": "skip"}
@@ -87,6 +89,7 @@ def test_the_bound_of_linear_dynamics_comes_near_the_evidence(linear):
     assert np.abs(found.posterior.states.mean - smooth.mean).max() < 0.1
 
 
+@pytest.mark.slow
 def test_learning_goes_on_from_a_chain_and_predicts():
     rng = np.random.default_rng(0)
     x = np.zeros(60)
@@ -115,6 +118,7 @@ def test_refusals(linear):
         cavity.infer(model, None, y, power=0.0, method=sites, **options)
 
 
+@pytest.mark.slow
 def test_gradients_are_finite_differences(linear):
     model, y, _ = linear
     graph, data = laid_out(model, y)
@@ -137,6 +141,7 @@ def test_gradients_are_finite_differences(linear):
     np.testing.assert_allclose(jax.grad(value)(at)[0], slope, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_sites_that_go_on_from_a_chain_keep_its_first_states():
     """First states have a prior of their own, here wider than the process noise, in two series."""
     y = np.array([[1.5], [1.4], [1.3], [-2.0], [-1.9], [-1.8]])

@@ -66,6 +66,7 @@ def test_forecasts_go_on_from_the_last_state_of_each_series():
     assert_close(again.mean, future.mean)
 
 
+@pytest.mark.slow
 def test_one_series_of_one_output_has_vectors():
     posterior = posterior_of(LABELS[:5], columns=1)
     X = np.random.default_rng(1).standard_normal((6, 1))

@@ -85,6 +85,7 @@ def test_linear_systems_are_forecast_as_by_kalman(rule):
     assert_close(cov, expected_cov, "algebra", scale=1.0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("draws", ["fresh", "inducing", "exact"])
 def test_paths_of_linear_systems_have_the_moments_of_kalman(draws):
     belief, inputs = start(2), controls(2, 10)
@@ -319,6 +320,7 @@ def test_missing_outputs_have_no_density(by_moments):
         by_moments.log_density(y[0])
 
 
+@pytest.mark.slow
 def test_outputs_through_gaussian_processes_and_counts():
     """Emissions with variance, and a likelihood that is not Gaussian."""
     points = np.random.default_rng(4).uniform(-1.0, 1.0, (4, 2))

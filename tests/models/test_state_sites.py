@@ -49,6 +49,7 @@ def test_one_sweep_at_power_zero_is_the_kalman_smoother(propagation):
     assert_smoothed(graph, toy.swept_once(graph, start), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [HALF, ONE])
 def test_pair_sites_are_the_kalman_smoother_at_every_power(power):
     graph, start, expected = linear_case(2, "moments", power)
@@ -57,6 +58,7 @@ def test_pair_sites_are_the_kalman_smoother_at_every_power(power):
     assert_smoothed(graph, sites, expected)
 
 
+@pytest.mark.slow
 def test_sites_on_single_states_agree_at_power_one():
     """The graph is a tree, on which they are belief propagation."""
     graph, start, expected = linear_case(2, "moments", ONE, factorised=True)
@@ -115,6 +117,7 @@ def test_slopes_are_finite_differences_of_the_energy_with_sites_found_anew():
     assert along == pytest.approx(0.5 * (energy_at(step) - energy_at(-step)), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_power_zero_is_the_variational_bound_at_its_optimum():
     model, y, c, layer, tied, graph = curved_case(0.0)
     sites, record = toy.swept(graph, toy.start_sites(graph, tied))
@@ -208,6 +211,7 @@ def test_the_power_mean_of_a_transition_is_its_integral():
         assert_close(actual, [[expected]], "factorised")
 
 
+@pytest.mark.slow
 def test_small_powers_are_variational_but_for_tangents():
     """Identity 29 of bui.md: by moments and nodes a transition's term goes to its expected log
     density as fast as the power; by the tangent it stays away from it."""

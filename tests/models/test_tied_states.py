@@ -138,6 +138,7 @@ def curved():
     return model, linear, transition, X, Y, {"series": series}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["moments", "nodes", "linearised"])
 def test_small_powers_are_the_free_bound_but_for_tangents(name):
     """Identity 29 of bui.md: by moments and nodes the energy goes to the bound of factorised
@@ -169,6 +170,7 @@ def one_state(emission=None, likelihood=None, **parts):
     return cavity.GPSSM(transition, likelihood or likelihoods.Gaussian(0.3), emission, **parts)
 
 
+@pytest.mark.slow
 def test_the_optimum_at_power_zero_is_the_collapsed_bound():
     """Identity 28 of bui.md, and by S36 and S42 the same factorised states."""
     Y, _ = outputs()
@@ -203,6 +205,7 @@ def test_states_that_nothing_touches_are_at_their_prior():
     assert found.log_evidence == pytest.approx(without.log_evidence, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_more_states_than_counts_start_from_counts_of_rows_before():
     """One output of counts for two states: components of outputs are too few."""
     counts = np.round(2.0 + np.abs(outputs()[0][:, :1]))
@@ -215,6 +218,7 @@ def test_more_states_than_counts_start_from_counts_of_rows_before():
     assert found.posterior.states.mean.shape == (10, 2)
 
 
+@pytest.mark.slow
 def test_series_of_one_step_are_the_latent_variable_model():
     """Identities 26 and 36 of bui.md: a state with one term has a site of its own."""
     rng = np.random.default_rng(3)

@@ -39,6 +39,7 @@ RACES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("m", "v", "label"), RACES)
 def test_jylanki_47_the_largest_is_one_integral(m, v, label):
     """jylanki 47: S83 is exact for independent cavities."""
@@ -48,6 +49,7 @@ def test_jylanki_47_the_largest_is_one_integral(m, v, label):
         assert_close(found[0], -np.log(C), "factorised")
 
 
+@pytest.mark.slow
 def test_derivatives_of_the_largest():
     """In each mean, at any variances, by differentiation."""
     m, v, y = jnp.asarray(F), jnp.asarray(VAR), jnp.asarray(LABELS)
@@ -96,6 +98,7 @@ def test_a_row_without_moments_leaves_others_alone():
     assert np.isnan(log_largest(m, v.at[1, 1].set(-0.5), y)[1])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("classes", [3, 10, 30])
 def test_many_classes_under_equal_noise(classes):
     """As many nodes as many classes need, also for a label far behind all others."""
@@ -120,6 +123,7 @@ def test_a_label_far_behind_another_keeps_its_digits(gap):
     np.testing.assert_allclose(found.curvature[:, 0], -0.5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_products_of_many_factors_do_not_underflow_in_single_precision():
     """A label whose function is next to certain, far behind 32 others."""
     for classes, var in ((33, None), (17, 1e-4)):

@@ -46,6 +46,7 @@ def test_products_with_the_inverse_are_solves(condition):
     np.testing.assert_allclose(explained, expected, rtol=1e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("backend", ["cpu", "gpu"])
 @pytest.mark.parametrize("size", [3, 300, 515])
 def test_products_that_leave_out_what_is_known(size, backend, monkeypatch):
@@ -96,6 +97,7 @@ def test_safe_sqrt():
     assert_close(jax.vmap(jax.grad(safe_sqrt))(x), [0.0, 0.25, 0.0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("condition", [1e2, 1e6, 1e10])
 def test_a_factor_and_its_inverse_move_as_solves_say(condition):
     """Slopes through products are those of solves, as far as the condition lets either be."""
@@ -139,6 +141,7 @@ def test_large_factors_of_a_batch_are_inverted_in_turn(rng):
     assert_close(R, np.linalg.inv(np.linalg.cholesky(K)), "factorised")
 
 
+@pytest.mark.slow
 def test_known_slopes_stand_for_the_computation():
     """First derivatives are those given, second ones theirs, and nothing else is followed."""
 
@@ -157,6 +160,7 @@ def test_known_slopes_stand_for_the_computation():
         jax.tree.map(assert_close, found, expected)
 
 
+@pytest.mark.slow
 def test_quadratic_forms_and_their_derivatives(rng):
     """Of roots, along which matrices stay symmetric, also in second derivatives."""
 

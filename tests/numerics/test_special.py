@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy import special, stats
 
 from cavity.numerics.special import (
@@ -23,6 +24,7 @@ def test_log_ndtr():
     assert log_ndtr(jnp.float32(-1.0)).dtype == jnp.float32
 
 
+@pytest.mark.slow
 def test_derivatives_of_log_ndtr():
     x = X[:-6]
     ratio = np.exp(stats.norm.logpdf(x) - special.log_ndtr(x))

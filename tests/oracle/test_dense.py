@@ -203,6 +203,7 @@ def fixture():
     return np.ones(len(y)), dense.rbf(Z, X), dense.rbf(Z, Z), y
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "row", PEERS["sparse"], ids=lambda row: f"{row['library']}-{row['objective']}-{row['jitter']}"
 )
@@ -220,6 +221,7 @@ def test_other_libraries_agree(fixture, row):
     assert value == pytest.approx(row["log_evidence"], abs=0.51 * 10.0 ** -row["digits"])
 
 
+@pytest.mark.slow
 def test_exact_evidence_of_other_libraries():
     for row in PEERS["exact"]:
         X, y = peers_data(row["rows"], row["rows"])

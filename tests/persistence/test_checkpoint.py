@@ -260,6 +260,7 @@ LATE = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("words", LATE)
 def test_batches_that_differ_further_down_are_another_fit(tmp_path, words):
     """Also where the columns have the same means and spreads."""
@@ -282,6 +283,7 @@ def test_estimators_need_a_seed(tmp_path):
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_estimators_go_on(tmp_path):
     for name, gp, y in (
         ("a", cavity.GPRegressor(random_state=0, n_inducing=4), Y),

@@ -109,6 +109,7 @@ def ordered_classes():
     return kernels.RBF(4.0, 1.0), likelihoods.OrdinalProbit([-0.5, 0.5]), None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("points", [None, 4], ids=["full", "sparse"])
 @pytest.mark.parametrize("parts", [several_latents, ordered_classes])
 def test_results_of_the_library(path, rng, parts, points):
@@ -339,6 +340,7 @@ for n in itertools.count():
 """
 
 
+@pytest.mark.slow
 def test_a_killed_save_is_never_half_a_file(path):
     """A process that saves all the time is killed at random moments; the file always loads."""
     rng = random.Random(0)

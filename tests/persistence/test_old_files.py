@@ -16,6 +16,7 @@ def columns(path):
     return pl.read_csv(path).select(pl.selectors.numeric())
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", write.COMMANDS)
 def test_model_files_of_the_command_line(name, tmp_path):
     model, out = write.unpacked(name, tmp_path), tmp_path / "out.csv"
@@ -30,6 +31,7 @@ def test_model_files_of_the_command_line(name, tmp_path):
     assert "log evidence" in shown.out
 
 
+@pytest.mark.slow
 def test_embeddings(tmp_path):
     model, out = write.unpacked(write.EMBEDDING, tmp_path), tmp_path / "out.csv"
     expected = np.loadtxt(write.FOLDER / f"{write.EMBEDDING}.csv", delimiter=",")

@@ -37,6 +37,7 @@ def linear():
     return dataclasses.replace(fitted, posterior=posterior, record=record), encoded
 
 
+@pytest.mark.slow
 def test_the_page_has_table_and_picture(linear, written):  # noqa: F811
     fitted, encoded = linear
     names, page = written(fitted, encoded)

@@ -15,6 +15,7 @@ from tests.report.test_page import one_input, written  # noqa: F401
 from tests.report.test_page_kinds import ripeness
 
 
+@pytest.mark.slow
 def test_the_verdicts_and_the_figure_along_the_input_are_on_the_page(written):  # noqa: F811
     fitted, encoded = fitted_to(one_input(), ["y"], n_inducing=7)
     names, page = written(fitted, encoded)
@@ -41,6 +42,7 @@ def test_evidences_are_of_targets_in_their_own_units():
     assert found.sentences[0] == plain.sentences[0]
 
 
+@pytest.mark.slow
 def test_several_inputs_have_bars_at_the_numbers_of_rows(written):  # noqa: F811
     table = one_input().with_columns(z=pl.Series(np.cos(np.linspace(0.0, 6.0, 40))))
     fitted, encoded = fitted_to(table, ["y"], n_inducing=4)
@@ -57,6 +59,7 @@ def test_a_full_gp_has_verdicts_without_a_figure(written):  # noqa: F811
     assert "the function is not approximated" in page.text
 
 
+@pytest.mark.slow
 def test_models_that_cannot_be_examined_have_no_section(written):  # noqa: F811
     three = pl.DataFrame({"x": np.linspace(0.0, 1.0, 30), "y": ["a", "b", "c"] * 10})
     fitted, encoded = fitted_to(three, ["y"], likelihood=likelihoods.Softmax(3))

@@ -53,6 +53,7 @@ def names(pictures):
     return [picture.name for picture in pictures]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_evidence_adds_up_to_the_functions(classes):
     """Of one class rather than another; of two classes there is one function."""
@@ -85,6 +86,7 @@ def test_means_are_those_of_images_of_one_patch():
     np.testing.assert_allclose(found.means[:, 0], whole, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_which_pictures_there_are():
     plain = kernels.RBF(0.3, 1.0)
     parts = kernels.Patches((4, 3), (2, 2))
@@ -104,6 +106,7 @@ def test_which_pictures_there_are():
     assert "explains the classes" in found[0].caption
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("channels", "size"), [("joint", 12), ("pooled", 4), (1, 4)])
 def test_images_with_colours(channels, size):
     parts = kernels.Patches((3, 3, 3), (2, 2), channels=channels)
@@ -114,6 +117,7 @@ def test_images_with_colours(channels, size):
     assert f"{parts.size} places" in found[1].alt
 
 
+@pytest.mark.slow
 def test_models_without_inducing_patches_have_none():
     flips = kernels.Orbit.flips((4, 3))
     base = kernels.RBF(0.3, 1.0)
@@ -123,6 +127,7 @@ def test_models_without_inducing_patches_have_none():
     assert not pictures_of(base, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, np.arange(6.0)])
 def test_a_regression_has_the_places_alone(weights, tmp_path):
     kernel = kernels.SumOver(kernels.Patches((4, 3), (2, 2)), kernels.RBF(0.3, 1.0), weights)
@@ -136,6 +141,7 @@ def test_a_regression_has_the_places_alone(weights, tmp_path):
     assert page.PIXELS in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_functions_that_depend_on_each_other_are_said_to():
     kernel = kernels.SumOver(kernels.Patches((4, 3), (2, 2)), kernels.RBF(0.3, 1.0))
     fitted, encoded = of_images(kernel, patches(5, 4), classes=3, coupled=True)

@@ -40,6 +40,7 @@ def left_out(K, y):
     return -0.5 * (np.log(2 * np.pi * var) + (inverse @ y) ** 2 * var)
 
 
+@pytest.mark.slow
 def test_the_means_on_the_page_are_those_of_the_closed_form(written):  # noqa: F811
     fitted, encoded = scaled()
     _, page = written(fitted, encoded)
@@ -57,6 +58,7 @@ def test_the_means_on_the_page_are_those_of_the_closed_form(written):  # noqa: F
         assert f"of the prediction {row} {number(float(expected[lowest]))}" in page.text
 
 
+@pytest.mark.slow
 def test_an_outlier_has_next_to_no_say(written):  # noqa: F811
     robust = likelihoods.StudentT(scale=0.1, df=4.0)
     fitted, encoded = fitted_to(with_outliers(), ["y"], likelihood=robust)
@@ -107,6 +109,7 @@ def test_where_there_are_none_the_page_says_why(written, monkeypatch):  # noqa: 
     assert "Leave-one-out densities" not in page.text
 
 
+@pytest.mark.slow
 def test_several_functions_count_as_so_many_rows(monkeypatch):
     robust = likelihoods.StudentT(scale=0.1, df=4.0)
     table = one_input().with_columns(z=pl.col("y"))

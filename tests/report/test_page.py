@@ -86,6 +86,7 @@ def written(tmp_path):
     return written
 
 
+@pytest.mark.slow
 def test_one_numeric_input(written):
     names, page = written(*fitted_to(one_input(), ["y"], n_inducing=7))
     assert names == ["fit", *QUALITY, "point_gains"]
@@ -104,6 +105,7 @@ def test_numbers_are_those_of_evaluate_and_show(written):
     assert "kernel.lengthscale x 1 column" in page.text
 
 
+@pytest.mark.slow
 def test_several_inputs_and_targets(written, rng):
     names, page = written(*fitted_to(several_inputs(rng), ["y", "z"], "rbf + linear"))
     each = [*QUALITY, "slices"]
@@ -156,6 +158,7 @@ def test_constant_targets_of_odd_scale(written):
     assert names == ["fit", *QUALITY]
 
 
+@pytest.mark.slow
 def test_many_columns_with_long_names(written, rng):
     names = [f"column number {i} of very, very, very, very many" for i in range(200)]
     X = rng.normal(size=(30, 200))

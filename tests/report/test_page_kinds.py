@@ -32,6 +32,7 @@ def ripeness(count=40):
     )
 
 
+@pytest.mark.slow
 def test_classes_of_one_input(written):  # noqa: F811
     fitted, encoded = fitted_to(ripeness(), ["y"], n_inducing=7, likelihood=BERNOULLI)
     names, page = written(fitted, encoded)
@@ -47,6 +48,7 @@ def test_classes_of_one_input(written):  # noqa: F811
     assert "power 0.5 (0 is variational" in page.text
 
 
+@pytest.mark.slow
 def test_classes_of_several_inputs(written, rng):  # noqa: F811
     table = several_inputs(rng)
     table = table.with_columns(y=table["y"] > 0.5).drop("z")
@@ -56,6 +58,7 @@ def test_classes_of_several_inputs(written, rng):  # noqa: F811
     assert "power 0.5 (0 is variational" in page.text  # it matters in a full GP of classes
 
 
+@pytest.mark.slow
 def test_classes_without_their_target(written):  # noqa: F811
     table = ripeness()
     fitted, _ = fitted_to(table, ["y"], likelihood=BERNOULLI)
@@ -81,6 +84,7 @@ def with_outliers():
     return table.with_columns(y=y)
 
 
+@pytest.mark.slow
 def test_outlying_rows(written):  # noqa: F811
     robust = likelihoods.StudentT(scale=0.1, df=4.0)
     names, page = written(*fitted_to(with_outliers(), ["y"], likelihood=robust))
@@ -99,6 +103,7 @@ def dated(table):
     )
 
 
+@pytest.mark.slow
 def test_dates_are_shown_as_dates(written):  # noqa: F811
     robust = likelihoods.StudentT(scale=0.1, df=4.0)
     _, page = written(*fitted_to(dated(with_outliers()), ["y"], likelihood=robust))
@@ -118,6 +123,7 @@ def test_dates_among_other_columns(written):  # noqa: F811
     assert "kernel.lengthscale x 1 days" in page.text
 
 
+@pytest.mark.slow
 def test_no_outlying_rows(written):  # noqa: F811
     _, page = written(*fitted_to(one_input(), ["y"], likelihood=likelihoods.Laplace(0.3)))
     assert "So there is no row to show." in page.text

@@ -30,6 +30,7 @@ def test_typical_inputs(learned):
     np.testing.assert_array_equal(typical_inputs(*learned), [3.0, 0.0, 0.0, 1.0, 1.0, 5.0])
 
 
+@pytest.mark.slow
 def test_unknown_categories_may_be_the_most_frequent(learned):
     schema, X = learned
     X = X.copy()

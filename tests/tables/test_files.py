@@ -27,6 +27,7 @@ def refusal(path, kind):
     return str(caught.value)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "content",
     ["a,b\n1,x\n2,y\n", "a,b\r\n1,x\r\n2,y", "\ufeffa,b\n1,x\n2,y\n\n\n", ' a, b\n1,"x"\n2,y\n'],

@@ -89,6 +89,7 @@ def scale_density(name):
     return density
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PRIORS)
 def test_power_means_are_integrals_over_the_shared_scale(name):
     cov, mean = moments()
@@ -119,6 +120,7 @@ def log_integral(name, mean, cov):
     return np.log(sum(pieces))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PRIORS)
 def test_moments_are_derivatives_of_the_integral(name):
     """In the shift: the mean, then the covariance; by differences and by differentiation."""
@@ -164,6 +166,7 @@ def test_derivatives_in_the_precision_and_the_prior():
     assert_close(jax.grad(value)(0.3), difference, "gradient")
 
 
+@pytest.mark.slow
 def test_a_direction_that_nothing_is_known_of():
     """The sum of three weights: it counts as if it were integrated out."""
     along = np.ones((3, 1)) / np.sqrt(3.0)
@@ -218,6 +221,7 @@ def test_marginals_are_those_of_weighted_draws(name):
     assert_close(negative + positive, found)
 
 
+@pytest.mark.slow
 def test_a_block_of_one_weight_is_that_weight():
     """Integrals, moments and mixtures are those of single weights."""
     rng = np.random.default_rng(5)
