@@ -13,7 +13,17 @@ import numpy as np
 import pytest
 from packaging.requirements import Requirement
 
-from cavity.numerics.jit import SMALL, Bound, compiled, shapes_of, stops_in_batches
+from cavity.numerics.jit import (
+    ENTRIES_PER_OPERATION,
+    Bound,
+    Programs,
+    _Key,
+    _taken_apart,
+    compiled,
+    shapes_of,
+    stops_in_batches,
+)
+from cavity.numerics.program_size import program_size
 from tests.meta.source import ROOT
 
 module = importlib.import_module("cavity.numerics.jit")
@@ -24,7 +34,7 @@ def _softened(x, *, sharp: bool = False):
     return jnp.log1p(jnp.exp(x)) if not sharp else jnp.maximum(x, 0.0)
 
 
-@pytest.mark.parametrize("count", [1, SMALL - 1, SMALL + 1])
+@pytest.mark.parametrize("count", [1, 40_000])
 def test_results_do_not_depend_on_the_size(count):
     x = np.linspace(-3.0, 3.0, count)
     np.testing.assert_allclose(_softened(jnp.asarray(x)), np.log1p(np.exp(x)), rtol=1e-14)
@@ -84,11 +94,65 @@ def test_bound_functions_share_programs_unless_what_is_static_differs():
     assert _affine.traced == 2
 
 
-@pytest.mark.parametrize("count", [1, SMALL + 1])
+@pytest.mark.parametrize("count", [1, 40_000])
 def test_bound_functions_of_any_size(count):
     x = np.linspace(-1.0, 1.0, count)
     bound = Bound(lambda a, b: jnp.sum(a * b), x)
-    np.testing.assert_allclose(bound(np.asarray(2.0)), 2.0 * np.sum(x), atol=1e-12)
+    np.testing.assert_allclose(bound(np.asarray(2.0)), 2.0 * np.sum(x), atol=1e-10)
+
+
+def test_a_program_is_optimised_when_calls_have_paid_for_it():
+    kept = Programs(8)
+    times = _Key(lambda x: jnp.exp(x) * 2.0, _taken_apart(((jnp.ones(1000),), {})))
+    kept.run(times, [jnp.ones(1000)])
+    (program,) = kept.kept.values()
+    allowed = ENTRIES_PER_OPERATION * program.size.operations // (program.size.entries + 1)
+    assert not program.optimised
+    assert program.calls_left == allowed - 1
+    program.calls_left = 1
+    results = [np.asarray(kept.run(times, [jnp.full(1000, 0.3)])) for _ in range(3)]
+    assert program.optimised
+    for result in results:
+        np.testing.assert_allclose(result, 2.0 * np.exp(0.3), rtol=1e-14)
+
+
+def test_programs_used_last_are_kept():
+    kept = Programs(2)
+    keys = [_Key(lambda x: x + 1.0, _taken_apart(((jnp.ones(n),), {}))) for n in (1, 2, 3)]
+    for n in (1, 2, 1, 3):
+        assert kept.run(keys[n - 1], [jnp.ones(n)]).shape == (n,)
+    assert set(kept.kept) == {keys[0], keys[2]}
+    kept.forget()
+    assert not kept.kept
+
+
+@pytest.mark.x32
+def test_precision_is_part_of_what_a_program_is_for():
+    twice = compiled(lambda x: 2.0 * x)
+    assert twice(np.asarray(1.5)).dtype == jnp.float32
+    with jax.enable_x64(True):
+        assert twice(np.asarray(1.5)).dtype == jnp.float64
+    assert twice(np.asarray(1.5)).dtype == jnp.float32
+
+
+def test_numbers_of_other_types_are_other_constants():
+    plus = compiled(lambda x, number: x + number)
+    assert plus(jnp.asarray(1), 1).dtype != plus(jnp.asarray(1), 1.0).dtype
+
+
+def test_results_keep_what_is_no_array():
+    out = compiled(lambda x, name: {name: (x, "text", None, 1.5)})(jnp.ones(2), "a")
+    assert out["a"][1:] == ("text", None, 1.5)
+
+
+def test_sizes_count_turns_of_loops_and_the_least_of_branches():
+    def loop(x):
+        turned = jax.lax.scan(lambda c, _: (jnp.exp(c), None), x, length=7)[0]
+        return jax.lax.cond(x[0] > 0.0, lambda: turned, lambda: jnp.exp(jnp.sin(turned)))
+
+    size = program_size(jax.make_jaxpr(loop)(jnp.ones(100)))
+    assert 7 * 100 <= size.entries < 7 * 100 + 120
+    assert 6 <= size.operations < 16
 
 
 def test_shapes_are_found_once_for_each_structure():
@@ -153,6 +217,7 @@ for _ in range(100):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="sets the cores of a process, as Linux does")
 def test_batches_are_solved_side_by_side_on_two_cores():
     """The installed jaxlib does not stop for ever, which no test of numbers would see."""

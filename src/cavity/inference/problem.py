@@ -5,6 +5,7 @@ with a share of its powers or with wider noise, asks the problem for it.
 """
 
 import abc
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -111,24 +112,30 @@ class Problem(eqx.Module):
         return self.build.coupled
 
     @property
+    def layout(self) -> "Layout":
+        """What can be said of the graph without numbers."""
+        return shapes_of(_layout, self)
+
+    @property
     def chained(self) -> bool:
         """Whether rows have sites on states in time, on which those of their neighbours bear."""
-        return shapes_of(_any_chained, self)
+        return self.layout.chained
 
     @property
     def flat(self) -> bool:
         """Whether variables with a flat prior need sites to have a proper belief at all."""
-        return shapes_of(_any_flat, self)
+        return self.layout.flat
 
     @property
     def layered(self) -> bool:
         """Whether rows see weights of several layers, whose sites depend on each other."""
-        return self.flat and shapes_of(_any_layered, self)
+        layout = self.layout
+        return layout.flat and layout.layered
 
     @property
     def scalar(self) -> bool:
         """Whether all sites are scalar Gaussians, as Newton's method needs."""
-        return shapes_of(_all_scalar, self)
+        return self.layout.scalar
 
     @property
     def has_noise_scale(self) -> bool:
@@ -161,11 +168,11 @@ class Problem(eqx.Module):
         Those that an optimiser moves, those of states in time, and those that make flat priors
         proper, are where a search starts.
         """
-        shapes, chained, flat = shapes_of(_empty_sites, self)
-        started = any(map(is_started, jax.tree.leaves(shapes, is_leaf=is_started)))
-        if started or chained or flat:
+        layout = self.layout
+        started = any(map(is_started, jax.tree.leaves(layout.sites, is_leaf=is_started)))
+        if started or layout.chained or layout.flat:
             return _starting_sites(self)
-        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), layout.sites)
 
     def adopted(self, sites: Sites) -> Sites:
         """Sites that another approximation left, in the form that this one stores."""
@@ -178,43 +185,40 @@ class Problem(eqx.Module):
 
     def stationary(self) -> bool:
         """Whether the energy is stationary in private sites at a fixed point."""
-        return shapes_of(_all_stationary, self)
+        return self.layout.stationary
 
 
-def _empty_sites(problem: Problem) -> tuple[Sites, bool, bool]:
-    """The sites, and whether any variable is chained or flat."""
+class Layout(NamedTuple):
+    """What can be said of a graph without numbers.
+
+    Attributes:
+        sites: the shapes of its sites.
+        chained: whether variables are states in time.
+        flat: whether variables have a flat prior.
+        layered: whether factors see weights of several layers.
+        scalar: whether all sites are scalar Gaussians.
+        stationary: whether the energy is stationary in private sites at a fixed point.
+    """
+
+    sites: Sites
+    chained: bool
+    flat: bool
+    layered: bool
+    scalar: bool
+    stationary: bool
+
+
+def _layout(problem: Problem) -> Layout:
     graph = problem.graph()
-    return empty_sites(graph), _chained(graph), _flat(graph)
-
-
-def _chained(graph: Graph) -> bool:
-    return any(variable.chained for variable in graph.variables)
-
-
-def _flat(graph: Graph) -> bool:
-    return any(variable.flat for variable in graph.variables)
-
-
-def _any_chained(problem: Problem) -> bool:
-    return _chained(problem.graph())
-
-
-def _any_flat(problem: Problem) -> bool:
-    return _flat(problem.graph())
-
-
-def _any_layered(problem: Problem) -> bool:
-    factors = problem.graph().factors
-    return any(edge.view.layered for factor in factors for edge in factor.edges)
-
-
-def _all_scalar(problem: Problem) -> bool:
-    factors = problem.graph().factors
-    return all(edge.view.scalar for factor in factors for edge in factor.edges)
-
-
-def _all_stationary(problem: Problem) -> bool:
-    return all(factor.stationary for factor in problem.graph().factors)
+    views = [edge.view for factor in graph.factors for edge in factor.edges]
+    return Layout(
+        sites=empty_sites(graph),
+        chained=any(variable.chained for variable in graph.variables),
+        flat=any(variable.flat for variable in graph.variables),
+        layered=any(view.layered for view in views),
+        scalar=all(view.scalar for view in views),
+        stationary=all(factor.stationary for factor in graph.factors),
+    )
 
 
 @compiled

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -197,8 +198,9 @@ def learned_from(
     with one_blas_thread():
         model, minimum, jitter = run.all(start, stages, jitter, n_restarts, seed)
         learned = minimum if run.max_iterations else None
+        known: dict[str, Any] = {"learned": learned, "energy_at": run.energy}
         inference = completing(
-            lambda: infer_from(model, run.data, run.method, jitter, run.sites, learned=learned)
+            lambda: infer_from(model, run.data, run.method, jitter, run.sites, **known)
         )
     shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
     message = minimum.message if inference.converged else inference.message

@@ -1,7 +1,7 @@
 """Inference at fixed parameters."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import equinox as eqx
@@ -210,6 +210,7 @@ def infer_from(
     start: Sites | None = None,
     *,
     learned: Minimum | None = None,
+    energy_at: Callable[[Sites, float], float] | None = None,
 ) -> Inference:
     """`infer` on prepared data.
 
@@ -221,6 +222,8 @@ def infer_from(
         start: sites to start from; None for sites of precision zero.
         learned: the search by which the tied sites among them were learned with the model; None
             where they were not.
+        energy_at: the energy of the model at private sites and a jitter, where there is a program
+            for it.
     """
     block, whole = data.first_block, data.in_memory
     problem = block.problem(model, method.approximation, jitter)
@@ -232,7 +235,8 @@ def infer_from(
         elif whole is None:
             result = _by_messages(model, data, method, jitter)
         else:
-            result = _by_fixed_point(model, whole, method, jitter, start, empty)
+            ends = start, empty
+            result = _by_fixed_point(model, whole, method, jitter, *ends, energy_at)
     if result is None:
         raise NumericalError(diagnose_failure(model, block))
     return dataclasses.replace(result, streamed=whole is None, n_rows=int(data.length))
@@ -263,6 +267,7 @@ def _by_fixed_point(
     jitter: float,
     sites: Sites | None,
     zero: Sites,
+    energy_at: Callable[[Sites, float], float] | None,
 ) -> Inference | None:
     """The posterior at the fixed point of the sites, or in closed form where there are none."""
 
@@ -271,7 +276,11 @@ def _by_fixed_point(
         fixed_point, report = zero, EXACT
         if has_sites(zero):
             fixed_point, report = find_fixed_point(problem, method.solver, sites, zero=zero)
-        posterior, value = posterior_at(model, data, problem, fixed_point)
+        if energy_at is None:
+            posterior, value = posterior_at(model, data, problem, fixed_point)
+        else:
+            posterior = _posterior(model, data, problem, fixed_point)
+            value = energy_at(fixed_point, jitter)
         stored = fixed_point if has_sites(zero) else None
         result = Inference(
             posterior,
@@ -369,3 +378,10 @@ def posterior_at(
     q = beliefs(graph, sites)
     posterior = model.posterior(graph, q, data.rows, single=data.single)
     return posterior, energy(graph, sites, q=q)
+
+
+@compiled
+def _posterior(model: AbstractModel, data: Data, problem: Problem, sites: Sites) -> Posterior:
+    """The posterior at some sites."""
+    graph = problem.graph()
+    return model.posterior(graph, beliefs(graph, sites), data.rows, single=data.single)

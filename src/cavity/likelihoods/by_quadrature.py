@@ -78,6 +78,7 @@ def quadrature_log_power_mean(
     return _log_power_mean((likelihood, y, side), power, *jnp.broadcast_arrays(mean, var))
 
 
+@eqx.filter_jit
 def quadrature_tilted(
     likelihood: AbstractLikelihood, mean: Array, var: Array, y: Array, power: Power, side: Side
 ) -> Tilted:
@@ -218,10 +219,11 @@ def _small_variance_limit(
     dtype = jnp.result_type(jax.eval_shape(log_prob, mean), var)
 
     def derivatives() -> tuple[Bool[Array, "..."], Tilted]:
-        slopes = jax.grad(lambda f: jnp.sum(log_prob(f)))
-        slope, curvature = slopes(mean), jax.grad(lambda f: jnp.sum(slopes(f)))(mean)
+        ones = jnp.ones_like(mean)
+        along = lambda f: jax.jvp(log_prob, (f,), (ones,))  # noqa: E731
+        (value, slope), (_, curvature) = jax.jvp(along, (mean,), (ones,))
         narrow = small & (var * (jnp.abs(curvature) + slope**2) < SHARE * eps**0.5)
-        value = log_prob(mean) + 0.5 * var * (curvature + power * slope**2)
+        value = value + 0.5 * var * (curvature + power * slope**2)
         return narrow, Tilted(*(x.astype(dtype) for x in (value, slope, curvature)))
 
     def none() -> tuple[Bool[Array, "..."], Tilted]:

@@ -1,27 +1,45 @@
-"""Compiled programs that small data need not wait for."""
+"""Compiled programs: quick to compile, optimised where they are used much, never too many.
+
+A program is a function for arguments of one structure, with what is not an array fixed, and of
+the same shapes. Small data need not wait for an optimising compiler: programs are compiled without
+its passes first, and again with all of them once they have been called so often that this pays.
+That depends on calls and sizes alone, never on time, so that the same calls give the same bits.
+Programs that were not used for long are dropped, so that no process grows of them.
+"""
 
 import functools
 import re
+import threading
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
+from jax.core import Tracer, get_opaque_trace_state
 from jax.lib import __version__ as jaxlib_version  # type: ignore[attr-defined]
+
+from cavity.numerics.program_size import ProgramSize, program_size
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Array entries up to which a program takes longer to compile than to run some hundred times.
-SMALL = 2**15
-# XLA's emitters of fused loops double the time to compile for the CPU; programs without them give
-# the same results, at large sizes more slowly. Sums in a tree are a quarter of the rest, and stay:
-# without them searches at the smallest noise end early.
-QUICK: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False}
+# XLA's emitters of fused loops double the time to compile for the CPU, the passes of its compiler
+# do so once more, and each of several parts of a program takes memory maps of its own. Sums in a
+# tree are a quarter of the rest, and stay: without them searches at the smallest noise end early.
+QUICK: dict[str, Any] = {
+    "xla_cpu_use_fusion_emitters": False,
+    "xla_backend_optimization_level": 0,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
+# Array entries that a program must have computed, for each of its operations, before the passes
+# pay: they take three milliseconds for an operation, and spare half a nanosecond for an entry.
+ENTRIES_PER_OPERATION = 4_000_000
+# Programs kept. Each holds some ten of the 65,530 memory maps that Linux allows a process.
+MOST_PROGRAMS = 400
 # Releases of jaxlib, from the first to before the second, that share factorisations and solves of
 # a batch out among the threads of the pool that they run in, and wait for them there. Where as
 # many of them run side by side as there are threads, all wait and none works, for ever.
@@ -45,25 +63,19 @@ if stops_in_batches(jaxlib_version):
 
 
 def compiled(fn: Callable[P, T]) -> Callable[P, T]:
-    """`fn` compiled as by `eqx.filter_jit`; for few array entries in a way that is quicker.
+    """`fn` compiled for each structure and shapes of its arguments.
 
-    Called while another program is being traced, it is the plain one.
+    Arrays, JAX's and numpy's, are the program's arguments, and all else is fixed in it. Called
+    while another program is being traced, it is the plain one.
     """
-    whole = eqx.filter_jit(fn)
-
-    @functools.cache
-    def quick() -> Callable[P, T]:
-        options: Any = {"compiler_options": QUICK} if _understood() else {}
-        return eqx.filter_jit(fn, **options)
+    part = eqx.filter_jit(fn)
 
     @functools.wraps(fn)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        # a new array is a tracer in a program that is being traced
-        leaves = [*jax.tree.leaves((args, kwargs)), jnp.zeros(())]
-        if any(isinstance(leaf, Tracer) for leaf in leaves):
-            return whole(*args, **kwargs)
-        size = sum(leaf.size for leaf in leaves if eqx.is_array(leaf))
-        return (quick() if size <= SMALL else whole)(*args, **kwargs)
+        taken = _taken_apart((args, kwargs))
+        if _is_traced(taken.arrays):
+            return part(*args, **kwargs)
+        return PROGRAMS.run(_Key(fn, taken), taken.arrays)
 
     return call
 
@@ -80,32 +92,205 @@ class Bound(Generic[T]):
     """
 
     def __init__(self, fn: Callable[..., T], *fixed: Any):
-        arrays, static = eqx.partition(fixed, eqx.is_array)
-        leaves, structure = jax.tree.flatten(arrays)
-        self.arrays = [jnp.asarray(leaf) for leaf in leaves]
-        self.key = _Static(fn, structure, static)
-        small = sum(leaf.size for leaf in self.arrays) <= SMALL
-        self.run = _run_bound(quick=small and _understood())
+        taken = _taken_apart((fixed, {}))
+        self.arrays = [jnp.asarray(leaf) for leaf in taken.arrays]
+        self.fixed = _Key(fn, taken._replace(arrays=self.arrays))
 
     def __call__(self, *args: Any) -> T:
         """The function's value; arguments are trees of arrays, numpy's or JAX's."""
-        return self.run(self.key, self.arrays, args)
+        taken = _taken_apart((args, {}))
+        key, arrays = _Key(self.fixed, taken), self.arrays + taken.arrays
+        return key.value(arrays) if _is_traced(taken.arrays) else PROGRAMS.run(key, arrays)
 
 
-class _Static:
-    """What a bound function is compiled for; equal ones share a program."""
+class _Taken(NamedTuple):
+    """Arguments taken apart.
 
-    def __init__(self, fn: Callable[..., Any], structure: Any, static: Any):
-        leaves, outer = jax.tree.flatten(static)
-        self.fn, self.structure, self.static = fn, structure, static
-        self.parts = (fn, structure, outer, tuple(leaves))
+    Attributes:
+        structure: of the tree of positional arguments and those by name.
+        static: leaves that are no arrays, by their places.
+        arrays: the other leaves.
+        count: the number of leaves.
+    """
+
+    structure: Any
+    static: tuple[tuple[int, Any], ...]
+    arrays: list[Any]
+    count: int
+
+    def together(self, arrays: list[Any]) -> Any:
+        """The arguments with other arrays."""
+        leaves, left = [ARRAY] * self.count, iter(arrays)
+        for place, leaf in self.static:
+            leaves[place] = leaf
+        leaves = [next(left) if leaf is ARRAY else leaf for leaf in leaves]
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+# stands for an array among leaves
+ARRAY: Any = object()
+# what JAX's state is where nothing is being traced
+OUTSIDE = get_opaque_trace_state(convention="flax")
+
+
+def _taken_apart(tree: Any) -> _Taken:
+    leaves, structure = jax.tree.flatten(tree)
+    arrays = [leaf for leaf in leaves if _is_array(leaf)]
+    static = ()
+    if len(arrays) < len(leaves):
+        static = tuple((i, leaf) for i, leaf in enumerate(leaves) if not _is_array(leaf))
+    return _Taken(structure, static, arrays, len(leaves))
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic)
+
+
+def _is_traced(arrays: list[Any]) -> bool:
+    """Whether this is part of a program that is being traced, with or without arguments of it."""
+    within = get_opaque_trace_state(convention="flax") != OUTSIDE
+    return within or any(isinstance(leaf, Tracer) for leaf in arrays)
+
+
+class _Key:
+    """What a program is compiled for; equal ones share it.
+
+    Args:
+        fn: the function, or the key of one whose first arguments are bound.
+        taken: its arguments, or those that are not bound.
+    """
+
+    def __init__(self, fn: "Callable[..., Any] | _Key", taken: _Taken):
+        self.fn, self.structure, self.static = fn, taken.structure, taken.static
+        kinds = tuple(map(_kind, taken.arrays))
+        # numbers that are equal and of other types are other constants
+        types = tuple(type(leaf) for _, leaf in self.static)
+        self.parts = (fn, self.structure, self.static, types, kinds, *_settings())
         self.hash = hash(self.parts)
+        self.count = taken.count
 
     def __hash__(self) -> int:
         return self.hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, _Static) and self.parts == other.parts)
+        return self is other or (isinstance(other, _Key) and self.parts == other.parts)
+
+    def value(self, arrays: list[Any]) -> Any:
+        """The function's value for arguments with these arrays."""
+        bound, fn = (), self.fn
+        if isinstance(fn, _Key):
+            first = len(arrays) - (self.count - len(self.static))
+            (bound, _), arrays = fn.taken().together(arrays[:first]), arrays[first:]
+            fn = fn.fn
+        args, kwargs = self.taken().together(arrays)
+        function: Any = fn
+        return function(*bound, *args, **kwargs)
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.fn.name if isinstance(self.fn, _Key) else getattr(self.fn, "__name__", "run")
+
+    def taken(self) -> _Taken:
+        """The arguments without their arrays."""
+        return _Taken(self.structure, self.static, [], self.count)
+
+
+def _kind(leaf: Any) -> tuple[Any, ...]:
+    """What of an array a program depends on."""
+    if isinstance(leaf, jax.Array):
+        array: Any = leaf
+        return array.aval, array.sharding if _several_devices() else None
+    return leaf.shape, leaf.dtype
+
+
+@functools.cache
+def _several_devices() -> bool:
+    return jax.default_backend() != "cpu" or jax.device_count() > 1
+
+
+def _settings() -> tuple[Any, ...]:
+    """What else of JAX's state a program depends on."""
+    config: Any = jax.config
+    wide = jax.dtypes.canonicalize_dtype(np.float64)
+    return wide, config.jax_default_device, config.jax_default_matmul_precision
+
+
+class Program:
+    """One function for arguments of one structure and the same shapes.
+
+    Attributes:
+        size: its operations, and the array entries that a call computes.
+        optimised: whether it was compiled with all passes.
+    """
+
+    out: _Taken
+
+    def __init__(self, key: _Key, arrays: list[Any]):
+        def run(arrays: list[Any]) -> list[Any]:
+            out = _taken_apart(key.value(arrays))
+            self.out = out._replace(arrays=[])
+            return out.arrays
+
+        run.__name__ = key.name
+        self.traced: Any = jax.jit(run).trace(arrays)
+        self.size: ProgramSize = program_size(self.traced.jaxpr)
+        self.calls_left = ENTRIES_PER_OPERATION * self.size.operations // (self.size.entries + 1)
+        self.optimised = self.calls_left < 1 or not _understood()
+        self.compile()
+
+    def compile(self) -> None:
+        """Compiles with all passes, or quickly."""
+        lowered = self.traced.lower()
+        if self.optimised:
+            self.traced = None  # what it was made of is not needed any more
+            self.compiled = lowered.compile()
+        else:
+            self.compiled = lowered.compile(compiler_options=QUICK)
+
+    def __call__(self, arrays: list[Any]) -> Any:
+        """The function's value for arguments with these arrays."""
+        if not self.optimised:
+            self.calls_left -= 1
+            if self.calls_left < 0:
+                self.optimised = True
+                self.compile()
+        return self.out.together(self.compiled(arrays))
+
+
+class Programs:
+    """The programs that are kept: those used last.
+
+    Args:
+        most: how many there are at the most.
+    """
+
+    def __init__(self, most: int):
+        self.most, self.lock = most, threading.Lock()
+        self.kept: OrderedDict[_Key, Program] = OrderedDict()
+
+    def run(self, key: _Key, arrays: list[Any]) -> Any:
+        """The value of a program, which is made where there is none yet."""
+        program = self.kept.get(key)
+        if program is None:
+            program = Program(key, arrays)
+            with self.lock:
+                self.kept[key] = program
+                while len(self.kept) > self.most:
+                    self.kept.popitem(last=False)
+        else:
+            with self.lock:
+                if key in self.kept:
+                    self.kept.move_to_end(key)
+        return program(arrays)
+
+    def forget(self) -> None:
+        """Drops all programs."""
+        with self.lock:
+            self.kept.clear()
+
+
+PROGRAMS = Programs(MOST_PROGRAMS)
 
 
 def shapes_of(fn: Callable[..., T], *args: Any) -> T:
@@ -114,35 +299,19 @@ def shapes_of(fn: Callable[..., T], *args: Any) -> T:
     The function is traced once for all arguments of one structure and the same shapes, so that
     one asked for again and again must be the same object, and no closure.
     """
-    arrays, static = eqx.partition(args, lambda x: eqx.is_array(x) or isinstance(x, np.ndarray))
-    leaves, structure = jax.tree.flatten(arrays)
-    kinds = [jax.typeof(leaf) for leaf in leaves]
+    taken = _taken_apart((args, {}))
+    if any(isinstance(leaf, Tracer) for leaf in taken.arrays):
+        return eqx.filter_eval_shape(fn, *args)
+    kinds = [jax.typeof(leaf) for leaf in taken.arrays]
     shapes = tuple(
         jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type) for kind in kinds
     )
-    wide = jnp.zeros(()).dtype
-    return _shapes(_Static(fn, structure, static), shapes, wide)
+    return _shapes(_Key(fn, taken), shapes)
 
 
 @functools.lru_cache(maxsize=256)
-def _shapes(key: _Static, shapes: tuple[jax.ShapeDtypeStruct, ...], wide: Any) -> Any:
-    del wide  # the precision of new arrays, which is another key
-
-    def of(leaves: tuple) -> Any:
-        args = eqx.combine(jax.tree.unflatten(key.structure, leaves), key.static)
-        return key.fn(*args)
-
-    return eqx.filter_eval_shape(of, shapes)
-
-
-@functools.cache
-def _run_bound(*, quick: bool) -> Callable[..., Any]:
-    def run(key: _Static, arrays: list[Any], args: tuple) -> Any:
-        fixed = eqx.combine(jax.tree.unflatten(key.structure, arrays), key.static)
-        return key.fn(*fixed, *args)
-
-    options: Any = {"compiler_options": QUICK} if quick else {}
-    return jax.jit(run, static_argnums=0, **options)
+def _shapes(key: _Key, shapes: tuple[jax.ShapeDtypeStruct, ...]) -> Any:
+    return eqx.filter_eval_shape(lambda leaves: key.value(list(leaves)), shapes)
 
 
 @functools.cache

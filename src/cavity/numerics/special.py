@@ -2,6 +2,7 @@
 
 import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -39,25 +40,24 @@ _ERFC = (
 )
 
 
-@jax.custom_jvp
+@eqx.filter_jit
 def log_ndtr(x: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""$\log \Phi(x)$ for any x, to a relative error below $10^{-12}$.
 
     Half the time of `jax.scipy.special.log_ndtr`, and accurate far above zero too, where that
     function loses digits.
     """
-    z = jnp.abs(x) * math.sqrt(0.5)
-    t, rest = _log_erfcx(z)
-    tail = 0.5 * t * jnp.exp(rest - z**2)
-    # one logarithm, which takes longer than all else: of ½ t, or of 1 - tail
-    log = jnp.log(jnp.where(x < 0.0, 0.5 * t, 1.0 - tail))
-    far_above = -tail * (1.0 + tail * (0.5 + tail / 3.0))
-    return jnp.where(x < 0.0, log + (rest - z**2), jnp.where(tail < 1e-4, far_above, log))
+    return _log_ndtr(x)
 
 
-def _log_erfcx(z: Float[Array, "..."]) -> tuple[Array, Array]:
-    """t and r where erfc(z) is t exp(r - z²), for z >= 0."""
-    t = 2.0 / (2.0 + z)
+@jax.custom_jvp
+def _log_ndtr(x: Array) -> Array:
+    return _log_of_ndtr(x, *_log_erfcx(x))
+
+
+def _log_erfcx(x: Float[Array, "..."]) -> tuple[Array, Array]:
+    """t and r where erfc(z) is t exp(r - z²), for z = |x| / √2."""
+    t = 2.0 / (2.0 + jnp.abs(x) * math.sqrt(0.5))
     u = 2.0 * t - 1.0
     rest = jnp.full_like(u, _ERFC[-1])
     for c in _ERFC[-2::-1]:
@@ -65,26 +65,41 @@ def _log_erfcx(z: Float[Array, "..."]) -> tuple[Array, Array]:
     return t, rest
 
 
-@log_ndtr.defjvp
+def _log_of_ndtr(x: Array, t: Array, rest: Array) -> Array:
+    square = 0.5 * x**2
+    tail = 0.5 * t * jnp.exp(rest - square)
+    # one logarithm, which takes longer than all else: of ½ t, or of 1 - tail
+    log = jnp.log(jnp.where(x < 0.0, 0.5 * t, 1.0 - tail))
+    far_above = -tail * (1.0 + tail * (0.5 + tail / 3.0))
+    return jnp.where(x < 0.0, log + (rest - square), jnp.where(tail < 1e-4, far_above, log))
+
+
+@_log_ndtr.defjvp
 def _log_ndtr_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (change,) = primals, tangents
     value, r, _ = log_ndtr_derivatives(x)
     return value, r * change
 
 
+@eqx.filter_jit
 def log_ndtr_derivatives(x: Float[Array, "..."]) -> tuple[Array, Array, Array]:
     r"""$\log \Phi(x)$ and its first two derivatives, $r = \phi / \Phi$ and $-r (r + x)$."""
-    _, r, bend = scaled_ndtr_derivatives(x)
-    return log_ndtr(x), r, bend
+    t, rest = _log_erfcx(x)
+    _, r, bend = _ndtr_derivatives(x, t, rest)
+    return _log_of_ndtr(x, t, rest), r, bend
 
 
+@eqx.filter_jit
 def scaled_ndtr_derivatives(x: Float[Array, "..."]) -> tuple[Array, Array, Array]:
     r"""$\Phi(x)\, e^{\min(x, 0)^2/2}$, and two derivatives of $\log \Phi$.
 
     The scaled value falls as 1 / |x| below zero. So a product of several such values does not
     underflow, and needs one logarithm, which takes longer than all else.
     """
-    t, rest = _log_erfcx(jnp.abs(x) * math.sqrt(0.5))
+    return _ndtr_derivatives(x, *_log_erfcx(x))
+
+
+def _ndtr_derivatives(x: Array, t: Array, rest: Array) -> tuple[Array, Array, Array]:
     below, bell = 0.5 * t * jnp.exp(rest), jnp.exp(-0.5 * x**2)
     value = jnp.where(x < 0.0, below, 1.0 - bell * below)
     r = math.exp(-0.5 * LOG_2PI) * jnp.where(x < 0.0, 1.0, bell) / value

@@ -185,6 +185,12 @@ def in_memory(X: TrainingRows | None, y: ArrayLike | None) -> tuple[ArrayLike, A
     return cast(ArrayLike, X), y
 
 
+def _has_one_program(model: AbstractModel) -> bool:
+    """Whether power 1 has no closed form of its own, and shares the programs of those below it."""
+    exact = capability(model.likelihood, GaussianInLatent) is not None
+    return exact and model.approximate and not (model.latent_rows or model.ordered)
+
+
 def as_training_data(
     model: AbstractModel,
     X: TrainingRows | None,
@@ -216,7 +222,7 @@ def as_training_data(
         layout: dict[str, Any] = {"power": power, "blocks": blocks, "missing": missing}
         data = prepare(*in_memory(X, y), rows=rows, **layout)
         model.check_power(data.rows, data.power, method.approximation)
-        return data
+        return data.with_power_traced() if _has_one_program(model) else data
     batches = X if isinstance(X, BatchedData) else as_batches(X)
     refuse_side(rows)
     if blocks is not None or np.ndim(power):

@@ -1,6 +1,7 @@
 """What learning asks of data, and data in memory."""
 
 import abc
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.base import AbstractModel
 from cavity.models.problem import ModelOnRows
 from cavity.numerics.jit import compiled
-from cavity.numerics.power_limits import Power
+from cavity.numerics.power_limits import Power, is_exactly
 from cavity.numerics.types import Array, Scalar
 
 
@@ -140,6 +141,12 @@ class Data(eqx.Module, AbstractTrainingData):
     def blocks(self) -> Iterator["Data"]:
         """One pass over all rows: the data themselves."""
         yield self
+
+    def with_power_traced(self) -> "Data":
+        """The same, with a power of exactly 1 as an array like those below it."""
+        if not is_exactly(self.power, 1.0):
+            return self
+        return dataclasses.replace(self, power=jnp.asarray(1.0, self.rows.y.dtype))
 
     def problem(
         self,

@@ -32,7 +32,7 @@ from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound
 from cavity.numerics.linalg import with_escalating_jitter
 from cavity.parameters import bijections
-from cavity.parameters.priors import flat
+from cavity.parameters.priors import flat, log_prior
 
 T = TypeVar("T")
 
@@ -221,6 +221,14 @@ class Objective:
             self.fall = self.best - value
             self.best, self.best_sites = value, sites
         return value, gradient
+
+    def energy_at(self, x: np.ndarray, sites: Sites, jitter: float) -> float:
+        """The energy at a point and at private sites of its fixed point, priors left out.
+
+        By the program of the search, so that none is compiled for the value alone.
+        """
+        value, _ = self._evaluated(x, sites, None, 1.0, jitter)
+        return value + float(log_prior(self.model(x), self.function.densities))
 
     def step(self, x: np.ndarray, batch: Minibatch) -> tuple[np.ndarray, float, np.ndarray]:
         """The point, after a natural step if asked for; value and slope of a minibatch there."""

@@ -1,6 +1,7 @@
 """Runs of the optimiser: stages of a schedule, restarts, and retries with larger jitter."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax.numpy as jnp
@@ -22,6 +23,8 @@ from cavity.learning.optimisers.checkpoint import Search, Searches
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, StartFailed
 from cavity.models.base import AbstractModel
 from cavity.parameters import Positive, free_parts
+
+EnergyOfSites = Callable[[Sites, float], float]
 
 # Natural-gradient steps of states before learning.
 FIRST_SWEEPS = 30
@@ -47,6 +50,8 @@ class Run:
         first_sites: sites that the run from the model's own parameters starts from.
         settled: private sites that searches start from.
         sites: where the last search ended.
+        energy: the energy there, of private sites and a jitter; None where the search has no
+            program for it.
     """
 
     data: AbstractTrainingData
@@ -59,6 +64,7 @@ class Run:
     first_sites: Sites | None = None
     settled: Sites | None = None
     sites: Sites | None = None
+    energy: EnergyOfSites | None = None
 
     @property
     def least_fall(self) -> float:
@@ -76,7 +82,8 @@ class Run:
         """The best of the run from the model's parameters and of perturbed ones."""
         random = np.random.default_rng(seed)
         best: tuple[AbstractModel, Minimum, float] | None = None
-        evaluations, best_sites, ends = 0, None, list[float]()
+        evaluations, ends = 0, list[float]()
+        best_sites, best_energy = None, None
         for restart in range(n_restarts + 1):
             self.sites = self.first_sites if restart == 0 else None
             start = model if restart == 0 else _perturbed(model, stages[-1], random)
@@ -99,12 +106,12 @@ class Run:
                 break
             evaluations += end[1].evaluations
             if best is None or end[1].objective < best[1].objective:
-                best, best_sites = end, self.sites
+                best, best_sites, best_energy = end, self.sites, self.energy
             if end[1].interrupted:
                 break
             ends.append(float(end[1].objective))
         assert best is not None
-        self.sites = best_sites
+        self.sites, self.energy = best_sites, best_energy
         several = tuple(ends) if n_restarts else ()
         minimum = dataclasses.replace(best[1], evaluations=evaluations, ends=several)
         return best[0], minimum, best[2]
@@ -152,6 +159,8 @@ class Run:
             # another fixed point than that of the best value would be another posterior
             moving = self._interleaves(objective)
             self.sites = objective.sites if moving else objective.best_sites
+        own = objective.has_optimised or objective.in_memory is None or model.ordered
+        self.energy = None if own else functools.partial(objective.energy_at, minimum.x)
         return objective.model(minimum.x), minimum, objective.jitter
 
     def _objective(self, model: AbstractModel, maps: AbstractModel, jitter: float) -> Objective:
