@@ -59,30 +59,30 @@ class Worker:
 
     Args:
         library: its name.
-        threads: threads and processor cores it may use.
+        command: what starts the process.
+        caps: the environment of the process.
+        threads: processor cores it may use.
     """
 
-    def __init__(self, library: str, threads: int):
-        python = interpreter(library)
-        assert python is not None
-        cores = sorted(os.sched_getaffinity(0))[:threads]
+    def __init__(self, library: str, command: list[str], caps: dict[str, str], threads: int):
         self.library, self.said = library, tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [str(python), "-m", "benchmarks.peers.worker", library],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.said,
             text=True,
             cwd=ROOT,
-            env=capped(library, threads),
+            env=caps,
         )
-        os.sched_setaffinity(self.process.pid, cores)  # before it imports what starts threads
+        if hasattr(os, "sched_setaffinity"):  # before it imports what starts threads
+            os.sched_setaffinity(self.process.pid, sorted(os.sched_getaffinity(0))[:threads])
         try:
-            hello = self._answer()
+            self.hello = self._answer()
         except PeerFailed:
             self.close()
             raise
-        self.version, self.imported = hello["version"], hello["import_seconds"]
+        self.version = self.hello["version"]
 
     def _answer(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -117,7 +117,10 @@ class Worker:
 @contextlib.contextmanager
 def worker(library: str, threads: int) -> Iterator[Worker]:
     """A fresh worker, ended at the end."""
-    started = Worker(library, threads)
+    python = interpreter(library)
+    assert python is not None
+    command = [str(python), "-m", "benchmarks.peers.worker", library]
+    started = Worker(library, command, capped(library, threads), threads)
     try:
         yield started
     finally:

@@ -12,6 +12,7 @@ from cavity.kernels import RBF
 from cavity.likelihoods import Bernoulli, Gaussian
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["full", "sparse", "sites"])
 def test_random_models_agree_with_their_oracles(kind):
     for number in range(2):

@@ -4,11 +4,13 @@ import dataclasses
 
 import jax
 import numpy as np
+import pytest
 from benchmarks.fuzz import streams
 
 import cavity
 
 
+@pytest.mark.slow
 def test_random_updates_leave_nothing_undefined():
     stream = streams.draw(0, 0)
     done, _, failures = streams.run_stream(stream)

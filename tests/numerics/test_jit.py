@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 
 from cavity.numerics.jit import (
     ENTRIES_PER_OPERATION,
+    FEW_ROWS,
     Bound,
     Programs,
     _Key,
@@ -103,17 +104,24 @@ def test_bound_functions_of_any_size(count):
 
 def test_a_program_is_optimised_when_calls_have_paid_for_it():
     kept = Programs(8)
-    times = _Key(lambda x: jnp.exp(x) * 2.0, _taken_apart(((jnp.ones(1000),), {})))
-    kept.run(times, [jnp.ones(1000)])
+    times = _Key(lambda x: jnp.exp(x) * 2.0, _taken_apart(((jnp.ones(100),), {})))
+    kept.run(times, [jnp.ones(100)])
     (program,) = kept.kept.values()
     allowed = ENTRIES_PER_OPERATION * program.size.operations // (program.size.entries + 1)
     assert not program.optimised
     assert program.calls_left == allowed - 1
     program.calls_left = 1
-    results = [np.asarray(kept.run(times, [jnp.full(1000, 0.3)])) for _ in range(3)]
+    results = [np.asarray(kept.run(times, [jnp.full(100, 0.3)])) for _ in range(3)]
     assert program.optimised
     for result in results:
         np.testing.assert_allclose(result, 2.0 * np.exp(0.3), rtol=1e-14)
+
+
+def test_programs_of_many_rows_are_optimised_at_once():
+    kept, count = Programs(8), FEW_ROWS + 1
+    plus = _Key(lambda x: x + 1.0, _taken_apart(((jnp.ones(count),), {})))
+    kept.run(plus, [jnp.ones(count)])
+    assert all(program.optimised for program in kept.kept.values())
 
 
 def test_programs_used_last_are_kept():

@@ -36,10 +36,12 @@ QUICK: dict[str, Any] = {
     "xla_cpu_parallel_codegen_split_count": 1,
 }
 # Array entries that a program must have computed, for each of its operations, before the passes
-# pay: they take three milliseconds for an operation, and spare half a nanosecond for an entry.
-ENTRIES_PER_OPERATION = 4_000_000
-# Programs kept. Each holds some ten of the 65,530 memory maps that Linux allows a process.
-MOST_PROGRAMS = 400
+# pay: they take three milliseconds for an operation, and spare a third of a nanosecond an entry.
+ENTRIES_PER_OPERATION = 10_000_000
+# Rows beyond which programs have all passes at once: what is computed outweighs them soon.
+FEW_ROWS = 512
+# Programs kept. Each takes some megabytes, and dozens of the 65,530 memory maps that Linux allows.
+MOST_PROGRAMS = 150
 # Releases of jaxlib, from the first to before the second, that share factorisations and solves of
 # a batch out among the threads of the pool that they run in, and wait for them there. Where as
 # many of them run side by side as there are threads, all wait and none works, for ever.
@@ -236,7 +238,8 @@ class Program:
         self.traced: Any = jax.jit(run).trace(arrays)
         self.size: ProgramSize = program_size(self.traced.jaxpr)
         self.calls_left = ENTRIES_PER_OPERATION * self.size.operations // (self.size.entries + 1)
-        self.optimised = self.calls_left < 1 or not _understood()
+        many = any(n > FEW_ROWS for array in arrays for n in array.shape)
+        self.optimised = many or self.calls_left < 1 or not _understood()
         self.compile()
 
     def compile(self) -> None:

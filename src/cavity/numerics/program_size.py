@@ -8,6 +8,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 
 # Turns of a loop whose end depends on what it computes.
 TURNS = 10
+# Entries that take as long as it takes to begin an operation.
+LEAST = 16
 
 
 class ProgramSize(NamedTuple):
@@ -15,8 +17,8 @@ class ProgramSize(NamedTuple):
 
     Attributes:
         operations: how many there are, those of loops counted once.
-        entries: array entries that a call computes, each turn of a loop counted, and the least
-            of several branches.
+        entries: array entries that a call computes, at least 16 an operation, with each turn of a
+            loop, and the least of several branches.
     """
 
     operations: int
@@ -33,7 +35,7 @@ def program_size(jaxpr: Jaxpr | ClosedJaxpr) -> ProgramSize:
         operations += 1 + sum(size.operations for size in inner)
         if not inner:
             shapes: list[Any] = [out.aval for out in equation.outvars]
-            entries += sum(int(np.prod(shape.shape)) for shape in shapes)
+            entries += max(sum(int(np.prod(shape.shape)) for shape in shapes), LEAST)
         elif name == "cond":
             entries += min(each)
         else:
