@@ -47,7 +47,7 @@ pytest_collection_modifyitems = selection.pytest_collection_modifyitems
 
 ROOT = Path(__file__).parent.parent
 MOST_MAPS = 30_000
-MOST_BYTES = 1_500_000_000
+MOST_BYTES = 1_200_000_000
 TESTS = itertools.count()
 
 # Tracing makes very many short-lived objects; looking through all others for each few hundred of
