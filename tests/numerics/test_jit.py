@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 
 import equinox as eqx
 import jax
@@ -109,12 +110,49 @@ def test_a_program_is_optimised_when_calls_have_paid_for_it():
     (program,) = kept.kept.values()
     allowed = ENTRIES_PER_OPERATION * program.size.operations // (program.size.entries + 1)
     assert not program.optimised
-    assert program.calls_left == allowed - 1
+    assert program.calls_left == allowed
     program.calls_left = 1
     results = [np.asarray(kept.run(times, [jnp.full(100, 0.3)])) for _ in range(3)]
     assert program.optimised
     for result in results:
         np.testing.assert_allclose(result, 2.0 * np.exp(0.3), rtol=1e-14)
+
+
+def test_threads_that_call_a_new_program_wait_for_one():
+    """Compiled once at first, and once with all passes, whichever threads call it."""
+    kept, traced = Programs(8), []
+
+    def plus(x):
+        traced.append(1)
+        return jnp.exp(x) + 1.0
+
+    key = _Key(plus, _taken_apart(((jnp.ones(50),), {})))
+    with ThreadPoolExecutor(8) as pool:
+        first = list(pool.map(lambda _: kept.run(key, [jnp.ones(50)]), range(8)))
+        (program,) = kept.kept.values()
+        program.calls_left = 4
+        second = list(pool.map(lambda _: kept.run(key, [jnp.ones(50)]), range(16)))
+    assert len(traced) == 1
+    assert program.optimised
+    assert program.traced is None
+    for result in first + second:
+        np.testing.assert_allclose(result, 1.0 + np.e, rtol=1e-14)
+
+
+def test_a_program_that_could_not_be_made_is_tried_again():
+    kept, failures = Programs(8), [1, 1]
+
+    def plus(x):
+        if failures:
+            failures.pop()
+            raise ValueError("not yet")
+        return x + 1.0
+
+    key = _Key(plus, _taken_apart(((jnp.ones(2),), {})))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="not yet"):
+            kept.run(key, [jnp.ones(2)])
+    np.testing.assert_array_equal(kept.run(key, [jnp.ones(2)]), [2.0, 2.0])
 
 
 def test_programs_of_many_rows_are_optimised_at_once():

@@ -221,44 +221,60 @@ def _settings() -> tuple[Any, ...]:
 class Program:
     """One function for arguments of one structure and the same shapes.
 
+    It is compiled when it is called first; threads that call it at the same time wait.
+
     Attributes:
         size: its operations, and the array entries that a call computes.
         optimised: whether it was compiled with all passes.
     """
 
     out: _Taken
+    size: ProgramSize
+    traced: Any
+    calls_left: int
 
-    def __init__(self, key: _Key, arrays: list[Any]):
-        def run(arrays: list[Any]) -> list[Any]:
-            out = _taken_apart(key.value(arrays))
-            self.out = out._replace(arrays=[])
-            return out.arrays
-
-        run.__name__ = key.name
-        self.traced: Any = jax.jit(run).trace(arrays)
-        self.size: ProgramSize = program_size(self.traced.jaxpr)
-        self.calls_left = ENTRIES_PER_OPERATION * self.size.operations // (self.size.entries + 1)
-        many = any(n > FEW_ROWS for array in arrays for n in array.shape)
-        self.optimised = many or self.calls_left < 1 or not _understood()
-        self.compile()
-
-    def compile(self) -> None:
-        """Compiles with all passes, or quickly."""
-        lowered = self.traced.lower()
-        if self.optimised:
-            self.traced = None  # what it was made of is not needed any more
-            self.compiled = lowered.compile()
-        else:
-            self.compiled = lowered.compile(compiler_options=QUICK)
+    def __init__(self, key: _Key):
+        self.key, self.lock = key, threading.Lock()
+        self.compiled: Any = None
+        self.optimised = False
 
     def __call__(self, arrays: list[Any]) -> Any:
         """The function's value for arguments with these arrays."""
         if not self.optimised:
+            with self.lock:
+                self.prepare(arrays)
+        return self.out.together(self.compiled(arrays))
+
+    def prepare(self, arrays: list[Any]) -> None:
+        """Compiles for the first call, and again where calls have paid for all passes."""
+        if self.compiled is None:
+            self.trace(arrays)
+            many = any(n > FEW_ROWS for array in arrays for n in array.shape)
+            self.compile(all_passes=many or self.calls_left < 1 or not _understood())
+        elif not self.optimised:
             self.calls_left -= 1
             if self.calls_left < 0:
-                self.optimised = True
-                self.compile()
-        return self.out.together(self.compiled(arrays))
+                self.compile(all_passes=True)
+
+    def trace(self, arrays: list[Any]) -> None:
+        """Writes down the operations, and counts them."""
+
+        def run(arrays: list[Any]) -> list[Any]:
+            out = _taken_apart(self.key.value(arrays))
+            self.out = out._replace(arrays=[])
+            return out.arrays
+
+        run.__name__ = self.key.name
+        self.traced = jax.jit(run).trace(arrays)
+        self.size = program_size(self.traced.jaxpr)
+        self.calls_left = ENTRIES_PER_OPERATION * self.size.operations // (self.size.entries + 1)
+
+    def compile(self, *, all_passes: bool) -> None:
+        """Compiles what was traced, which is not needed any more after all passes."""
+        options = None if all_passes else QUICK
+        self.compiled = self.traced.lower().compile(compiler_options=options)
+        if all_passes:
+            self.traced, self.optimised = None, True
 
 
 class Programs:
@@ -274,17 +290,14 @@ class Programs:
 
     def run(self, key: _Key, arrays: list[Any]) -> Any:
         """The value of a program, which is made where there is none yet."""
-        program = self.kept.get(key)
-        if program is None:
-            program = Program(key, arrays)
-            with self.lock:
-                self.kept[key] = program
-                while len(self.kept) > self.most:
-                    self.kept.popitem(last=False)
-        else:
-            with self.lock:
-                if key in self.kept:
-                    self.kept.move_to_end(key)
+        with self.lock:
+            program = self.kept.get(key)
+            if program is None:
+                program = self.kept[key] = Program(key)
+            else:
+                self.kept.move_to_end(key)
+            while len(self.kept) > self.most:
+                self.kept.popitem(last=False)
         return program(arrays)
 
     def forget(self) -> None:
