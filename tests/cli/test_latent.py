@@ -63,6 +63,7 @@ def test_embed(folder):
     assert abs(np.corrcoef(found["mean_1"], T)[0, 1]) > 0.8
 
 
+@pytest.mark.slow
 def test_impute(folder):
     path, _ = folder
     done = run("impute", path / "m.cavity", path / "t.csv", "--out", path / "i.csv", "--std")
@@ -114,7 +115,7 @@ def test_a_row_without_values_is_noted(folder):
     assert "1 row has no value in any column of the model (the first is row 3)" in done.err
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("colour", ["side", "t", None])
 def test_report(folder, colour):
     path, _ = folder

@@ -122,6 +122,7 @@ def test_undefined_measures_are_null(here, model):
 ALONE = re.compile(r"(?<![\d.])1 (rows|inputs|figures|evaluations|(inducing )?points|columns)\b")
 
 
+@pytest.mark.slow
 def test_one_is_singular(here):
     """One row, one input, one inducing point, one iteration: and what is said of them."""
     people(1).select("height", "weight").write_csv("one.csv")
@@ -154,6 +155,7 @@ def test_one_is_singular(here):
     assert not [found[0] for text in texts for found in ALONE.finditer(text)]
 
 
+@pytest.mark.slow
 def test_report(here, model, tables):
     done = run("report", model, tables / "test.csv", "--out", "r.html", "--json")
     assert done.code == 0, done.err

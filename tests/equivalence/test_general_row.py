@@ -111,7 +111,7 @@ def test_exact_row_is_the_general_row(case):
         assert_close(one, other, "factorised", scale=1.0)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @cases(SLOW_GRADIENTS)
 def test_frozen_site_gradient_is_the_exact_gradient(case):
     """bui S22: at the fixed point the energy is stationary in the sites.
@@ -172,7 +172,7 @@ def test_bui_24_frozen_site_gradient_of_a_probit(classified):
     assert_close(gradient @ direction, (ends[0] - ends[1]) / 2e-4, "gradient")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("inducing", [True, False], ids=["sparse", "full"])
 def test_marginals_are_stationary_too(classified, inducing):
     """At a fixed point nothing need be differentiated through the marginals."""
@@ -310,6 +310,7 @@ def test_bui_23_power_one_is_ep_of_fitc(place):
     assert_close(joint.cov, cov, "fixed_point", scale=1.0)
 
 
+@pytest.mark.slow
 def test_turner_18_probit_evidence_rises_with_the_power():
     """turner 18: from the variational bound to EP; the limit at 0 is reached continuously."""
     p = problem()

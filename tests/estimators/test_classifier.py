@@ -43,7 +43,7 @@ LABELS = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("names", LABELS.values(), ids=LABELS)
 @pytest.mark.parametrize("wrap", [np.asarray, list, pd.Series, pl.Series])
 def test_labels_of_any_kind(names, wrap):

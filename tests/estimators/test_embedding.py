@@ -122,6 +122,7 @@ def test_missing_entries(fitted):
     assert np.all(spread[:, 4] == 0)
 
 
+@pytest.mark.slow
 def test_a_row_without_any_value_has_the_prior(fitted):
     nothing = np.full((1, 5), np.nan)
     mean, std = fitted.transform(nothing, return_std=True)

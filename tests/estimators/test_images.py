@@ -171,6 +171,7 @@ def test_one_class_and_other_shapes_are_refused(fitted):
         fitted.predict(X[:, :5, :5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["kernel", "classes"])
 def test_an_interrupt_keeps_what_was_learned_and_no_steps_follow(stage, monkeypatch):
     """While the kernel is learned, and in the inference of the classes after it."""
@@ -197,6 +198,7 @@ def test_an_interrupt_keeps_what_was_learned_and_no_steps_follow(stage, monkeypa
     assert model.score(X_TEST, Y_TEST) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_an_interrupt_of_steps_with_minibatches_is_said():
     images, labels = bars(40, 3, side=5)

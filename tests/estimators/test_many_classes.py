@@ -60,6 +60,7 @@ def test_the_ways_to_predict_agree():
     assert np.mean(np.argmax(mean, axis=1) == np.argmax(chance, axis=1)) > 0.9
 
 
+@pytest.mark.slow
 def test_learning_is_worth_it():
     model = cavity.GPClassifier(max_iterations=8, random_state=0).fit(X, Y)
     assert model.log_evidence_ > fitted().log_evidence_ + 0.5
@@ -328,6 +329,7 @@ def test_thirty_classes():
 # --------------------------------------------------------------------- files and commands
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"n_inducing": 8}], ids=["full", "sparse"])
 def test_pickling(settings):
     model = fitted(**settings)

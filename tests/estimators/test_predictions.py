@@ -137,6 +137,7 @@ def test_shapes_with_several_outputs(setting):
     np.testing.assert_allclose(density, normal.sum(axis=1), rtol=1e-10)
 
 
+@pytest.mark.slow
 @SETTINGS
 def test_outputs_of_different_scales_share_a_kernel(setting):
     """Changing the unit of one output changes its predictions by that factor, no others."""
@@ -164,6 +165,7 @@ def test_a_matrix_with_one_column_stays_a_matrix():
     assert matrix.log_evidence_ == pytest.approx(vector.log_evidence_, rel=1e-10)
 
 
+@pytest.mark.slow
 @SETTINGS
 def test_missing_outputs_are_left_out(setting):
     X, y = problem()

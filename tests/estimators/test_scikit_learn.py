@@ -19,7 +19,7 @@ from tests.estimators.problem import problem
 pytestmark = pytest.mark.x32
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @parametrize_with_checks([cavity.GPRegressor(max_iterations=0)])
 def test_own_checks(estimator, check):
     passes(estimator, check)

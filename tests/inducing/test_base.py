@@ -130,7 +130,7 @@ def test_covariances_are_those_of_samples():
     assert np.max(np.abs(compiled(kernel, *parts) - a @ b.T)) < 0.08
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @each_kind
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_functionals_are_inducing_variables(inducing, power):

@@ -109,6 +109,7 @@ def test_other_powers_are_those_of_the_augmented_model(power):
     assert_same(inferred(power), flat(power), "quadrature")
 
 
+@pytest.mark.slow
 def test_power_zero_is_the_limit_and_a_bound():
     """jylanki 26: evidence rises from the bound, which lies below what Monte Carlo finds."""
     values = [inferred(power).log_evidence for power in (0.0, 1e-3, 0.5, 1.0)]
@@ -153,6 +154,7 @@ def test_jylanki_45_two_classes_are_binary_probit():
     assert_close(two.leave_one_out(), one.leave_one_out(), "factorised")
 
 
+@pytest.mark.slow
 def test_jylanki_47_class_labels_are_names():
     """jylanki 47: with a kernel each, permuted along."""
     order = np.array([2, 0, 1])
@@ -219,6 +221,7 @@ def projected(private):
     return np.stack(Q), np.stack(D)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("private", [False, True])
 def test_sparse_at_power_one_is_nested_ep_of_fitc(private):
     """bui S22: independent residuals of all functions, as in a model that has them."""
@@ -248,6 +251,7 @@ def test_sparse_at_any_power_shares_residuals_with_u(power):
     assert_close(mean, expected.mean.T, "gradient", scale=1.0)
 
 
+@pytest.mark.slow
 def test_sparse_at_power_zero_is_a_bound():
     full, few = inferred(0.0), cavity.infer(model(POINTS), X, LABELS, power=0.0)
     assert few.log_evidence < full.log_evidence
@@ -284,6 +288,7 @@ def test_jylanki_19_leave_one_out_is_from_the_cavities():
     assert_close(inferred().leave_one_out(), expected, "factorised")
 
 
+@pytest.mark.slow
 def test_precisions_of_sites_are_those_of_independent_classes():
     """Sites on the functions of all classes together have none."""
     with pytest.raises(ValueError, match="coupled=False"):
@@ -291,6 +296,7 @@ def test_precisions_of_sites_are_those_of_independent_classes():
     assert inferred(coupled=False).site_precisions().shape == (N, C)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1.0, 0.5])
 def test_leave_one_out_is_close_to_refits(power):
     """jylanki S24: each row's label given all others; but for an outlier within 0.06 nats."""

@@ -122,6 +122,7 @@ def test_jylanki_18_gradients(likelihood, points, y, method, power):
         assert slope[i] == pytest.approx(found, rel=1e-4, abs=1e-4 * np.max(np.abs(slope)))
 
 
+@pytest.mark.slow
 def test_jylanki_18_explicit_terms_are_not_enough_for_laplace():
     """The gradient with sites that do not move with the parameters is another one."""
     fn = objective(STUDENT, None, Y, cavity.Laplace(**TIGHT), 1.0)
@@ -267,6 +268,7 @@ def test_jylanki_33_the_steps_of_the_search_are_those_of_em():
     assert_close(em.curvature, newton.curvature - ridge)
 
 
+@pytest.mark.slow
 def test_jylanki_34_em_goes_uphill_to_the_mode():
     """jylanki 34: the bound at a point gives the E-step; it ends where f = K d log p / df."""
     f, heights = np.zeros(len(Y)), []
@@ -370,6 +372,7 @@ def test_methods_that_do_not_suit_the_likelihood(method, likelihood, message):
         cavity.infer(model(likelihood), X, LABELS, method=method)
 
 
+@pytest.mark.slow
 def test_jylanki_e_r1_laplace_energy(data_folder):
     """jylanki E-R1: Laplace's method at its recorded optimum, to the digits recorded."""
     import gzip

@@ -208,7 +208,7 @@ class Louder(Probit):
         return Probit.log_prob(self, f, y) + 0.3 + 0.2 * y
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
 def test_jylanki_16_factors_of_densities_are_factors_of_the_evidence(labelled, power):
     """jylanki 16: constants in log densities add up in log Z, and change nothing else."""

@@ -113,7 +113,7 @@ def test_bui_s14_power_zero_is_the_uncollapsed_bound():
     assert -objective(1e-7)(x)[0] == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_gradient(power):
     fn = objective(power, Y, likelihoods.StudentT(0.3, 4.0))
@@ -155,7 +155,7 @@ def test_power_zero_ends_where_private_sites_do():
     np.testing.assert_allclose(tied.leave_one_out(), private.leave_one_out(), atol=1e-3)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.5, 1.0])
 @pytest.mark.parametrize("rows", [1, 4])
 def test_bui_26_equal_rows_share_their_site(rows, power):

@@ -137,7 +137,7 @@ def test_small_variances_cost_no_digits(name):
         np.testing.assert_allclose(diagonal, expected, rtol=tolerance)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "form"), [*CASES, ("waves", "diagonal"), ("products", "full")])
 def test_known_inputs(name, form):
     """Identity bui 4: without variance moments are the kernel's own values, nothing varies."""
@@ -255,6 +255,7 @@ def test_sums_with_a_kernel_at_nodes_are_at_nodes():
     assert isinstance(rule(LINE * Linear(), D), Nodes)
 
 
+@pytest.mark.slow
 def test_rows_in_chunks(monkeypatch):
     """The last chunk is filled up with rows that do not count."""
     inputs = GaussianInputs(MEAN, COVARIANCES["diagonal"])

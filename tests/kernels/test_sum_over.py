@@ -277,7 +277,7 @@ def test_a_scaled_sum_scales_its_base():
 NAMES = {"gaussian": likelihoods.Gaussian(0.05), "bernoulli": likelihoods.Bernoulli()}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("name", NAMES)
 def test_all_distinct_patches_give_the_full_gp(name, power):

@@ -142,6 +142,7 @@ def test_the_tied_energy_of_all_rows(power):
     assert_close(its_slope, slope, "factorised")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("natural", [None, 0.5])
 def test_minibatches_of_a_stream(natural):
     method = cavity.TiedPowerEP(batch=40, max_sweeps=30, natural=natural)

@@ -174,6 +174,7 @@ def test_learning_ends_above_the_sparse_gp(step, monkeypatch):
     assert shorter.log_evidence < result.log_evidence
 
 
+@pytest.mark.slow
 def test_steps_count_where_there_can_be_no_more(step, monkeypatch):
     """L-BFGS-B may fail on all rows, have too much to remember, or take too long."""
     X, y = step
@@ -227,6 +228,7 @@ def test_learning_does_not_depend_on_the_units_of_outputs(step):
     assert evidence[1] == pytest.approx(evidence[0] - len(y) * np.log(unit), abs=0.1)
 
 
+@pytest.mark.slow
 def test_a_fit_that_ends_below_its_start_gives_the_start(step, monkeypatch):
     """It says so, and predicts as the sparse GP does."""
     X, y = step

@@ -246,6 +246,7 @@ def test_one_output_that_does_not_vary_leaves_the_others_to_be_judged():
         assert_close(e.inducing.explained, one.inducing.explained, "factorised")
 
 
+@pytest.mark.slow
 def test_weights_of_features_are_no_inducing_points():
     gp = cavity.GP(
         kernels.RandomFourier(kernels.RBF(1.0, [1.0, 1.0]), 6), likelihoods.Gaussian(0.1)
@@ -275,6 +276,7 @@ def test_a_result_has_its_own_power_and_method():
     assert cavity.examine(result).power == 1.0
 
 
+@pytest.mark.slow
 def test_verdicts_name_the_power_or_dtc():
     repeated = np.vstack([X[:M], X[:1]])
     dtc = cavity.examine(model(repeated, 0.3), X, Y, power=0.0, method=cavity.PowerEP(dtc=True))
@@ -302,6 +304,7 @@ def test_beyond_the_budget_of_rows_the_cheap_bracket_is_used_and_said(monkeypatc
     assert "cheap" in str(e)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_examined_is_refused_with_the_reason():
     blocked = cavity.infer(model(), X, Y, power=1.0, blocks=np.arange(N) // 7)
     with pytest.raises(ValueError, match="rows of a block share"):

@@ -225,6 +225,7 @@ def test_marginal_and_function_with_noise(rng):
     assert_close(float(found), stats.multivariate_normal.logpdf(y, cov=cov) + jacobian)
 
 
+@pytest.mark.slow
 def test_missing_outputs_and_known_noise():
     """Rows without an output are left out; known noise is used."""
     y = np.array([0.1, np.nan, 1.0])

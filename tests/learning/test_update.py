@@ -293,6 +293,7 @@ class TestLearning:
         assert again.rows_seen == N + 5
         assert np.isfinite(again.log_evidence)
 
+    @pytest.mark.slow
     def test_points_that_stay_and_parameters_that_are_held(self, old):
         maps = cavity.parameters.bijections(gp())
         held = dataclasses.replace(maps, likelihood=likelihoods.Gaussian(cavity.parameters.FIXED))

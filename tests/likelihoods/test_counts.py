@@ -155,7 +155,7 @@ class Plain(AbstractQuadratureLikelihood):
         return y * (f + jnp.log(self.rate)) - self.rate * jnp.exp(f) - gammaln(y + 1.0)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [3.0, 5e3, 1e6])
 def test_counts_of_any_size_without_a_distribution_function(rate):
     mean, var = jnp.array([0.1, -0.5]), jnp.array([0.01, 0.2])

@@ -180,6 +180,7 @@ def test_powers_of_their_own(name):
     assert_close(value, found.log_mean)
 
 
+@pytest.mark.slow
 @each_kind
 def test_the_limit_at_power_zero(name):
     """Tiny powers, a traced 0 and the number 0."""

@@ -33,7 +33,7 @@ def test_exponential():
     assert_close(likelihood.cdf(Y, F), law.cdf(Y))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
 def test_shape_one_is_exponential(power):
     args = jnp.array([0.3, -2.0]), jnp.array([0.7, 9.0]), jnp.array([0.1, 5.0])

@@ -283,7 +283,7 @@ def of_rows(name, power, mean, sd, y):
     return np.asarray(out)[[3, 1, 2]]
 
 
-@pytest.mark.sampled(33)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("power", POWERS)
 @pytest.mark.parametrize("count", quadrature.EVEN_RULE.counts)

@@ -52,6 +52,7 @@ def test_bounds_of_the_toy(family):
     assert mean[0] < -0.5 < 0.5 < mean[-1]
 
 
+@pytest.mark.slow
 def test_hidden_values_that_follow_the_model_lose_most():
     """Chamberlin 0.3: slopes held at the model's conditional, with means zero."""
     x, y, specs, model = toy()
@@ -190,6 +191,7 @@ def nested_conditionals(specs, X, functions):
 # ---- limits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_one_layer_is_the_sparse_gp(rng, power):
     """Identities chamberlin 13 and bui 38: for every family, as nothing is hidden."""
@@ -224,6 +226,7 @@ def test_values_that_depend_on_nothing_are_independent():
         assert_close(float(value), expected, "factorised")
 
 
+@pytest.mark.slow
 def test_the_belief_of_a_layer_alone_is_no_optimum():
     """Identity chamberlin 16: the free bound at the belief of the layer alone has a slope."""
     x, y, _, model = toy()

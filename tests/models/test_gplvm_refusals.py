@@ -140,7 +140,7 @@ EXTREMES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXTREMES)
 @pytest.mark.parametrize("family", ["collapsed", "sites"])
 def test_extreme_outputs_give_finite_results(name, family):

@@ -121,7 +121,7 @@ def test_energy_of_two_hidden_layers_is_that_of_nested_sums(power):
     assert value == pytest.approx(-log_z, rel=2e-3)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("propagation", [NODES, cavity.Nodes(5), cavity.Moments()])
 @pytest.mark.parametrize("power", POWERS)
 def test_without_precision_the_conditional_is_the_models_own(propagation, power):

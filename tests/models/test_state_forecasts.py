@@ -76,6 +76,7 @@ def kalman(belief, inputs):
     return np.stack(means_of, 1), np.stack(covs, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["moments", "linearised"])
 def test_linear_systems_are_forecast_as_by_kalman(rule):
     belief, inputs = start(3), controls(3, 50)
@@ -146,6 +147,7 @@ def test_one_step_linearised_is_that_of_finite_differences():
     assert_close(cov[0, 0], expected, "gradient")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["moments", "linearised"])
 def test_covariances_stay_covariances(rule):
     """Over many steps, from a start without variance and from a wide one."""
@@ -179,6 +181,7 @@ def paths_on_a_grid(process, first, steps, count):
     return np.stack(path, 1)
 
 
+@pytest.mark.slow
 def test_paths_that_come_back_go_on_as_before():
     """T68 of vanderwilk.md: where inputs are as they were, a path has the same next state. Here
     inputs are a control alone, as the lengthscale of the state is without end."""

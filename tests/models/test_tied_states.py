@@ -77,6 +77,7 @@ def test_energies_of_known_transitions_are_those_of_dense_algebra(power):
     assert_close(value_of(found, sites), -terms.total, "factorised")
 
 
+@pytest.mark.slow
 def test_minibatches_have_the_energy_of_all_rows_on_average():
     """Identity 35 of bui.md: blocks of a partition, single steps, and runs around the end."""
     model, X, Y, rows, _ = known()
@@ -138,7 +139,7 @@ def curved():
     return model, linear, transition, X, Y, {"series": series}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["moments", "nodes", "linearised"])
 def test_small_powers_are_the_free_bound_but_for_tangents(name):
     """Identity 29 of bui.md: by moments and nodes the energy goes to the bound of factorised

@@ -109,7 +109,7 @@ def ordered_classes():
     return kernels.RBF(4.0, 1.0), likelihoods.OrdinalProbit([-0.5, 0.5]), None
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("points", [None, 4], ids=["full", "sparse"])
 @pytest.mark.parametrize("parts", [several_latents, ordered_classes])
 def test_results_of_the_library(path, rng, parts, points):

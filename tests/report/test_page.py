@@ -95,6 +95,7 @@ def test_one_numeric_input(written):
     assert "Outlying rows" not in page.text
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_evaluate_and_show(written):
     fitted, encoded = fitted_to(one_input(), ["y"])
     _, page = written(fitted, encoded)
@@ -121,6 +122,7 @@ def test_several_inputs_and_targets(written, rng):
     assert "same" not in order[0]
 
 
+@pytest.mark.slow
 def test_a_kernel_without_relevance(written, rng):
     table = several_inputs(rng).drop("z")
     names, page = written(*fitted_to(table, ["y"], kernels.RBF()))
@@ -180,6 +182,7 @@ def test_many_rows(written, rng):
     assert "the more of the 5,000 rows" in page.text
 
 
+@pytest.mark.slow
 def test_known_noise(written, rng):
     table = one_input().with_columns(v=pl.Series(rng.uniform(0.01, 0.1, 40)))
     names, page = written(*fitted_to(table, ["y"], noise_column="v"))
@@ -189,6 +192,7 @@ def test_known_noise(written, rng):
     assert "likelihood.variance" not in page.text
 
 
+@pytest.mark.slow
 def test_what_a_reader_must_hear(written):
     table = one_input().with_columns(c=pl.Series(["a", "b"] * 20))
     fitted, _ = fitted_to(table, ["y"])

@@ -53,7 +53,7 @@ def integral(function, mean, deviation, power, upper=np.inf):
     return sum(integrate.quad(one, *ends, epsabs=0, epsrel=1e-10)[0] for ends in pieces)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DENSITIES)
 @pytest.mark.parametrize("power", [0.3, 1.0])
 def test_power_means_are_integrals(name, power):
@@ -79,7 +79,7 @@ def test_derivatives_are_those_of_the_power_mean(name):
     np.testing.assert_allclose(found.curvature, curvature, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("var", VARIANCES)
 @pytest.mark.parametrize("power", [0.3, 1.0])
 def test_laplace_and_student_t_are_likelihoods_at_zero(var, power):
