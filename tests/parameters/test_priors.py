@@ -30,6 +30,37 @@ def test_densities(prior, reference):
     assert mass == pytest.approx(1.0, abs=1e-5)
 
 
+def test_student_t_of_the_logarithm():
+    """A Student-t density in log(x); learning leaves its Jacobian 1 / x out."""
+    prior, reference = priors.LogStudentT(3.0, 0.7, 5.0), stats.t(5.0, np.log(3.0), 0.7)
+    x = np.array([1e-9, 0.1, 1.0, 3.0, 1e6])
+    of_logarithm = np.asarray(prior.log_prob_of_logarithm(jnp.asarray(x)))
+    np.testing.assert_allclose(of_logarithm, reference.logpdf(np.log(x)), rtol=1e-12)
+    density = np.asarray(prior.log_prob(jnp.asarray(x)))
+    np.testing.assert_allclose(density, of_logarithm - np.log(x), rtol=1e-12)
+    kernel = cavity.kernels.RBF(2.0, [0.5, 3.0])
+    tree = eqx.tree_at(lambda m: m.lengthscale, priors.flat(kernel), prior)
+    expected = reference.logpdf(np.log([0.5, 3.0])).sum()
+    assert_close(priors.learned_with(kernel, tree), expected)
+    assert_close(priors.log_prior(kernel, tree), expected - np.log(0.5 * 3.0))
+    assert str(prior) == "logstudentt(3, 0.7, 5)"
+
+
+def test_numbers_of_a_student_t_are_arguments_of_a_program():
+    traced = []
+
+    @jax.jit
+    def density(prior, x):
+        traced.append(1)
+        return prior.log_prob(x)
+
+    for median in (1.0, 2.0, 5.0):
+        found = density(priors.LogStudentT(np.asarray(median)), jnp.asarray(2.0))
+        expected = stats.t(4.0, np.log(median)).logpdf(np.log(2.0)) - np.log(2.0)
+        assert_close(found, expected)
+    assert len(traced) == 1
+
+
 def test_half_normal_has_no_negative_values():
     assert priors.HalfNormal().log_prob(jnp.asarray(-0.1)) == -np.inf
 
@@ -42,6 +73,8 @@ def test_half_normal_has_no_negative_values():
         (lambda: priors.HalfNormal(0.0), "scale"),
         (lambda: priors.Gamma(-1.0, 1.0), "shape"),
         (lambda: priors.InverseGamma(1.0, 0.0), "scale"),
+        (lambda: priors.LogStudentT([1.0, 0.0]), "median"),
+        (lambda: priors.LogStudentT(1.0, 1.0, 0.0), "df"),
     ],
 )
 def test_impossible_parameters_are_refused(make, name):

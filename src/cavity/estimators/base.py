@@ -72,6 +72,7 @@ class AbstractSearchSettings:
     """Settings of learning by maximum evidence; see `GPRegressor` for each."""
 
     standardise: object = True
+    priors: object = None
     n_restarts: object = 0
     max_iterations: object = 1000
     tolerance: object = 1e-3

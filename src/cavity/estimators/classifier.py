@@ -56,6 +56,7 @@ class GPClassifier(
         max_inducing: points at the most with "enough".
         mean: prior mean of the latent function: "constant", "zero", "linear", or a mean object.
         standardise: start from the location and spread of the data; otherwise from unit values.
+        priors: of the parameters of a kernel that is named: "weak" or None, see `GPRegressor`.
         n_restarts: further runs from perturbed starting values; the best is kept.
         max_iterations: iterations of one run at the most; 0 keeps the starting values.
         tolerance: a run ends when the objective falls by less than this many nats per iteration;

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cavity.estimators.asked_priors import asked_priors
 from cavity.estimators.left_to_data import is_auto, is_enough
 from cavity.estimators.registry import build_method, whole
 from cavity.estimators.settings import AUTO_INDUCING, Settings, build
@@ -113,6 +114,7 @@ def learn_gp(problem: Problem) -> Learned:
         "rows": side or None,
         "missing": settings.missing,
         "bijections": maps,
+        "priors": asked_priors(settings, starts[0], problem.X, problem.outputs, problem.side),
         "n_restarts": settings.n_restarts,
         "max_iterations": whole("max_iterations", settings.max_iterations, 0),
         "tolerance": settings.tolerance,

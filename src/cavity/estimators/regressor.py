@@ -66,6 +66,11 @@ class GPRegressor(
             At power 1 this is PITC. With Gaussian noise only.
         missing: "error", or "skip" to leave out outputs that are NaN.
         standardise: start from the location and spread of the data; otherwise from unit values.
+        priors: of the parameters of kernels and likelihoods that are named, for maximum a
+            posteriori learning: "weak" centres variances, lengthscales and noise in units of the
+            data, for few rows, which do not tell a noise from a function
+            (`cavity.initialisation.default_priors`); None for maximum evidence. `log_evidence_`
+            is without them.
         n_restarts: further runs from perturbed starting values; the best is kept.
         max_iterations: iterations of one run at the most; 0 keeps the starting values.
         tolerance: a run ends when the objective falls by less than this many nats per iteration;

@@ -74,6 +74,7 @@ class Settings:
     block_size: object = None
     missing: str = "error"
     standardise: object = True
+    priors: object = None
     n_restarts: object = 0
     max_iterations: object = 1000
     tolerance: object = 1e-3
@@ -241,11 +242,7 @@ def build(
     points = count if given is None else given.size
     starts = [model]
     if settings.standardise:
-        known = Given(
-            kernel=isinstance(settings.kernel, AbstractKernel),
-            likelihood=not isinstance(settings.likelihood, str),
-            mean=isinstance(settings.mean, AbstractMean),
-        )
+        known = parts_given(settings)
         starts = started(model, known, X, y, side, points=points, seed=settings.seed)
     learned = bool(settings.learn_inducing)
     if count is not None:
@@ -266,6 +263,15 @@ def build(
     if points is not None and not learned:
         maps = eqx.tree_at(lambda m: m.inducing, maps, _frozen(maps.inducing))
     return starts, maps
+
+
+def parts_given(settings: Settings) -> Given:
+    """Which parts of the model were given as objects, whose values stay as they are."""
+    return Given(
+        kernel=isinstance(settings.kernel, AbstractKernel),
+        likelihood=not isinstance(settings.likelihood, str),
+        mean=isinstance(settings.mean, AbstractMean),
+    )
 
 
 def check_held(likelihood: AbstractLikelihood) -> None:

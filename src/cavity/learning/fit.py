@@ -27,7 +27,7 @@ from cavity.learning.optimisers.restarts import Run
 from cavity.learning.result import FitResult, starts_apart
 from cavity.learning.sample import sample
 from cavity.models.base import AbstractModel
-from cavity.parameters.priors import flat, log_prior
+from cavity.parameters.priors import flat, learned_with
 
 
 def fit(
@@ -210,7 +210,7 @@ def learned_from(
     return FitResult(
         **shared,
         model=model,
-        objective=-inference.log_evidence - float(log_prior(model, run.densities)),
+        objective=-inference.log_evidence - float(learned_with(model, run.densities)),
         history=minimum.history,
         n_iterations=minimum.iterations,
         n_evaluations=minimum.evaluations,

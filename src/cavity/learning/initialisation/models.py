@@ -77,7 +77,7 @@ def _gaussian(
     points: int | None,
     seed: int,
 ) -> list[GP]:
-    scales = _measured(X, y)
+    scales = measured(X, y)
     model = _centred(model, given, scales)
     if not given.likelihood:
         likelihood = in_data_units(model.likelihood, scales)
@@ -101,7 +101,7 @@ def _others(
     model: GP, given: Given, X: np.ndarray, guesses: np.ndarray, points: int | None, seed: int
 ) -> GP:
     """With the lengthscales of a regression on the guesses, which calls their roughness noise."""
-    scales, standard = _measured(X, guesses), model.likelihood
+    scales, standard = measured(X, guesses), model.likelihood
     model = _centred(model, given, scales)
     noise = NOISE * scales.y_spread**2
     if not given.kernel:
@@ -129,7 +129,7 @@ def _several(
     stand_in = GP(first.kernel, Gaussian(), None, first.mean)
     fitted: Any = _gaussian(stand_in, known, X, y, None, points, seed)[0]
     kernels, means, noise = [fitted.kernel], [fitted.mean], float(fitted.likelihood.variance)
-    scales = dataclasses.replace(_measured(X, y), y_spread=1.0)
+    scales = dataclasses.replace(measured(X, y), y_spread=1.0)
     for part, latent in zip(beside, model.likelihood.latent_functions[1:], strict=True):
         kernels.append(part.kernel if given.kernel else starting_kernel(part.kernel, scales))
         means.append(Constant(latent.prior_mean(noise)))
@@ -155,7 +155,8 @@ def _classes(
     return GP(kernel, model.likelihood, None, means)
 
 
-def _measured(X: np.ndarray, y: np.ndarray) -> Scales:
+def measured(X: np.ndarray, y: np.ndarray) -> Scales:
+    """The scales of inputs (N, D) and outputs (N, P), NaN where missing."""
     present = ~np.isnan(y)
     return measure(X, np.where(present, y, 0.0), present.astype(float))
 

@@ -25,8 +25,8 @@ from cavity.models.base import AbstractModel
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.numerics.text import plural
 from cavity.numerics.tree import named, with_named
-from cavity.parameters import FIXED, bijections, entries, free_parts, log_jacobian
-from cavity.parameters.priors import log_prior
+from cavity.parameters import FIXED, bijections, entries, free_parts, from_real, log_jacobian
+from cavity.parameters.priors import learned_with, log_prior
 
 # Up to so many parameters "auto" takes a grid, and it can be had for so many.
 GRID, LARGEST_GRID = 2, 3
@@ -236,7 +236,7 @@ class _Target:
         """Minus the log density, with its gradient, in the coordinates of learning."""
         coordinates = self.objective.coordinates
         value, slope = self.objective(x)
-        more, by_real = jax.value_and_grad(self._jacobian)(coordinates.real(x))
+        more, by_real = jax.value_and_grad(self._beside)(coordinates.real(x))
         return value - float(more), slope - coordinates.gradient(by_real, np.zeros(0))
 
     def mode(self) -> np.ndarray:
@@ -257,6 +257,12 @@ class _Target:
 
     def _jacobian(self, real: Any) -> Any:
         return log_jacobian(real, self.model, self.maps)
+
+    def _beside(self, real: Any) -> Any:
+        """What the log density has beside minus the objective of learning."""
+        model = from_real(real, self.model, self.maps)
+        more = log_prior(model, self.densities) - learned_with(model, self.densities)
+        return self._jacobian(real) + more
 
     def at(self, x: np.ndarray) -> float:
         """The log density at a point; NaN where inference fails."""

@@ -32,7 +32,7 @@ from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound
 from cavity.numerics.linalg import with_escalating_jitter
 from cavity.parameters import bijections
-from cavity.parameters.priors import flat, log_prior
+from cavity.parameters.priors import flat, learned_with
 
 T = TypeVar("T")
 
@@ -228,7 +228,7 @@ class Objective:
         By the program of the search, so that none is compiled for the value alone.
         """
         value, _ = self._evaluated(x, sites, None, 1.0, jitter)
-        return value + float(log_prior(self.model(x), self.function.densities))
+        return value + float(learned_with(self.model(x), self.function.densities))
 
     def step(self, x: np.ndarray, batch: Minibatch) -> tuple[np.ndarray, float, np.ndarray]:
         """The point, after a natural step if asked for; value and slope of a minibatch there."""

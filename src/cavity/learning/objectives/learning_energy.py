@@ -19,7 +19,7 @@ from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, Int, Scalar
 from cavity.parameters import bijections, from_real, to_real
-from cavity.parameters.priors import flat, log_prior
+from cavity.parameters.priors import flat, learned_with
 
 
 class LearningEnergy(eqx.Module):
@@ -48,8 +48,8 @@ class LearningEnergy(eqx.Module):
         return from_real(self.origin + move, self.start, self.maps)
 
     def log_prior(self, model: AbstractModel) -> Scalar:
-        """The log prior density of a model's parameters."""
-        return log_prior(model, self.densities)
+        """The log prior density of a model's parameters that learning adds."""
+        return learned_with(model, self.densities)
 
     def graph(
         self, model: AbstractModel, data: Data, jitter: Scalar, scale: Scalar | float = 1.0

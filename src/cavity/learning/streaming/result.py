@@ -18,7 +18,7 @@ from cavity.models.base import AbstractGP
 from cavity.models.posterior import AbstractPosterior
 from cavity.models.remembered import past_of
 from cavity.parameters import bijections
-from cavity.parameters.priors import flat, log_prior
+from cavity.parameters.priors import flat, learned_with
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ def as_update(result: Inference, past: Past | None, live: LiveRows) -> UpdateRes
         densities = densities_of(result, model)
         fields = fields_of(result, Inference) | {
             "model": model,
-            "objective": -result.log_evidence - float(log_prior(model, densities)),
+            "objective": -result.log_evidence - float(learned_with(model, densities)),
             "history": (),
             "n_iterations": 0,
             "n_evaluations": 0,

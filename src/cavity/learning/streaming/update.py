@@ -56,7 +56,7 @@ from cavity.learning.streaming.settings import (
     new_rows,
 )
 from cavity.models.base import AbstractGP
-from cavity.parameters.priors import log_prior
+from cavity.parameters.priors import learned_with
 
 # Nats per iteration below which learning ends.
 TOLERANCE = 1e-3
@@ -327,7 +327,7 @@ def _inferred(
     fit = FitResult(
         **fields_of(found, Inference),
         model=model,
-        objective=-found.log_evidence - float(log_prior(model, densities)),
+        objective=-found.log_evidence - float(learned_with(model, densities)),
         history=(),
         n_iterations=0,
         n_evaluations=0,

@@ -1,0 +1,111 @@
+"""Default priors of kernels and likelihoods: weak ones, in the units of the data.
+
+Few rows do not tell a noise from a function, or how fast it varies, and the largest evidence is
+then often where the noise is nothing or the function a constant. These priors know only that
+outputs have a spread and inputs a distance, and give way as a power of how far the data ask for
+something else.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from cavity.learning.data.scales import Scales, in_data_units
+from cavity.learning.initialisation.models import Given, measured
+from cavity.learning.initialisation.screening import latent_guesses
+from cavity.likelihoods.capabilities import HasClassProbabilities, HasNoiseParameter, capability
+from cavity.likelihoods.latent_values import initial_latents
+from cavity.models.gp import GP
+from cavity.numerics.tree import named, with_named
+from cavity.parameters import Positive, Units, bijections, describe, units
+from cavity.parameters.priors import LogStudentT, flat
+
+# Scales of the logarithms of variances, lengthscales and noise variances; those of deviations are
+# half of those of variances.
+VARIANCE, LENGTHSCALE, NOISE = 0.7, 0.8, 1.0
+# The noise variance at which its prior is centred, as a share of the outputs' variance.
+SHARE = 0.2
+
+
+def default_priors(
+    model: GP, given: Given, X: np.ndarray, y: np.ndarray, side: Mapping[str, np.ndarray]
+) -> GP:
+    """A tree of priors of the model's parameters, flat for those that came with values.
+
+    Variances of kernels are centred at that of the outputs (of the latent values that would
+    roughly give them), lengthscales at the spread of their column times the square root of the
+    number of columns, noise variances at a fifth of that of the outputs. Shapes, degrees of
+    freedom, periods, frequencies and means have flat priors.
+
+    Args:
+        model: the model, with inducing variables or without.
+        given: which parts came with values of their own.
+        X: inputs, (N, D).
+        y: outputs, (N, P), NaN where missing.
+        side: side data by name, (N,) each.
+    """
+    scales = _scales(model, X, y, side)
+    chosen: dict[str, LogStudentT] = {}
+    if not given.likelihood:
+        chosen |= _of_part(model.likelihood, "likelihood", scales, SHARE, NOISE)
+    if not given.kernel:
+        several = isinstance(model.kernel, tuple)
+        for i, kernel in enumerate(model.kernels):
+            # functions beside the first, such as a log noise variance, have units of their own
+            own = dataclasses.replace(scales, y_spread=1.0) if i else scales
+            name = f"kernel.{i}" if several else "kernel"
+            chosen |= _of_part(kernel, name, own, 1.0, VARIANCE)
+    return with_named(flat(model), chosen)
+
+
+def _scales(model: GP, X: np.ndarray, y: np.ndarray, side: Mapping[str, np.ndarray]) -> Scales:
+    """Those of the data, with a distance between rows as the unit of inputs.
+
+    The variance of few outputs is likely too small: it is raised to where it would be as often
+    too large.
+    """
+    from scipy.special import chdtri
+
+    if capability(model.likelihood, HasNoiseParameter) is not None:
+        values = y
+    elif capability(model.likelihood, HasClassProbabilities) is not None:
+        values = np.asarray(initial_latents(model.likelihood, y[:, 0]))
+    else:
+        values = latent_guesses(model.likelihood, y, side)
+    scales = measured(X, values)
+    count, outputs = int(np.sum(~np.isnan(values))), values.shape[1]
+    raised = count / chdtri(max(count - outputs, 1), 0.5)  # the median of a chi-squared
+    spread = scales.y_spread * float(np.sqrt(raised))
+    return dataclasses.replace(scales, distances=True, y_spread=spread)
+
+
+def _of_part(
+    part: Any, name: str, scales: Scales, share: float, spread: float
+) -> dict[str, LogStudentT]:
+    """Priors of a kernel or a likelihood by dotted name.
+
+    Args:
+        part: the kernel or the likelihood.
+        name: its name in the model.
+        scales: of the data.
+        share: of the variance of the data, at which variances are centred.
+        spread: the scale of the logarithm of a variance.
+    """
+    maps, measured_in = named(bijections(part)), named(units(part))
+    ones = describe(part, lambda _, value: np.ones(np.shape(value)))
+    unit = named(in_data_units(ones, scales))
+    found = {}
+    for entry, own in measured_in.items():
+        if maps.get(entry) != Positive():
+            continue
+        if own.output:
+            half = own.output / 2.0
+            prior = LogStudentT(np.asarray(unit[entry] * share**half), np.asarray(spread * half))
+        elif own == Units(input=1) and not entry.endswith("period"):
+            prior = LogStudentT(np.asarray(unit[entry]), np.asarray(LENGTHSCALE))
+        else:
+            continue
+        found[f"{name}.{entry}"] = prior
+    return found
