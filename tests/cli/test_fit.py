@@ -252,3 +252,16 @@ def test_interrupted_before_there_is_a_model(here, tables, monkeypatch):
     assert (done.code, done.out) == (130, "")
     assert "interrupted" in done.err
     assert not (here / "m.cavity").exists()
+
+
+def test_a_period_that_the_data_do_not_show_is_named(here):
+    x = np.linspace(0.0, 1.0, 30)
+    noise = 0.01 * np.random.default_rng(0).standard_normal(30)
+    pl.DataFrame({"day": x, "weight": x + noise}).write_csv("line.csv")
+    done = fit("line.csv", "--kernel", "periodic[day]", "--json")
+    (unseen,) = done.json["unseen_periods"]
+    assert unseen["column"] == "day"
+    assert not unseen["aliased"]
+    assert unseen["period"] > unseen["longest"] == pytest.approx(30 / 29)
+    assert "is longer than the data (1.034)" in done.json["message"]
+    assert "is longer than the data (1.034)" in run("show", "m.cavity").out

@@ -57,6 +57,11 @@ def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables)
     }
     if layers:
         record["layers"] = layers
+    if estimator.unseen_periods_:
+        record["unseen_periods"] = [
+            dataclasses.asdict(unseen) | {"column": schema.features[unseen.column]}
+            for unseen in estimator.unseen_periods_
+        ]
     if estimator.chains_ is not None:
         record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
     if isinstance(estimator, GPRegressor | GPClassifier):

@@ -75,6 +75,8 @@ class GPClassifier(
         inducing_: the fitted inducing variables; None for a full GP.
         converged_: whether learning and inference converged.
         message_: why learning ended, and `choice_`.
+        unseen_periods_: learned periods that the data do not show, because they are longer than
+            their column or below two of its steps; see `FitResult`.
         choice_: where classes are independent because coupled ones take long, a sentence of it.
         method_: the method that was used.
         power_: the power that was used.

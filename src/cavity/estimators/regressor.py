@@ -89,6 +89,8 @@ class GPRegressor(
         inducing_: the fitted inducing variables; None for a full GP.
         converged_: whether learning and inference converged.
         message_: why learning ended.
+        unseen_periods_: learned periods that the data do not show, because they are longer than
+            their column or below two of its steps; see `FitResult`.
         power_: the power that was used.
         power_table_: of a power that was chosen, a `PowerTrial` for each that was compared:
             `power`, `log_evidence`, `log_density` of outputs left out, which were `left_out`, and

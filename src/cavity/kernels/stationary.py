@@ -225,7 +225,7 @@ class Periodic(AbstractKernel):
 
     variance: Float[Array, ""] = positive(output=2)
     lengthscale: Float[Array, "..."] = positive()
-    period: Float[Array, "..."] = positive(input=1)
+    period: Float[Array, "..."] = positive(input=1, cycle=True)
 
     def __init__(self, variance: Values = 1.0, lengthscale: Values = 1.0, period: Values = 1.0):
         self.variance = variance
@@ -275,7 +275,7 @@ class SpectralMixture(AbstractKernel):
     """
 
     weights: Float[Array, " Q"] = positive(output=2)
-    frequencies: Float[Array, "Q C"] = real(input=-1)
+    frequencies: Float[Array, "Q C"] = real(input=-1, cycle=True)
     bandwidths: Float[Array, "Q B"] = positive(input=-1)
 
     def __init__(self, weights: Values, frequencies: Values, bandwidths: Values):

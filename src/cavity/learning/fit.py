@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from cavity.inference.energy import Sites
 from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory
 from cavity.learning.data.validation import check_model, inputs_first
+from cavity.learning.diagnostics.unseen_periods import unseen_periods
 from cavity.learning.dispatch import dispatch
 from cavity.learning.infer import checked_start, infer_from, one_blas_thread
 from cavity.learning.integrated import (
@@ -205,7 +206,9 @@ def learned_from(
     shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
     message = minimum.message if inference.converged else inference.message
     apart = starts_apart(minimum.ends)
-    message = message if apart is None else f"{message}; {apart}"
+    unseen = unseen_periods(model, run.data)
+    said = [message, *filter(None, [apart]), *map(str, unseen)]
+    message = "; ".join(said)
     shared |= {"converged": inference.converged and minimum.converged, "message": message}
     return FitResult(
         **shared,
@@ -218,4 +221,5 @@ def learned_from(
         bijections=stages[-1],
         priors=run.densities,
         ends=minimum.ends,
+        unseen_periods=unseen,
     )

@@ -9,6 +9,7 @@ import numpy as np
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.data.training_data import Data
 from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
+from cavity.learning.diagnostics.unseen_periods import UnseenPeriod
 from cavity.learning.mcmc.chains import Chains
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
@@ -176,6 +177,8 @@ class FitResult(Inference):
             without. `message` says where they are more than 5 nats apart.
         trials: the objectives of several starts after a few iterations, of which the best went on;
             none for a single start.
+        unseen_periods: learned periods that are longer than the data, or below two of their steps
+            so that rows cannot tell them from longer ones; `message` says so.
     """
 
     model: AbstractModel
@@ -188,6 +191,7 @@ class FitResult(Inference):
     priors: Any
     ends: tuple[float, ...] = dataclasses.field(default=(), kw_only=True)
     trials: tuple[float, ...] = dataclasses.field(default=(), kw_only=True)
+    unseen_periods: tuple[UnseenPeriod, ...] = dataclasses.field(default=(), kw_only=True)
 
     def __str__(self) -> str:
         parameters = table(self.model, self.bijections, self.priors)

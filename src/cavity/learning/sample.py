@@ -7,7 +7,9 @@ from numpy.typing import ArrayLike
 
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
+from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import all_fixed, check_draws, check_model
+from cavity.learning.diagnostics.unseen_periods import unseen_periods
 from cavity.learning.dispatch import check_sampler
 from cavity.learning.failures import NumericalError, diagnose_failure
 from cavity.learning.infer import checked_start, from_draws
@@ -92,14 +94,16 @@ def sample(
         )
     if drawn is None:
         raise NumericalError(diagnose_failure(model, data))
-    return _result(drawn, maps, proper)
+    return _result(drawn, data, maps, proper)
 
 
-def _result(drawn: Drawn, maps: AbstractModel, priors: AbstractModel) -> FitResult:
+def _result(drawn: Drawn, data: Data, maps: AbstractModel, priors: AbstractModel) -> FitResult:
     inference = from_draws(drawn)
     shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
     if drawn.interrupted:
         shared["message"] = f"{INTERRUPTED}: {inference.message}"
+    unseen = unseen_periods(drawn.model, data)
+    shared["message"] = "; ".join([shared["message"], *map(str, unseen)])
     return FitResult(
         **shared,
         model=drawn.model,
@@ -110,4 +114,5 @@ def _result(drawn: Drawn, maps: AbstractModel, priors: AbstractModel) -> FitResu
         interrupted=drawn.interrupted,
         bijections=maps,
         priors=priors,
+        unseen_periods=unseen,
     )

@@ -61,6 +61,11 @@ class AbstractModel(eqx.Module):
         return True
 
     @property
+    def input_kernels(self) -> dict[str, AbstractKernel]:
+        """By dotted name, the kernels of functions of the inputs; none of other models."""
+        return {}
+
+    @property
     def side(self) -> tuple[str, ...]:
         """Names of the side data that rows may have."""
         return self.likelihood.side
@@ -174,6 +179,15 @@ class AbstractModel(eqx.Module):
         """
 
 
+def named_kernels(
+    name: str, kernel: AbstractKernel | tuple[AbstractKernel, ...]
+) -> dict[str, AbstractKernel]:
+    """A kernel by its name, or several by their numbers."""
+    if isinstance(kernel, tuple):
+        return {f"{name}.{i}": one for i, one in enumerate(kernel)}
+    return {name: kernel}
+
+
 class AbstractGP(AbstractModel):
     """A model of latent functions with Gaussian process priors.
 
@@ -197,6 +211,11 @@ class AbstractGP(AbstractModel):
     def kernels(self) -> tuple[AbstractKernel, ...]:
         """The kernel of every latent function, or one that all share."""
         return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
+
+    @property
+    def input_kernels(self) -> dict[str, AbstractKernel]:
+        """The kernels by their dotted names."""
+        return named_kernels("kernel", self.kernel)
 
     @property
     @typing.final

@@ -157,12 +157,14 @@ class Units:
     """Powers of the units of the inputs and of the output in which a parameter is measured.
 
     A lengthscale is `Units(input=1)`, a variance of the function `Units(output=2)`. `location`
-    marks a place in input space, which moves with the origin as well.
+    marks a place in input space, which moves with the origin as well, and `cycle` the length of a
+    cycle: a period, or, with `input=-1`, a frequency.
     """
 
     input: int = 0
     output: int = 0
     location: bool = False
+    cycle: bool = False
 
 
 def real(*, optional: bool = False, **units: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from cavity.learning.data.cycles import cycles_of, with_cycles
 from cavity.learning.data.scales import Scales, in_data_units, measure
 from cavity.learning.initialisation.screening import latent_guesses, screen, starting_kernel
 from cavity.likelihoods.capabilities import HasClassProbabilities, HasNoiseParameter, capability
@@ -91,6 +92,9 @@ def _gaussian(
     found = screen(model, X, y, points=points, noise=level, seed=seed)
     if points is None:
         return [found]
+    cycles = cycles_of(found.kernel, range(X.shape[1]))
+    periods = tuple((cycle, cycle.period) for cycle in cycles)
+    model = _with_kernel(model, with_cycles(model.kernels[0], periods))
     if known is not None:
         return [found, model]
     quiet = eqx.tree_at(lambda m: m.likelihood.variance, model, variance / 10)

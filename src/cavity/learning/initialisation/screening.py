@@ -1,15 +1,17 @@
 """Starting values of kernels, screened by the evidence of a few rows."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import numpy as np
 
 from cavity.inference.graph.views import OutputMean
 from cavity.kernels.base import AbstractKernel
+from cavity.learning.data.cycles import Cycle, Periods, with_cycles
 from cavity.learning.data.scales import Scales, in_data_units
+from cavity.learning.initialisation.periods import candidate_periods
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.latent_values import initial_latents
 from cavity.likelihoods.support import Support
@@ -26,6 +28,8 @@ FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001)
 RATIOS = 10.0 ** np.arange(1.0, -6.5, -0.5)
 # Nats by which an evidence must be larger than another to count as larger.
 TIE = 1e-3
+# Nats that a period must gain over one whose peak is higher: twice a period can imitate it.
+LATER = 3.0
 # Share of the largest eigenvalue of a covariance below which the others are rounding errors.
 RANK = 1e-10
 # Share of the outputs below which what the mean leaves is rounding error.
@@ -85,13 +89,17 @@ def screen(
     noise: float | None = None,
     seed: int = 0,
 ) -> GP:
-    r"""The model with the best of a few lengthscales, and the variances that go with it.
+    r"""The model with the best of a few lengthscales and periods, and variances that go with them.
 
     They are compared by the evidence of a random subset of the rows, which finds the right order
     of magnitude where the evidence has several maxima: the exact evidence of a full GP, the
     variational bound where there are inducing points, since they cannot follow a function of
     short lengthscales. Of equals the first counts, and more noise comes first: short
     lengthscales can imitate noise, and must not.
+
+    The evidence has a maximum near every period that may be, and the right one is found only from
+    close by: where a kernel has periods, those of `candidate_periods` are compared as well, one
+    part and column after the other, with all lengthscales, which they let grow.
 
     Args:
         model: the model in the units of the data, with Gaussian noise; its inducing variables
@@ -109,26 +117,107 @@ def screen(
     kept = np.sort(random.choice(len(X), min(SCREENED, len(X)), replace=False))
     count = len(X) if points is None else min(points, len(X))
     others = X[:0] if count == len(X) else X[random.choice(len(X), count, replace=False)]
-    inputs = _padded(np.concatenate([X[kept], others]))
-    best, chosen = -np.inf, model
-    for factor in FACTORS:
-        kernel = _stretched(model.kernels[0], factor)
-        prior = _prior(kernel, OutputMean(model.means[0], y.shape[1]), inputs)
-        K, mean = (np.asarray(a)[: len(kept) + len(others)] for a in prior)
-        residual = y[kept] - mean[: len(kept)]
-        if _largest(residual) <= ROUNDING * _largest(y[kept]):
-            return model
+    both = np.concatenate([X[kept], others])
+    rows = _Rows(model, _padded(both), len(both), y[kept], noise)
+    best = rows.best(())
+    if best is None:
+        return model
+    candidates = candidate_periods(model.kernels[0], X, y, seed)
+    for cycle, periods in candidates * (2 if len(candidates) > 1 else 1):
+        best = _with_period(rows, best, cycle, periods)
+    return _with_scale(model, best.kernel, best.scale, best.noise, X.shape[1])
+
+
+class _Start(NamedTuple):
+    """Starting values that were tried.
+
+    Attributes:
+        kernel: the kernel, in the units of the inputs.
+        place: that of the factor of its lengths.
+        periods: lengths of cycles that have no part in that factor.
+        evidence: of the rows that are looked at, constants left out.
+        scale: what variances of the kernel are to be multiplied by.
+        noise: the noise variance; None where it stays as it is.
+    """
+
+    kernel: AbstractKernel
+    place: int
+    periods: Periods
+    evidence: float
+    scale: float
+    noise: float | None
+
+
+class _Rows(NamedTuple):
+    """The rows by which starting values are compared.
+
+    Attributes:
+        model: what starts, in typical lengths.
+        inputs: of these rows, and of the places of inducing points after them, padded.
+        count: the number of both.
+        y: outputs of these rows, NaN where missing.
+        noise: the noise variance where it is known.
+    """
+
+    model: GP
+    inputs: np.ndarray
+    count: int
+    y: np.ndarray
+    noise: float | None
+
+    def best(self, periods: Periods, places: Sequence[int] = range(len(FACTORS))) -> _Start | None:
+        """The best of some factors of all lengths but known periods, of equals the first.
+
+        None where the mean explains everything, and where no evidence is defined.
+        """
+        best, tried = None, None
+        for place in places:
+            kernel = with_cycles(_stretched(self.model.kernels[0], FACTORS[place]), periods)
+            if tried is not None and eqx.tree_equal(kernel, tried):
+                break  # it has no other lengths
+            tried, found = kernel, self._started(kernel, place, periods)
+            if found is not None and (best is None or found.evidence > best.evidence + TIE):
+                best = found
+        return best
+
+    def _started(self, kernel: AbstractKernel, place: int, periods: Periods) -> _Start | None:
+        """The scale and the noise that go with a kernel; None where there is nothing to tell."""
+        n = len(self.y)
+        prior = _prior(kernel, OutputMean(self.model.means[0], self.y.shape[1]), self.inputs)
+        K, mean = (np.asarray(a)[: self.count] for a in prior)
+        residual = self.y - mean[:n]
+        if _largest(residual) <= ROUNDING * _largest(self.y):
+            return None
         K = K[:, : len(K)]
         unit = float(np.mean(np.diagonal(K)))
-        seen, lost = _explained(K / unit, len(kept))
-        evidence, scale = _evidences(seen, lost, residual, noise)
+        seen, lost = _explained(K / unit, n)
+        evidence, scale = _evidences(seen, lost, residual, self.noise)
         first = int(np.argmax(evidence > np.max(evidence) - TIE))
-        if evidence[first] > best + TIE:
-            best = evidence[first]
-            least = LEAST_NOISE * float(np.nanmean(residual**2))
-            variance = max(scale[first] * RATIOS[first], least) if noise is None else None
-            chosen = _with_scale(model, kernel, scale[first] / unit, variance, X.shape[1])
-    return chosen
+        if evidence[first] == -np.inf:
+            return None
+        least = LEAST_NOISE * float(np.nanmean(residual**2))
+        variance = max(scale[first] * RATIOS[first], least) if self.noise is None else None
+        return _Start(kernel, place, periods, evidence[first], scale[first] / unit, variance)
+
+
+def _with_period(rows: _Rows, start: _Start, cycle: Cycle, periods: Sequence[float]) -> _Start:
+    """The start with the best of some periods in one place of its kernel, or as it is.
+
+    With a first period all factors of other lengths are tried again; with more of them those
+    next to the best. Parts that see a column start at different periods: equal ones stay equal.
+    """
+    others = tuple(known for known in start.periods if known[0] != cycle)
+    taken = {period for other, period in others if other.column == cycle.column}
+    places = range(len(FACTORS))
+    if start.periods:
+        places = places[max(start.place - 1, 0) : start.place + 2]
+    best = start
+    for period in periods:
+        found = None if period in taken else rows.best((*others, (cycle, period)), places)
+        more = TIE if best is start else LATER
+        if found is not None and found.evidence > best.evidence + more:
+            best = found
+    return best
 
 
 def _padded(X: np.ndarray) -> np.ndarray:
