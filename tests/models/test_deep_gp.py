@@ -73,6 +73,19 @@ def test_the_error_of_a_small_power_is_linear_in_it(toy):
     assert errors[0] / errors[1] == pytest.approx(10.0, rel=0.1)
 
 
+def test_hidden_values_take_hundreds_of_points(toy):
+    """From 380 on weights were no numbers; beyond 1,000 that is said."""
+    X, Y, _, _, model = toy
+    data = prepare(X, Y, power=0.5, missing="skip")
+    few, many = (
+        energy_at(model, data, cavity.TiedPowerEP(propagation=cavity.Nodes(count)))[0]
+        for count in (100, 400)
+    )
+    assert_close(many, few, "factorised")
+    with pytest.raises(ValueError, match="from 1 to 1,000 nodes"):
+        energy_at(model, data, cavity.TiedPowerEP(propagation=cavity.Nodes(1001)))
+
+
 # golden values of the specification, at fixed parameters; the power 0 value is a bound
 GOLDEN = {
     NODES: {0.0: -16.345, 0.1: -14.689, 0.5: -11.111, 1.0: -8.794},

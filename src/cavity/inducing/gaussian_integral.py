@@ -19,6 +19,7 @@ import numpy as np
 
 from cavity.kernels.base import not_negative
 from cavity.kernels.expectations.terms import Terms
+from cavity.numerics.gauss_hermite import gauss_hermite_grid
 from cavity.numerics.types import Array, Float, Scalar
 
 # Nodes per column of the quadrature for kernels without closed forms, by the number of columns.
@@ -203,12 +204,10 @@ def by_quadrature(
             f"quadrature, which is for up to {max(NODES)} columns: use inducing.Points, or such "
             "a kernel"
         )
-    x, weight = np.polynomial.hermite_e.hermegauss(NODES[D])
-    places = np.stack(np.meshgrid(*[x] * D, indexing="ij"), -1).reshape(-1, D)
-    weights = np.prod(np.stack(np.meshgrid(*[weight] * D, indexing="ij"), -1), -1).ravel()
+    places, log_weights = gauss_hermite_grid(NODES[D], D)
     more = -len(places) % min(GROUP, len(places))
     places = np.concatenate([places, np.zeros((more, D))])
-    weights = np.concatenate([weights / weights.sum(), np.zeros(more)])
+    weights = np.concatenate([np.exp(log_weights), np.zeros(more)])
     width = jnp.zeros((1, D)) if a.width is None else a.width
 
     def at(node: Float[Array, " D"], weight: Scalar) -> Array:

@@ -10,7 +10,6 @@ References:
 """
 
 import abc
-import functools
 import typing
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -22,6 +21,7 @@ import numpy as np
 from jax.scipy.special import ndtri
 
 from cavity.kernels.expectations import GaussianInputs
+from cavity.numerics.gauss_hermite import gauss_hermite
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.qmc import golden_points, normal_points
 from cavity.numerics.types import Array, Float, Int
@@ -156,7 +156,8 @@ class Nodes(AbstractPropagation):
     power 0 the energy is unbiased for any count.
 
     Args:
-        count: points per row.
+        count: points per row; with one hidden value up to 1,000, and more raise ValueError where
+            they are used.
         kept: whether shifts belong to the rows of a table in memory, also in minibatches.
         shared: whether all rows have the same quasi-random points, as they do in predictions,
             which must not depend on the order of rows.
@@ -183,7 +184,7 @@ class Nodes(AbstractPropagation):
             points = jnp.broadcast_to(z[:, None], (count, rows, dimensions))
             return points, jnp.full(count, -np.log(count), dtype)
         if dimensions == 0 or (dimensions == 1 and self.count >= GAUSS_HERMITE):
-            z, log_weights = _gauss_hermite(self.count if dimensions else 1)
+            z, log_weights = gauss_hermite(self.count if dimensions else 1)
             points = jnp.broadcast_to(z[:, None, None], (len(z), rows, dimensions))
             return points.astype(dtype), jnp.asarray(log_weights, dtype)
         index = index if self.kept and index is not None else jnp.arange(rows)
@@ -262,7 +263,7 @@ class AbstractOneGaussian(AbstractPropagation):
         log_weights: Float[Array, " K"],
     ) -> tuple[Spread, Float[Array, " J"]]:
         mean, within, between = self.parts(layer, values, x)
-        nodes, weights = _gauss_hermite(AVERAGE)
+        nodes, weights = gauss_hermite(AVERAGE)
         away = jnp.asarray(nodes, mean.dtype)[:, None, None] * safe_sqrt(between)
         spread = Spread(mean + away, jnp.broadcast_to(within, away.shape))
         return spread, jnp.asarray(weights, mean.dtype)
@@ -377,13 +378,6 @@ def at_points(
     inputs = layer.with_inputs(points.reshape(-1, columns), repeated)
     mean, var = layer.moments(inputs)
     return Spread(mean.reshape(count, rows, -1), var.reshape(count, rows, -1))
-
-
-@functools.cache
-def _gauss_hermite(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and log weights for a standard normal."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
-    return nodes, np.log(weights) - 0.5 * np.log(2.0 * np.pi)
 
 
 def _shifts(index: Int[Array, " N"], dimensions: int) -> Float[Array, "N dimensions"]:

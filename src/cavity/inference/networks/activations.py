@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import erf, ndtr
 
+from cavity.numerics.gauss_hermite import gauss_hermite
 from cavity.numerics.linalg import safe_sqrt
 from cavity.numerics.types import Array, Float
 
@@ -150,7 +151,8 @@ class ByQuadrature(AbstractActivation):
         v: tuple[Float[Array, "..."], Float[Array, "..."]],
         c: Float[Array, "..."],
     ) -> Float[Array, "..."]:
-        x, w = _hermite(NODES_OF_PAIRS)
+        x, log_weights = gauss_hermite(NODES_OF_PAIRS)
+        w = np.exp(log_weights)
         s = jnp.maximum(v[0], jnp.finfo(jnp.asarray(c).dtype).tiny)
         slope, left = c / jnp.sqrt(s), safe_sqrt(jnp.maximum(v[1] - c**2 / s, 0.0))
         means = self.mean(m[0], v[0]), self.mean(m[1], v[1])
@@ -164,15 +166,9 @@ class ByQuadrature(AbstractActivation):
         return total
 
     def _values(self, m: Array, v: Array) -> tuple[Float[Array, "S ..."], Float[Array, " S"]]:
-        x, w = _hermite(NODES)
+        x, log_weights = gauss_hermite(NODES)
         nodes = jnp.asarray(x, m.dtype).reshape(-1, *[1] * jnp.ndim(m))
-        return self.function(m + safe_sqrt(v) * nodes), jnp.asarray(w, m.dtype)
-
-
-def _hermite(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of a standard normal."""
-    x, w = np.polynomial.hermite_e.hermegauss(count)
-    return x, w / w.sum()
+        return self.function(m + safe_sqrt(v) * nodes), jnp.asarray(np.exp(log_weights), m.dtype)
 
 
 # Activations by name.

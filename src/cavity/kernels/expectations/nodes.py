@@ -8,6 +8,7 @@ import numpy as np
 
 from cavity.kernels.base import AbstractKernel, Active, Product, Scaled, Sum
 from cavity.kernels.expectations.inputs import GaussianInputs
+from cavity.numerics.gauss_hermite import gauss_hermite_grid
 from cavity.numerics.linalg import safe_sqrt, semidefinite_root
 from cavity.numerics.qmc import normal_points
 from cavity.numerics.types import Array, Float
@@ -49,9 +50,8 @@ def standard_nodes(columns: int) -> tuple[np.ndarray, np.ndarray]:
     if columns > len(PER_COLUMN):
         points = normal_points(columns, max(QUASI_RANDOM, 4 * columns))
         return points, np.full(len(points), 1.0 / len(points))
-    x, w = np.polynomial.hermite_e.hermegauss(PER_COLUMN[columns - 1])
-    points = np.stack(np.meshgrid(*[x] * columns, indexing="ij"), axis=-1).reshape(-1, columns)
-    weights = functools.reduce(np.multiply.outer, [w / np.sum(w)] * columns).ravel()
+    points, log_weights = gauss_hermite_grid(PER_COLUMN[columns - 1], columns)
+    weights = np.exp(log_weights)
     # what weighs nothing costs as much as the others
     heavy = weights > 1e-20
     return points[heavy], weights[heavy] / np.sum(weights[heavy])

@@ -28,6 +28,7 @@ from cavity.inference.propagation import (
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.process import TakesGaussianInputs
 from cavity.models.state_space.propagation import StateBelief, inputs_of, moments_under
+from cavity.numerics.gauss_hermite import gauss_hermite_grid
 from cavity.numerics.qmc import normal_points
 from cavity.numerics.types import Array, Float
 
@@ -65,7 +66,7 @@ class Differences(NamedTuple):
 
 @functools.cache
 def state_nodes(size: int, count: int) -> tuple[Float[np.ndarray, "K D"], Float[np.ndarray, " K"]]:
-    """At least so many nodes for a standard normal, and their weights, exact for quadratics.
+    """At least so many nodes for a standard normal, and their log weights, exact for quadratics.
 
     With up to three coordinates they are products of Gauss-Hermite nodes. Sites are matched to
     second moments: nodes that do not have these exactly would leave no fixed point.
@@ -74,11 +75,9 @@ def state_nodes(size: int, count: int) -> tuple[Float[np.ndarray, "K D"], Float[
         points = normal_points(size, max(2 * (count // 2), 4 * size))
         points = points - np.mean(points, axis=0)
         root = np.linalg.cholesky(points.T @ points / len(points))
-        return np.linalg.solve(root, points.T).T, np.full(len(points), 1.0 / len(points))
+        return np.linalg.solve(root, points.T).T, np.full(len(points), -np.log(len(points)))
     along = max(LEAST_NODES, int(np.ceil(count ** (1.0 / size) - 1e-9)))
-    x, w = np.polynomial.hermite_e.hermegauss(along)
-    points = np.stack(np.meshgrid(*[x] * size, indexing="ij"), axis=-1).reshape(-1, size)
-    return points, functools.reduce(np.multiply.outer, [w / np.sum(w)] * size).ravel()
+    return gauss_hermite_grid(along, size)
 
 
 @functools.singledispatch
@@ -103,12 +102,12 @@ def differences(
 def _at_nodes(
     propagation: Nodes, functions: LayerProcess, rows: StateRows, W: Float[Array, "N P D"]
 ) -> Differences:
-    z, weights = state_nodes(rows.mean.shape[1], propagation.count)
+    z, log_weights = state_nodes(rows.mean.shape[1], propagation.count)
     away = jnp.einsum("nij,kj->kni", jnp.linalg.cholesky(rows.cov), jnp.asarray(z))
     mean, var = at_points(functions, rows.mean + away, rows.x)
     mean = mean - jnp.einsum("npd,knd->knp", W, away)
     cov = var[..., None] * jnp.eye(var.shape[-1])
-    return Differences(mean, cov, jnp.asarray(np.log(weights), mean.dtype))
+    return Differences(mean, cov, jnp.asarray(log_weights, mean.dtype))
 
 
 @differences.register

@@ -23,7 +23,6 @@ from typing import ClassVar, NamedTuple, cast
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
 from cavity.inference.graph.base import Latent
@@ -225,13 +224,13 @@ class AffineTerm(AbstractDifferentiatedTerm):
         self, mean: Float[Array, "N D"], cov: Float[Array, "N D D"], rows: Rows, power: Power
     ) -> Float[Array, " N"]:
         """The term by nodes for the state, at which all functions are known."""
-        z, weights = state_nodes(mean.shape[1], self.propagation.repeats)
+        z, log_weights = state_nodes(mean.shape[1], self.propagation.repeats)
         away = jnp.einsum("nij,kj->kni", jnp.linalg.cholesky(cov), jnp.asarray(z))
         functions = jax.vmap(self.mean)(mean + away)
         density = self.likelihood.log_prob(functions, rows.y, **rows.columns)
         each = jnp.sum(jnp.where(rows.site_presence > 0.0, density, 0.0), axis=2)
-        log_weights = jnp.broadcast_to(np.log(weights)[:, None], each.shape)
-        return log_power_mean(each, log_weights, power)
+        weights = jnp.broadcast_to(log_weights[:, None], each.shape)
+        return log_power_mean(each, weights, power)
 
 
 def output_terms(
