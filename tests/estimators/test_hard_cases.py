@@ -124,6 +124,27 @@ def test_deviations_of_what_is_known_exactly_are_small_in_its_own_units():
         assert np.all(std < 1e-3 * unit)
 
 
+@pytest.mark.parametrize("constant", [7.0, pytest.param(0.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "estimator",
+    [cavity.GPRegressor, pytest.param(cavity.LinearRegressor, marks=pytest.mark.slow)],
+)
+def test_constant_outputs_are_certain_and_others_are_as_alone(estimator, constant):
+    """They were as uncertain as the others, whose noise they made 1/sqrt(2) of what it is."""
+    both = np.column_stack([1e3 * Y, np.full(40, constant)])
+    mean, std = estimator().fit(X, both).predict(X, return_std=True)
+    np.testing.assert_allclose(mean[:, 1], constant, atol=1e-5)
+    assert np.all(std[:, 1] < 1e-4)
+    alone = estimator().fit(X, 1e3 * Y).predict(X, return_std=True)
+    np.testing.assert_allclose(std[:, 0], alone[1], rtol=0.03)
+
+
+def test_an_output_without_values_is_named():
+    both = np.column_stack([Y, np.full(40, np.nan)])
+    with pytest.raises(ValueError, match=r"no row has a value of output 1 \(counted from 0\)"):
+        cavity.GPRegressor(missing="skip").fit(X, both)
+
+
 def test_noise_is_not_remembered():
     """Short lengthscales imitate noise with the same evidence; the fit calls it noise."""
     y = np.random.default_rng(0).normal(size=40)

@@ -46,6 +46,15 @@ def test_constant_columns_have_a_usable_spread(constant):
     assert scales.y_spread == (constant or 1.0)
 
 
+def test_the_spread_is_that_of_outputs_that_vary():
+    steady = np.column_stack([Y, np.full(len(Y), 1e4)])
+    assert_close(measure(X, steady).y_spread, measure(X, Y).y_spread)
+    empty = np.column_stack([Y, np.zeros(len(Y))])
+    presence = np.ones_like(empty)
+    presence[:, -1] = 0.0
+    assert_close(measure(X, empty, presence).y_spread, measure(X, Y).y_spread)
+
+
 def test_parameters_move_to_the_units_of_the_data():
     """Lengths with the columns, variances with the square of the outputs, places with both."""
     scales = Scales(np.array([5.0, -3.0]), np.array([10.0, 0.1]), np.array([1.0]), 4.0)

@@ -1,5 +1,6 @@
 """What regressions share: outputs checked and scaled, and predictions of them."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -17,10 +18,14 @@ from cavity.estimators.registry import REGRESSION, one_of, whole
 from cavity.estimators.sampling import sample_outputs
 from cavity.estimators.settings import check
 from cavity.learning.data.batches import Batches
+from cavity.learning.data.scales import tally
 from cavity.learning.infer import one_blas_thread
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.likelihoods.support import Support
+
+# The scale of a constant output, as a share of its value.
+CONSTANT_SCALE = 1e-9
 
 
 class AbstractRegressor(RegressorMixin, AbstractPredictor):
@@ -58,7 +63,7 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
         settings = for_streams(settings, len(X)) if streaming else settings
         likelihood = check(settings, X, y, side)
         real = likelihood.support is Support.REAL
-        scale = self._relative_spread(y.reshape(len(y), -1), real=real)
+        scale, constant = self._relative_spread(y.reshape(len(y), -1), real=real)
         in_logarithms = any(latent.log_output for latent in likelihood.latent_functions)
         if in_logarithms and isinstance(self.kernel, str) and isinstance(self.mean, str):
             scale = self._own_spread(y)
@@ -67,6 +72,11 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
                 "known noise variances with several outputs need outputs of one scale: set "
                 "standardise=False, or fit each output alone"
             )
+        apart = real and isinstance(self.mean, str) and self.mean != "zero"
+        apart = apart and not (streaming or batches is not None or "noise_variance" in side)
+        if apart and 0 < np.sum(constant) < len(scale):
+            settings = dataclasses.replace(settings, missing="skip")
+            y, scale = _stated_once(y, scale, constant)
         self._learn(settings, X, y, scale, side, callback, checkpoint, batches)
 
     def predict(self, X, return_std=False, return_cov=False, noise_variance=None, exposure=None):
@@ -206,23 +216,29 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
             return found[0], np.asarray(found[1], dtype=np.float64)
         X = validate_data(self, X, dtype=np.float64, order="C")
         allowed: Any = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
-        return X, check_array(y, ensure_2d=False, input_name="y", **allowed)
+        y = check_array(y, ensure_2d=False, input_name="y", **allowed)
+        empty = np.flatnonzero(np.all(np.isnan(y), axis=0)) if y.ndim > 1 else ()
+        if len(empty):
+            named = ", ".join(map(str, empty))
+            raise ValueError(
+                f"no row has a value of output {named} (counted from 0), so that nothing can be "
+                "learned of it: leave it out of y"
+            )
+        return X, y
 
     def _relative_spread(self, outputs, *, real: bool):
-        """The spread of each output over their geometric mean; 1 for a constant one.
+        """The spread of each output over their geometric mean, and which outputs are constant.
 
-        Outputs that are not real numbers have no unit to be divided by.
+        The spread of a constant one is 1. Outputs that are not real numbers have no unit to be
+        divided by.
         """
         count = outputs.shape[1]
-        if count == 1 or not self.standardise or not real:
-            return np.ones(count)
-        seen = [column[~np.isnan(column)] for column in outputs.T]
-        spread = np.array([np.std(y) if len(y) else 0.0 for y in seen])
-        varies = spread > [1e-12 * np.max(np.abs(y), initial=0.0) for y in seen]
-        if not np.any(varies):
-            return np.ones(count)
-        typical = np.exp(np.mean(np.log(spread[varies])))
-        return np.where(varies, spread / typical, 1.0)
+        counted = tally(np.nan_to_num(outputs), (~np.isnan(outputs)).astype(float))
+        spread, varies = np.ones(count), counted.varies
+        if count > 1 and self.standardise and real and np.any(varies):
+            own = counted.spread[varies]
+            spread[varies] = own / np.exp(np.mean(np.log(own)))
+        return spread, ~varies
 
     def _own_spread(self, y):
         """The spread of one output; steps in the logarithm of its noise must not grow with it."""
@@ -243,6 +259,25 @@ class AbstractRegressor(RegressorMixin, AbstractPredictor):
     def _single(self, values):
         """Values (n, P, ...) without the axis of the outputs where y was a vector."""
         return values[:, 0] if self._function.vector else values
+
+
+def _stated_once(y, scale, constant):
+    """Outputs and scales in which constant ones have next to no say about what all share.
+
+    All rows of a constant output would say that function and noise of the others are small, and
+    its own value, which one row says, would be as uncertain as theirs.
+
+    Args:
+        y: outputs, (N, P).
+        scale: of each.
+        constant: which of them do not vary.
+    """
+    y, scale = y.copy(), scale.copy()
+    for column in np.flatnonzero(constant):
+        first = np.flatnonzero(~np.isnan(y[:, column]))[0]
+        scale[column] = CONSTANT_SCALE * (abs(y[first, column]) or scale[~constant].max())
+        y[first + 1 :, column] = np.nan
+    return y, scale
 
 
 def check_shape(y: np.ndarray, shape: tuple[int, ...]) -> None:

@@ -108,7 +108,8 @@ class GPRegressor(
         posterior_: the posterior process, its arrays numpy float64.
         chains_: the draws of the method "mcmc" with their diagnostics, of outputs divided by
             `output_scale_`; None for other methods.
-        output_scale_: relative spread of each output; 1 for a single one, but with
+        output_scale_: relative spread of each output, tiny for a constant one among others, which
+            has no say in what they share; 1 for a single one, but with
             "heteroscedastic" its spread, where kernel and mean came without values.
         n_features_in_: number of input columns.
         feature_names_in_: their names, if X had names.

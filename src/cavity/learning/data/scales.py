@@ -50,8 +50,8 @@ class Scales:
         x_centre: mean of each input column.
         x_spread: standard deviation of each input column; 1 for constant ones.
         y_centre: mean of each output.
-        y_spread: standard deviation of all outputs about their means; for constant ones their
-            magnitude, or 1.
+        y_spread: standard deviation of the outputs that vary about their means; where none does
+            their magnitude, or 1.
         distances: whether the unit of the inputs is a typical distance between rows, the spread
             of a column times the square root of the number of columns.
     """
@@ -155,10 +155,10 @@ def measure(X: np.ndarray, y: np.ndarray, presence: np.ndarray | None = None) ->
 
 def scales_of(x: Tally, y: Tally) -> Scales:
     """The scales of inputs and outputs that were counted."""
-    magnitude = float(y.largest.max(initial=0.0))
-    deviation = np.sqrt(y.squares.sum() / np.maximum(y.count, 1.0).sum())
-    if not deviation > 1e-12 * magnitude:
-        deviation = magnitude or 1.0
+    if np.any(y.varies):
+        deviation = np.sqrt(y.squares[y.varies].sum() / y.count[y.varies].sum())
+    else:
+        deviation = y.largest.max(initial=0.0) or 1.0
     return Scales(x.mean, x.spread, y.mean, float(deviation))
 
 
