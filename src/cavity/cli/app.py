@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cavity.cli.request import BatchRows, DropMissing, Request, Table, option
-from cavity.cli.session import Outcome, Session, run
+from cavity.cli.session import File, Outcome, Session, refuse_overwriting, run
 
 app = typer.Typer(
     name="cavity",
@@ -20,11 +20,19 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model that fit has written.")]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model that fit has written."), File("model")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-TableOut = Annotated[str, option("FILE", "The .csv or .parquet file to write.")]
-ModelOut = Annotated[str, typer.Argument(metavar="OUT", help="The model file to write.")]
-PageOut = Annotated[str, option("FILE", "The HTML file to write.")]
+TableOut = Annotated[
+    str, option("FILE", "The .csv or .parquet file to write."), File("table", written=True)
+]
+ModelOut = Annotated[
+    str,
+    typer.Argument(metavar="OUT", help="The model file to write."),
+    File("model", written=True),
+]
+PageOut = Annotated[str, option("FILE", "The HTML file to write."), File("page", written=True)]
 Quantiles = Annotated[str | None, option("P,P,...", "Such as 0.05,0.95.")]
 Costs = Annotated[
     str | None,
@@ -33,6 +41,7 @@ Costs = Annotated[
         "Costs of wrong decisions, to decide for the label of least expected cost: a row for each "
         "true class, its name in the first column, and a column for each decision.",
     ),
+    File("table of costs"),
 ]
 Density = Annotated[
     bool, typer.Option("--density", help="Add the log density of the target column.")
@@ -48,7 +57,9 @@ Colour = Annotated[
 ]
 Steps = Annotated[int, option("N", "Rows after the last one of the fit.", min=1)]
 Controls = Annotated[
-    str | None, option("TABLE", "Controls of these rows, where the model has some.")
+    str | None,
+    option("TABLE", "Controls of these rows, where the model has some."),
+    File("table of controls"),
 ]
 BlankMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave the outputs of incomplete rows blank.")
@@ -87,6 +98,7 @@ def fit(*, json: bool, **options: Any) -> None:
 
     def work(session: Session) -> Outcome:
         request = Request(**options)
+        refuse_overwriting(inspect.get_annotations(Request), options)
         if request.model == "latent":
             from cavity.cli.latent import fit_embedding
 
@@ -117,6 +129,7 @@ def _use(command: str, options: dict[str, Any], module: str = "use") -> None:
     as_json = options.pop("json")
 
     def work(session: Session) -> Outcome:
+        refuse_overwriting(inspect.get_annotations(globals()[command]), options)
         home = importlib.import_module(f"cavity.cli.{module}")
         return getattr(home, command)(session, **options)
 
@@ -174,7 +187,11 @@ def update(
     model: Model,
     table: Table,
     *,
-    out: Annotated[str, option("FILE", "The model file to write, which may be MODEL.")],
+    out: Annotated[
+        str,
+        option("FILE", "The model file to write, which may be MODEL."),
+        File("model", written=True, replaces="model"),
+    ],
     power: Annotated[
         float | None, option("P", "Of these rows; default that of the fit.", min=0, max=1)
     ] = None,
@@ -219,7 +236,9 @@ def coefficients(
 def suggest(
     model: Model,
     candidates: Annotated[
-        str, typer.Argument(metavar="CANDIDATES", help="A table of rows that could be measured.")
+        str,
+        typer.Argument(metavar="CANDIDATES", help="A table of rows that could be measured."),
+        File("table of candidates"),
     ],
     *,
     out: TableOut,
@@ -228,7 +247,9 @@ def suggest(
         str, option("NAME", "What counts: information, variance or integrated.")
     ] = "information",
     reference: Annotated[
-        str | None, option("TABLE", "Rows where the function matters, for integrated.")
+        str | None,
+        option("TABLE", "Rows where the function matters, for integrated."),
+        File("reference table"),
     ] = None,
     drop_missing: DropMissing = False,
     json: Json = False,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from cavity.cli.session import Outcome, Session, refuse_overwriting, usage
+from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.text import describe_selected
 from cavity.numerics.text import plural
 from cavity.tables.coefficients import model_coefficients, selected_columns
@@ -17,7 +17,6 @@ def coefficients(session: Session, model: str, *, out: str, fdr: float = 0.1) ->
         raise usage("--out", f"'{out}' must end in .csv or .parquet")
     if not 0.0 < fdr < 1.0:
         raise usage("--fdr", f"the rate lies strictly between 0 and 1, given {fdr:g}")
-    refuse_overwriting(out, model=model)
     fitted = TableModel.load(model)
     check_output(out)
     table = model_coefficients(fitted, fdr)

@@ -5,7 +5,7 @@ import os
 
 import jax
 
-from cavity.cli.session import Outcome, Session, refuse_overwriting
+from cavity.cli.session import Outcome, Session
 from cavity.estimators.base import to_numpy
 from cavity.models.compression import compressed
 from cavity.persistence.errors import DataError
@@ -16,7 +16,6 @@ from cavity.tables.table_model import TableModel
 
 def compress(session: Session, model: str, out: str) -> Outcome:
     """Writes a model for predictions alone, and says how small it is."""
-    refuse_overwriting(out, model=model)
     fitted = load_fitted(model)
     if not isinstance(fitted, TableModel):
         raise DataError(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.cli.session import Outcome, Session, refuse_overwriting, usage
+from cavity.cli.session import Outcome, Session, usage
 from cavity.estimators.latent_map import filled
 from cavity.numerics.text import plural
 from cavity.persistence.errors import DataError
@@ -62,7 +62,6 @@ def _opened(model: str, table: str, out: str) -> tuple[TableEmbedding, DataFrame
     """The model, the table, and its columns as numbers."""
     if Path(out).suffix.lower() not in ENDINGS:
         raise usage("--out", f"'{out}' must end in .csv or .parquet")
-    refuse_overwriting(out, model=model, table=table)
     fitted = TableEmbedding.load(model)
     check_output(out)
     frame = read_table(table)

@@ -24,7 +24,6 @@ from cavity.cli.session import (
     Session,
     blaming,
     patient_interrupts,
-    refuse_overwriting,
     usage,
 )
 from cavity.cli.task import check_inducing_kind, check_likelihood, check_method, default_likelihood
@@ -122,7 +121,6 @@ def check(request: Request) -> None:
         check_in_batches(request.method, request.inducing)
     if request.resume and request.checkpoint is None:
         raise usage("--resume", "it needs --checkpoint DIR, the folder to go on from")
-    refuse_overwriting(request.out, table=request.table, test_table=request.test)
 
 
 def _check_draws(request: Request) -> None:

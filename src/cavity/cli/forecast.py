@@ -8,7 +8,7 @@ import numpy as np
 from cavity.cli.fit import inducing_points
 from cavity.cli.hidden import check_hidden, learned, likelihood_of, opened_checkpoint
 from cavity.cli.request import Request
-from cavity.cli.session import INTERRUPTED, Outcome, Session, refuse_overwriting, usage
+from cavity.cli.session import INTERRUPTED, Outcome, Session, usage
 from cavity.cli.text import describe_forecaster
 from cavity.cli.use import quantile_levels
 from cavity.estimators.forecaster import GPForecaster
@@ -139,7 +139,6 @@ def forecast(
     levels = quantile_levels(quantiles)
     if Path(out).suffix.lower() not in ENDINGS:
         raise usage("--out", f"'{out}' must end in .csv or .parquet")
-    refuse_overwriting(out, model=model, controls=controls)
     fitted = TableForecaster.load(model)
     check_output(out)
     X = _controls(fitted, controls, steps)

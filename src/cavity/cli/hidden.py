@@ -11,7 +11,7 @@ from cavity.cli.fit import check_kernel, inducing_points
 from cavity.cli.model_kinds import refuse_options_of_others
 from cavity.cli.progress import progress
 from cavity.cli.request import Request
-from cavity.cli.session import blaming, patient_interrupts, refuse_overwriting, usage
+from cavity.cli.session import blaming, patient_interrupts, usage
 from cavity.cli.task import check_inducing_kind
 from cavity.estimators.latent_settings import latent_kernel, latent_likelihood
 from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
@@ -70,7 +70,6 @@ def check_hidden(
         latent_likelihood(likelihood_of(request))
     if request.resume and request.checkpoint is None:
         raise usage("--resume", "it needs --checkpoint DIR, the folder to go on from")
-    refuse_overwriting(request.out, table=request.table)
 
 
 def likelihood_of(request: Request) -> str:

@@ -5,7 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-Table = Annotated[str, typer.Argument(metavar="TABLE", help="A .csv or .parquet table.")]
+from cavity.cli.session import File
+
+Table = Annotated[
+    str, typer.Argument(metavar="TABLE", help="A .csv or .parquet table."), File("table")
+]
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out rows with a missing cell.")
 ]
@@ -29,7 +33,7 @@ class Request:
     """What `cavity fit` is asked for."""
 
     table: Table
-    out: Annotated[str, option("MODEL", "The model file to write.")]
+    out: Annotated[str, option("MODEL", "The model file to write."), File("model", written=True)]
     targets: Annotated[
         list[str] | None, option("COLUMN", "Column to predict; repeatable.", "--target")
     ] = None
@@ -186,7 +190,9 @@ class Request:
             min=1,
         ),
     ] = None
-    test: Annotated[str | None, option("TABLE", "Evaluate on this table at the end.")] = None
+    test: Annotated[
+        str | None, option("TABLE", "Evaluate on this table at the end."), File("test table")
+    ] = None
     ignore: Annotated[
         list[str] | None, option("COLUMN", "Column that is no input; repeatable.")
     ] = None
@@ -207,6 +213,7 @@ class Request:
     checkpoint: Annotated[
         str | None,
         option("DIR", "Folder in which the fit keeps what it has done, to go on with --resume."),
+        File("folder of the checkpoint"),
     ] = None
     resume: Annotated[
         bool,

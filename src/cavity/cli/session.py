@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, get_args
 
 import typer
 
@@ -135,12 +135,45 @@ def blaming(option: str) -> Iterator[None]:
         raise usage(option, str(error)) from None
 
 
-def refuse_overwriting(out: str, **inputs: str | None) -> None:
-    """A usage error if a result would take the place of a file that is read."""
-    for name, path in inputs.items():
-        same = path is not None and os.path.realpath(out) == os.path.realpath(path)
-        if same:
-            raise usage("--out", f"{out} is the {name} itself; choose another name")
+class File(NamedTuple):
+    """Marks an option of a command, in its annotation, as the name of a file.
+
+    Attributes:
+        what: the file is.
+        written: whether it is written, and not read.
+        replaces: of one that is written, the name of the option whose file it may replace.
+    """
+
+    what: str
+    written: bool = False
+    replaces: str | None = None
+
+
+def refuse_overwriting(declared: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """A usage error if a result would take the place of a file that is read.
+
+    Args:
+        declared: the annotations of a command's options by name.
+        given: their values.
+    """
+    files = [
+        (name, mark, given[name])
+        for name, annotation in declared.items()
+        for mark in get_args(annotation)
+        if isinstance(mark, File) and given[name] is not None
+    ]
+    written = [(mark.replaces, path) for _, mark, path in files if mark.written]
+    for name, mark, path in files:
+        for replaces, out in written:
+            if not mark.written and name != replaces and _same_file(out, path):
+                raise usage("--out", f"{out} is the {mark.what} itself; choose another name")
+
+
+def _same_file(one: str, other: str) -> bool:
+    """Whether two names are of one file, also one that is yet to be written."""
+    with contextlib.suppress(OSError):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 @contextlib.contextmanager

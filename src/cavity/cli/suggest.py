@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from cavity.cli.session import Outcome, Session, refuse_overwriting, usage
+from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import report_warnings
 from cavity.learning.active.suggest import CRITERIA, Suggestions
 from cavity.learning.active.suggest import suggest as suggested
@@ -33,7 +33,6 @@ def suggest(
 ) -> Outcome:
     """Writes the rows whose targets would tell most, with their numbers and gains."""
     _check_options(out, criterion, reference)
-    refuse_overwriting(out, model=model, candidates=candidates, reference=reference)
     fitted = TableModel.load(model)
     check_output(out)
     table = read_table(candidates)

@@ -20,7 +20,7 @@ from cavity.learning.streaming.result import UpdateResult, kept_result, memory_o
 from cavity.learning.streaming.settings import UpdateSettings, check_remembers
 from cavity.learning.streaming.update import update as go_on
 from cavity.numerics.text import plural
-from cavity.persistence.atomic_file import held
+from cavity.persistence.atomic_file import held, regular_bytes
 from cavity.persistence.errors import DataError
 from cavity.persistence.model_file import check_output
 from cavity.tables.files import read_table
@@ -191,6 +191,6 @@ def _digest(encoded: Encoded) -> str:
 def _stamp(path: str) -> str:
     """What tells the contents of a file from others."""
     try:
-        return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+        return hashlib.blake2b(regular_bytes(Path(path)), digest_size=16).hexdigest()
     except OSError:  # it is said where the file is read
         return ""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cavity.cli.examination import describe_examination, examination_record
-from cavity.cli.session import Outcome, Session, refuse_overwriting, usage
+from cavity.cli.session import Outcome, Session, usage
 from cavity.cli.table_parts import Parts, report_warnings
 from cavity.cli.text import describe_embedding, describe_fit, describe_forecaster, describe_metrics
 from cavity.estimators.decisions import align_costs
@@ -56,7 +56,6 @@ def predict(
     levels = quantile_levels(quantiles)
     if Path(out).suffix.lower() not in ENDINGS:
         raise usage("--out", f"'{out}' must end in .csv or .parquet")
-    refuse_overwriting(out, model=model, table=table, costs=costs)
     fitted = TableModel.load(model)
     check_output(out)
     if fitted.classes and levels:
@@ -197,7 +196,6 @@ def report(
     from cavity.report.latent_page import write_map
     from cavity.report.page import write_report
 
-    refuse_overwriting(out, model=model, table=table)
     trouble = why_not_writable(Path(out))
     if trouble:
         raise DataError(trouble, kind="io")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cavity.persistence import model_file as storage
-from cavity.persistence.atomic_file import reason, whole_file
+from cavity.persistence.atomic_file import check_regular, reason, regular_bytes, whole_file
 from cavity.persistence.errors import StorageError
 
 MARKER, PROBLEM = "cavity-checkpoint", "problem"
@@ -95,7 +95,7 @@ class Checkpoint:
                 file.write(ABOUT.encode())
         elif not self.resume and self._begun():
             raise self._taken()
-        elif marker.read_bytes().split(b"\n")[0] != FORMAT.encode():
+        elif regular_bytes(marker).split(b"\n")[0] != FORMAT.encode():
             raise StorageError(
                 f"the checkpoint in {self.folder} was written by another version of cavity; go on "
                 "with that one, or delete the folder to begin anew"
@@ -209,6 +209,7 @@ class FileJournal:
         self.path = path
         self.place = self.before = 0  # the ends of the last record, and of the one before it
         try:
+            check_regular(path)
             self.file = path.open("r+b" if path.exists() else "x+b")
         except OSError as error:
             raise self._failed(error) from None

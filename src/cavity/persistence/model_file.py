@@ -24,7 +24,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from cavity.persistence.atomic_file import reason, whole_file, why_not_writable
+from cavity.persistence.atomic_file import (
+    reason,
+    regular_bytes,
+    whole_file,
+    why_not_writable,
+)
 from cavity.persistence.errors import StorageError
 from cavity.persistence.renamed_classes import CONVERTED, RENAMED
 
@@ -238,7 +243,7 @@ def load(path: str | Path, *, classes: Classes | None = None) -> tuple[Any, dict
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
+        data = regular_bytes(path)
     except IsADirectoryError:
         raise StorageError(f"{path} is a folder; give a model file", kind="io") from None
     except OSError as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cavity.persistence.atomic_file import reason
+from cavity.persistence.atomic_file import check_regular, reason
 from cavity.persistence.errors import DataError
 from cavity.tables.files import csv_header, ending, not_parquet, read_table, why_no_csv
 
@@ -48,6 +48,7 @@ def memory() -> float:
 
 def cell_bytes(path: Path) -> float:
     """What the cells of a table take in memory, roughly: a csv its size, others 8 bytes each."""
+    check_regular(path)
     if ending(path) == ".csv":
         return float(path.stat().st_size)
     import polars as pl
@@ -107,6 +108,7 @@ def long_table(path: str | Path, rows: int) -> LongTable:
     path = Path(path)
     kind = ending(path)
     try:
+        check_regular(path)
         with path.open("rb") as file:
             if kind == ".csv":
                 names, separator = csv_header(path, file)

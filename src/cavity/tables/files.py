@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cavity.persistence.atomic_file import reason, whole_file, why_not_writable
+from cavity.persistence.atomic_file import (
+    reason,
+    regular_bytes,
+    whole_file,
+    why_not_writable,
+)
 from cavity.persistence.errors import DataError
 
 if TYPE_CHECKING:
@@ -29,7 +34,7 @@ def read_table(path: str | Path) -> DataFrame:
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
+        data = regular_bytes(path)
     except IsADirectoryError:
         raise DataError(
             f"{path} is a folder; give a table, a .csv or .parquet file", kind="io"
