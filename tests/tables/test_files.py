@@ -145,3 +145,34 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert caught.value.kind == "io"
     assert path.read_text() == "mean\n1.0\n"
     assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_headers_of_any_length(write):
+    """Reading 192 kB of names as one cell, for another mark, is refused by Python's csv reader."""
+    for count, mark in ((12_000, ","), (100_000, ";")):
+        names = [f"ENSG{i:011d}" for i in range(count)]
+        path = write(mark.join(names) + "\n" + mark.join("1" * count) + "\n")
+        with path.open("rb") as file:
+            assert tables.csv_header(path, file) == (names, mark)
+    assert tables.read_table(write(f"{'a' * 200_000},b\n1,2\n")).width == 2
+    long = write(f"a,b\n1,2\n{'x' * 200_000},2\n1,2,3\n")
+    assert "line 4 has 3 cells, the header 2" in refusal(long, "data")
+
+
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        ("rate (a;b;c;d),y\n1,2\n3,4\n", ["rate (a;b;c;d)", "y"]),
+        ("x, y, z;w\n1,5;2\n", ["x, y, z", "w"]),
+        ("a;b,c\n1,5;2,5\n", ["a", "b,c"]),
+        ("a\tb;c;d\n1\t2\n", ["a", "b;c;d"]),
+        ('"a;b;c",d\n"x;y",1\n', ["a;b;c", "d"]),
+        ("a;b,c,d\n", None),
+        ("alone\n1\n", ["alone"]),
+    ],
+)
+def test_the_separator_splits_the_rows_too(write, content, columns):
+    if columns is None:
+        assert "no rows" in refusal(write(content), "data")
+    else:
+        assert tables.read_table(write(content)).columns == columns

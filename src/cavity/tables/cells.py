@@ -41,6 +41,9 @@ def numbers(column: Series) -> np.ndarray:
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         return column.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
     refuse_other_types(column)
+    plain = column.cast(pl.Float64, strict=False) if column.dtype == pl.String else None
+    if plain is not None and not plain.null_count():
+        return plain.to_numpy().copy()
     cells = text(column)
     values = cells.cast(pl.Float64, strict=False)
     wrong = np.flatnonzero((cells.is_not_null() & values.is_null()).to_numpy())

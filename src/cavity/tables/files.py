@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -22,8 +23,12 @@ else:
     DataFrame = Any
 
 ENDINGS = (".csv", ".parquet")
-# Between cells: the first of those that make as many.
+# Between cells.
 SEPARATORS = ",;\t"
+# Letters of a cell: what fits into the C integer of the csv reader on every system.
+LONGEST = 2**31 - 1
+# Lines by which the separator is told.
+LOOKED_AT = 20
 
 
 def read_table(path: str | Path) -> DataFrame:
@@ -87,8 +92,9 @@ def csv_header(path: Path, file: io.BufferedReader | io.BytesIO) -> tuple[list[s
     """
     lines = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     try:
-        separator = _separator(lines)
-        names = next((row for row in csv.reader(lines, delimiter=separator) if row), None)
+        with _any_length():
+            separator = _separator(lines)
+            names = next((row for row in csv.reader(lines, delimiter=separator) if row), None)
     except (UnicodeDecodeError, csv.Error) as error:
         file.seek(0)
         raise DataError(f"{path} cannot be read as csv: {why_no_csv(file, error)}") from None
@@ -97,22 +103,42 @@ def csv_header(path: Path, file: io.BufferedReader | io.BytesIO) -> tuple[list[s
     if names is None:
         raise DataError(f"{path} is empty; a table has a header and at least one row")
     names = [name.strip() for name in names]
+    seen = set[str]()
     for i, name in enumerate(names):
         if not name:
             raise DataError(
                 f"{path}: column {i + 1} has no name in the header; name it (a csv written with "
                 "a row index has such a column: write it without)"
             )
-        if name in names[:i]:
+        if name in seen:
             raise DataError(f"{path} has two columns named '{name}'; rename one of them")
+        seen.add(name)
     return names, separator
 
 
 def _separator(lines: io.TextIOWrapper) -> str:
-    """The mark that makes the most cells of the header; the file is at its beginning after."""
-    header = next((line for line in lines if line.strip()), "")
+    """The mark that splits the header and the first rows alike, and of several most finely.
+
+    The file is at its beginning after.
+    """
+    first = [*itertools.islice((line for line in lines if line.strip()), LOOKED_AT)]
     lines.seek(0)
-    return max(SEPARATORS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), ())))
+
+    def splits(mark: str) -> tuple[int, int]:
+        header, *rows = [len(row) for row in csv.reader(first, delimiter=mark)] or [0]
+        return rows.count(header) if header > 1 else 0, header
+
+    return max(SEPARATORS, key=splits)
+
+
+@contextlib.contextmanager
+def _any_length() -> Iterator[None]:
+    """Cells of any length for the csv reader, which by itself refuses long ones."""
+    before = csv.field_size_limit(LONGEST)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def why_no_csv(file: io.BufferedReader | io.BytesIO, error: Exception) -> str:
@@ -127,13 +153,13 @@ def why_no_csv(file: io.BufferedReader | io.BytesIO, error: Exception) -> str:
         position += len(line)
     file.seek(0)
     texts = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    width = 0
     try:
-        lines = csv.reader(texts, delimiter=_separator(texts))
-        for row in lines:
-            width = width or len(row)
-            if len(row) > width:
-                return f"line {lines.line_num} has {len(row)} cells, the header {width}"
+        with _any_length():
+            lines = csv.reader(texts, delimiter=_separator(texts))
+            width = len(next((row for row in lines if row), ()))
+            for row in lines:
+                if len(row) > width:
+                    return f"line {lines.line_num} has {len(row)} cells, the header {width}"
     except csv.Error as failure:
         return str(failure)
     finally:

@@ -6,7 +6,7 @@ Rows are counted from 1 in every message, without the header.
 
 import dataclasses
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -128,10 +128,11 @@ def _features(column: Column) -> list[str]:
     return [f"{column.name}={category}" for category in column.categories]
 
 
-def need_column(columns: Sequence[str], name: str) -> None:
+def need_column(columns: Collection[str], name: str) -> None:
     """Complains about a column that is not there, with the closest that is."""
     if name in columns:
         return
+    columns = list(columns)
     close = difflib.get_close_matches(name, columns, n=1)
     hint = f" (did you mean '{close[0]}'?)" if close else ""
     more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
@@ -229,8 +230,9 @@ def _encode(
     targets = schema.targets if need_targets else ()
     sides = [name for name in (schema.noise_column, schema.exposure_column) if name is not None]
     needed = [*(c.name for c in (*schema.inputs, *targets)), *sides]
+    columns = dict.fromkeys(table.columns)
     for name in needed:
-        need_column(table.columns, name)
+        need_column(columns, name)
     table = schema.as_numbers(table.select([*dict.fromkeys(needed)]))
     unseen: dict[str, tuple[int, frozenset[str]]] = {}
     inputs = [_encode_input(table, column, unseen) for column in schema.inputs]
