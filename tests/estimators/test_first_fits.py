@@ -47,3 +47,21 @@ def test_a_fit_of_similar_length_compiles_nothing():
     before = set(PROGRAMS.kept)
     GPRegressor(random_state=0).fit(X[:101], NUMBERS[:101])
     assert set(PROGRAMS.kept) <= before
+
+
+def test_predictions_of_all_small_sizes_share_programs():
+    """Of the moments, the probabilities, the densities and the quantiles."""
+    numbers, labels = GPRegressor(random_state=0).fit(X, NUMBERS), GPClassifier(random_state=0)
+    labels.fit(X, LABELS)
+
+    def predict(n):
+        numbers.predict(X[:n], return_std=True)
+        numbers._outputs(X[:n], {}).log_density(NUMBERS[:n, None])
+        numbers.predict_quantiles(X[:n], [0.05, 0.95])
+        labels.predict_proba(X[:n])
+
+    predict(9)
+    before = set(PROGRAMS.kept)
+    for n in (1, 2, 30, 63):
+        predict(n)
+    assert set(PROGRAMS.kept) <= before

@@ -115,13 +115,17 @@ def test_more_inducing_points_than_rows():
         check(model, X[:rows], Y[:rows], 0.9 if rows == 40 else None)
 
 
-def test_deviations_of_what_is_known_exactly_are_small_in_its_own_units():
-    """A constant output leaves next to no uncertainty, whatever its unit."""
+def test_a_constant_output_has_the_deviations_that_parameters_start_with_in_its_own_units():
+    found = []
     for unit in (1e-9, 1.0, 1e9):
         model = cavity.GPRegressor().fit(X, np.full(40, 5.0 * unit))
         mean, std = model.predict(X, return_std=True)
         np.testing.assert_allclose(mean, 5.0 * unit, rtol=1e-9)
-        assert np.all(std < 1e-3 * unit)
+        assert model.undetermined_
+        found.append(std / unit)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+    np.testing.assert_allclose(found[2], found[1], rtol=1e-6)
+    assert np.all(found[1] > 0.1)
 
 
 @pytest.mark.parametrize("constant", [7.0, pytest.param(0.0, marks=pytest.mark.slow)])

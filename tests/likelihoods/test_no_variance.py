@@ -1,14 +1,17 @@
 """Power means of functions without variance, and with next to none: the density at the mean."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 import cavity
 from cavity.likelihoods import (
+    AbstractQuadratureLikelihood,
     Bernoulli,
     Beta,
     Exponential,
@@ -20,6 +23,7 @@ from cavity.likelihoods import (
     Poisson,
     RobustMax,
     StudentT,
+    Support,
 )
 from tests.tolerances import assert_close
 
@@ -162,3 +166,38 @@ def test_what_is_no_variance_has_no_moments(name):
     likelihood, y = ONE_FUNCTION[name]
     found = likelihood.tilted(jnp.zeros(2), jnp.array([-1e-12, -1.0]), jnp.full(2, y), 0.4)
     assert not np.any(np.isfinite(found.slope))
+
+
+@jax.custom_vjp
+def _square(x):
+    return x**2
+
+
+_square.defvjp(lambda x: (x**2, x), lambda x, slope: (2.0 * x * slope,))
+
+
+@jax.custom_jvp
+def _same_square(x):
+    return x**2
+
+
+_same_square.defjvp(lambda primals, tangents: (primals[0] ** 2, 2.0 * primals[0] * tangents[0]))
+
+
+class Normal(AbstractQuadratureLikelihood):
+    """A user's density with a rule of its own for derivatives."""
+
+    square: Callable = eqx.field(static=True)
+    support = Support.REAL
+
+    def log_prob(self, f, y, **side):
+        return -0.5 * self.square(y - f) - 0.5 * jnp.log(2.0 * jnp.pi)
+
+
+@pytest.mark.parametrize("square", [_square, _same_square], ids=["reverse", "forward"])
+def test_densities_with_rules_of_their_own_for_derivatives(square):
+    mean, var, y = np.array([0.3, -1.0]), np.array([0.0, 0.7]), np.ones(2)
+    found = Normal(square).tilted(mean, var, y, 1.0)
+    expected = stats.norm.logpdf(y, mean, np.sqrt(1.0 + var))
+    np.testing.assert_allclose(found.log_mean, expected, rtol=1e-9)
+    np.testing.assert_allclose(found.slope, (y - mean) / (1.0 + var), rtol=1e-8)

@@ -186,6 +186,42 @@ def test_numbers_of_other_types_are_other_constants():
     assert plus(jnp.asarray(1), 1).dtype != plus(jnp.asarray(1), 1.0).dtype
 
 
+def test_zeros_of_other_signs_are_other_constants_and_nan_is_one():
+    traced = []
+
+    @compiled
+    def angle(x, number):
+        traced.append(number)
+        return jnp.arctan2(x * number, -1.0)
+
+    assert float(angle(jnp.asarray(1.0), 0.0)) == np.pi
+    assert float(angle(jnp.asarray(1.0), -0.0)) == -np.pi
+    for _ in range(3):
+        assert np.isnan(float(angle(jnp.asarray(1.0), float("nan"))))
+    assert len(traced) == 3
+
+
+def test_settings_of_jax_are_part_of_what_a_program_is_for():
+    draw = compiled(lambda key: jax.random.normal(key))
+    key = jax.random.key(0)
+    for partitionable in (True, False):
+        with jax.threefry_partitionable(partitionable):
+            assert float(draw(key)) == float(jax.random.normal(key))
+
+
+def test_nothing_is_compiled_where_jit_is_disabled():
+    seen = []
+
+    def plus(x):
+        seen.append(float(x[0]))  # has a value
+        return x + 1.0
+
+    with jax.disable_jit():
+        np.testing.assert_array_equal(compiled(plus)(jnp.ones(2)), [2.0, 2.0])
+        np.testing.assert_array_equal(Bound(plus)(jnp.ones(2)), [2.0, 2.0])
+    assert seen == [1.0, 1.0]
+
+
 def test_results_keep_what_is_no_array():
     out = compiled(lambda x, name: {name: (x, "text", None, 1.5)})(jnp.ones(2), "a")
     assert out["a"][1:] == ("text", None, 1.5)

@@ -57,6 +57,8 @@ def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables)
     }
     if layers:
         record["layers"] = layers
+    if estimator.undetermined_:
+        record["undetermined"] = list(estimator.undetermined_)
     if estimator.unseen_periods_:
         record["unseen_periods"] = [
             dataclasses.asdict(unseen) | {"column": schema.features[unseen.column]}

@@ -163,7 +163,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         self.log_evidence_ = None if value is None else value - shift
         self.chains_ = result.chains
         self.converged_, self.message_ = result.converged, result.message
-        self.unseen_periods_ = result.unseen_periods
+        self.unseen_periods_, self.undetermined_ = result.unseen_periods, result.undetermined
         self.n_iter_, self.n_evaluations_ = result.n_iterations, result.n_evaluations
         self.jitter_, self.sites_ = result.jitter, result.sites
         self.interrupted_ = result.interrupted

@@ -77,6 +77,8 @@ class GPClassifier(
         message_: why learning ended, and `choice_`.
         unseen_periods_: learned periods that the data do not show, because they are longer than
             their column or below two of its steps; see `FitResult`.
+        undetermined_: dotted names of parameters of which the data say nothing, because the
+            outputs do not vary; they stay where they started.
         choice_: where classes are independent because coupled ones take long, a sentence of it.
         method_: the method that was used.
         power_: the power that was used.

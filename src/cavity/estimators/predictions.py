@@ -15,6 +15,7 @@ from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.likelihoods.predictive.numerical import NumericalPredictive, numerical_predictive
 from cavity.likelihoods.support import Support
 from cavity.models.posterior import AbstractPosterior
+from cavity.numerics.chunking import padded_size
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array
 
@@ -26,7 +27,8 @@ class Predictions:
     Attributes:
         mean: means, (n, P).
         std: standard deviations, (n, P); infinite where there is none.
-        scaled: the distribution of the outputs divided by `scale`.
+        scaled: the distribution of the outputs divided by `scale`; of a padded number of rows,
+            so that the programs of predictions are few.
         scale: the divisor of each output, (P,).
         likelihood: of the model.
     """
@@ -39,26 +41,25 @@ class Predictions:
 
     def log_density(self, y: np.ndarray) -> np.ndarray:
         """Log predictive densities, (n, P), in nats per unit of y, of outputs (n, P)."""
+        scaled = self._padded(np.asarray(y, float).reshape(self.mean.shape) / self.scale)
         with jax.enable_x64(True), one_blas_thread():
-            scaled = (np.asarray(y, float) / self.scale).reshape(self.scaled.mean.shape)
             density = np.asarray(self.scaled.log_density(jnp.asarray(scaled)))
-        return density.reshape(self.mean.shape) - np.log(self.scale)
+        return self._cut(density) - np.log(self.scale)
 
     def quantiles(self, levels: Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles, (n, P, Q), at Q probabilities."""
         levels = np.atleast_1d(np.asarray(levels, float))
         with jax.enable_x64(True), one_blas_thread():
             values = np.asarray(self.scaled.quantile(jnp.asarray(levels)))
-        values = values.reshape(len(levels), *self.mean.shape)
-        return np.moveaxis(values * self.scale, 0, -1)
+        return np.moveaxis(self._cut(values) * self.scale, 0, -1)
 
     def numerical_predictive(self) -> list[NumericalPredictive]:
         """The distribution of each output as a table."""
         likelihood, shape = self.likelihood, self.mean.shape
 
         def log_density(y: np.ndarray) -> np.ndarray:
-            given = y.reshape(len(y), *self.scaled.mean.shape)
-            return np.asarray(_log_densities(self.scaled, jnp.asarray(given))).reshape(y.shape)
+            given = jnp.asarray(self._padded(y.reshape(len(y), *shape)))
+            return self._cut(np.asarray(_log_densities(self.scaled, given))).reshape(y.shape)
 
         with jax.enable_x64(True), one_blas_thread():
             centre = (self.mean / self.scale).ravel()
@@ -69,6 +70,32 @@ class Predictions:
             NumericalPredictive(places[..., p], cumulative[..., p], found.discrete)
             for p in range(shape[1])
         ]
+
+    def _padded(self, y: np.ndarray) -> np.ndarray:
+        """Outputs (..., n, P) of as many rows as `scaled` has, with further axes in front."""
+        known = self.scaled.mean.shape
+        return _longer(y, known[0], axis=-2).reshape(*y.shape[:-2], *known)
+
+    def _cut(self, values: np.ndarray) -> np.ndarray:
+        """What `scaled` says of these rows, (..., n, P), with further axes in front."""
+        n, P = self.mean.shape
+        front = values.shape[: values.ndim - len(self.scaled.mean.shape)]
+        return values.reshape(*front, -1, P)[..., :n, :]
+
+
+def _longer(rows: np.ndarray, size: int, axis: int = 0) -> np.ndarray:
+    """Rows with the first of them repeated behind."""
+    more = size - rows.shape[axis]
+    return np.concatenate([rows, np.repeat(rows.take([0], axis), more, axis)], axis)
+
+
+def _of_repeating_size(
+    X: np.ndarray, side: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, dict[str, np.ndarray] | None]:
+    """Inputs (n, D) and side data (n,) with rows behind, so that few programs do for all n."""
+    X, size = np.asarray(X, float), padded_size(len(X))
+    longer = {name: _longer(np.asarray(values), size) for name, values in side.items()}
+    return _longer(X, size), longer or None
 
 
 @compiled
@@ -103,10 +130,10 @@ def predict_outputs(
         ValueError: for unusable inputs.
     """
     with jax.enable_x64(True), one_blas_thread():
-        out = posterior.predict(np.asarray(X, float), rows=dict(side) or None)
-        shape = (len(X), len(scale))
-        mean = np.asarray(out.mean).reshape(shape) * scale
-        std = np.sqrt(np.asarray(out.var)).reshape(shape) * scale
+        inputs, rows = _of_repeating_size(X, side)
+        out = posterior.predict(inputs, rows=rows)
+        mean, var = (np.asarray(a).reshape(-1, len(scale))[: len(X)] for a in (out.mean, out.var))
+        mean, std = mean * scale, np.sqrt(var) * scale
     return Predictions(mean, std, out, scale, posterior.model.likelihood)
 
 
@@ -155,9 +182,10 @@ def class_log_probabilities(posterior: AbstractPosterior, X: np.ndarray, count: 
         count: the number of classes C.
     """
     with jax.enable_x64(True), one_blas_thread():
-        out = posterior.predict(np.asarray(X, float))
-        each = [np.asarray(out.log_density(jnp.full(len(X), float(c)))) for c in range(count)]
-    found = np.stack(each, axis=1)
+        inputs, _ = _of_repeating_size(X, {})
+        out = posterior.predict(inputs)
+        each = [np.asarray(out.log_density(jnp.full(len(inputs), float(c)))) for c in range(count)]
+    found = np.stack(each, axis=1)[: len(X)]
     return found - np.logaddexp.reduce(found, axis=1, keepdims=True)
 
 

@@ -91,6 +91,8 @@ class GPRegressor(
         message_: why learning ended.
         unseen_periods_: learned periods that the data do not show, because they are longer than
             their column or below two of its steps; see `FitResult`.
+        undetermined_: dotted names of parameters of which the data say nothing, because the
+            outputs do not vary; they stay where they started.
         power_: the power that was used.
         power_table_: of a power that was chosen, a `PowerTrial` for each that was compared:
             `power`, `log_evidence`, `log_density` of outputs left out, which were `left_out`, and

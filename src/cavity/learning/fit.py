@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites
 from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory
-from cavity.learning.data.validation import check_model, inputs_first
+from cavity.learning.data.validation import all_fixed, check_model, inputs_first
+from cavity.learning.diagnostics.undetermined import SAID, undetermined
 from cavity.learning.diagnostics.unseen_periods import unseen_periods
 from cavity.learning.dispatch import dispatch
 from cavity.learning.infer import checked_start, infer_from, one_blas_thread
@@ -146,10 +147,20 @@ def fit(
             open_for(checkpoint, start, data, method, settings)
         own = (data, method, densities, max_iterations, tolerance, callback)
         run = Run(*own, Searches(checkpoint), sites)
+        unknown = undetermined(start, data, stages[-1])
+        if unknown and release is None:
+            held = (all_fixed(stages[-1]),)
+            return _said(learned_from(run, start, held, first, 0, seed), unknown, stages[-1])
         result = learned_from(run, start, stages, first, n_restarts, seed)
         return result if release is None else _released(run, result, release, seed)
 
     return dispatch(method, approximated, sampled)
+
+
+def _said(result: FitResult, names: tuple[str, ...], maps: AbstractModel) -> FitResult:
+    """A result whose parameters stayed where they started, because nothing determines them."""
+    message = SAID if result.converged else f"{SAID}; {result.message}"
+    return dataclasses.replace(result, bijections=maps, undetermined=names, message=message)
 
 
 def _first_stage(

@@ -179,6 +179,8 @@ class FitResult(Inference):
             none for a single start.
         unseen_periods: learned periods that are longer than the data, or below two of their steps
             so that rows cannot tell them from longer ones; `message` says so.
+        undetermined: dotted names of parameters of which the data say nothing, which stay where
+            they started: all that are learned, where the outputs do not vary; `message` says so.
     """
 
     model: AbstractModel
@@ -192,6 +194,7 @@ class FitResult(Inference):
     ends: tuple[float, ...] = dataclasses.field(default=(), kw_only=True)
     trials: tuple[float, ...] = dataclasses.field(default=(), kw_only=True)
     unseen_periods: tuple[UnseenPeriod, ...] = dataclasses.field(default=(), kw_only=True)
+    undetermined: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
 
     def __str__(self) -> str:
         parameters = table(self.model, self.bijections, self.priors)

@@ -219,9 +219,7 @@ def _small_variance_limit(
     dtype = jnp.result_type(jax.eval_shape(log_prob, mean), var)
 
     def derivatives() -> tuple[Bool[Array, "..."], Tilted]:
-        ones = jnp.ones_like(mean)
-        along = lambda f: jax.jvp(log_prob, (f,), (ones,))  # noqa: E731
-        (value, slope), (_, curvature) = jax.jvp(along, (mean,), (ones,))
+        value, slope, curvature = _derivatives(log_prob, mean)
         narrow = small & (var * (jnp.abs(curvature) + slope**2) < SHARE * eps**0.5)
         value = value + 0.5 * var * (curvature + power * slope**2)
         return narrow, Tilted(*(x.astype(dtype) for x in (value, slope, curvature)))
@@ -231,6 +229,24 @@ def _small_variance_limit(
         return jnp.zeros(shape, bool), Tilted(zero, zero, zero)
 
     return jax.lax.cond(jnp.any(small), derivatives, none)
+
+
+def _derivatives(fn: Callable[[Array], Array], x: Array) -> tuple[Array, Array, Array]:
+    """A function of each entry, with its first and second derivatives.
+
+    Forward, which makes the smallest program, unless a density has a rule of its own for the
+    other direction only (`jax.custom_vjp`).
+    """
+    ones = jnp.ones_like(x)
+
+    def slope(x: Array) -> Array:
+        return jax.grad(lambda x: jnp.sum(fn(x)))(x)
+
+    try:
+        (value, first), (_, second) = jax.jvp(lambda x: jax.jvp(fn, (x,), (ones,)), (x,), (ones,))
+    except (TypeError, NotImplementedError):
+        return fn(x), slope(x), jax.grad(lambda x: jnp.sum(slope(x)))(x)
+    return value, first, second
 
 
 @eqx.filter_custom_jvp

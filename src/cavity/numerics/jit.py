@@ -68,7 +68,8 @@ def compiled(fn: Callable[P, T]) -> Callable[P, T]:
     """`fn` compiled for each structure and shapes of its arguments.
 
     Arrays, JAX's and numpy's, are the program's arguments, and all else is fixed in it. Called
-    while another program is being traced, it is the plain one.
+    while another program is being traced, it is the plain one. A function made anew for each call
+    has a program for each.
     """
     part = eqx.filter_jit(fn)
 
@@ -129,6 +130,16 @@ class _Taken(NamedTuple):
         return jax.tree.unflatten(self.structure, leaves)
 
 
+# Settings of JAX that programs depend on, beside the precision.
+SETTINGS = (
+    "jax_default_device",
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+    "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion",
+    "jax_debug_nans",
+)
 # stands for an array among leaves
 ARRAY: Any = object()
 # what JAX's state is where nothing is being traced
@@ -149,9 +160,13 @@ def _is_array(leaf: Any) -> bool:
 
 
 def _is_traced(arrays: list[Any]) -> bool:
-    """Whether this is part of a program that is being traced, with or without arguments of it."""
+    """Whether this is part of a program that is being traced, with or without arguments of it.
+
+    With `jax.disable_jit()` nothing is compiled, as if all were.
+    """
+    config: Any = jax.config
     within = get_opaque_trace_state(convention="flax") != OUTSIDE
-    return within or any(isinstance(leaf, Tracer) for leaf in arrays)
+    return within or config.jax_disable_jit or any(isinstance(leaf, Tracer) for leaf in arrays)
 
 
 class _Key:
@@ -165,9 +180,8 @@ class _Key:
     def __init__(self, fn: "Callable[..., Any] | _Key", taken: _Taken):
         self.fn, self.structure, self.static = fn, taken.structure, taken.static
         kinds = tuple(map(_kind, taken.arrays))
-        # numbers that are equal and of other types are other constants
-        types = tuple(type(leaf) for _, leaf in self.static)
-        self.parts = (fn, self.structure, self.static, types, kinds, *_settings())
+        constants = tuple((place, *_constant(leaf)) for place, leaf in self.static)
+        self.parts = (fn, self.structure, constants, kinds, *_settings())
         self.hash = hash(self.parts)
         self.count = taken.count
 
@@ -198,6 +212,11 @@ class _Key:
         return _Taken(self.structure, self.static, [], self.count)
 
 
+def _constant(leaf: Any) -> tuple[type, Any]:
+    """What tells constants apart: equal numbers of other types, and zeros of other signs."""
+    return type(leaf), leaf.hex() if isinstance(leaf, float) else leaf
+
+
 def _kind(leaf: Any) -> tuple[Any, ...]:
     """What of an array a program depends on."""
     if isinstance(leaf, jax.Array):
@@ -215,7 +234,7 @@ def _settings() -> tuple[Any, ...]:
     """What else of JAX's state a program depends on."""
     config: Any = jax.config
     wide = jax.dtypes.canonicalize_dtype(np.float64)
-    return wide, config.jax_default_device, config.jax_default_matmul_precision
+    return wide, *(getattr(config, name, None) for name in SETTINGS)
 
 
 class Program:

@@ -54,6 +54,7 @@ class Scales:
             their magnitude, or 1.
         distances: whether the unit of the inputs is a typical distance between rows, the spread
             of a column times the square root of the number of columns.
+        y_varies: whether any output does.
     """
 
     x_centre: np.ndarray
@@ -61,6 +62,7 @@ class Scales:
     y_centre: np.ndarray
     y_spread: float
     distances: bool = False
+    y_varies: bool = True
 
     @property
     def x_unit(self) -> np.ndarray:
@@ -155,11 +157,12 @@ def measure(X: np.ndarray, y: np.ndarray, presence: np.ndarray | None = None) ->
 
 def scales_of(x: Tally, y: Tally) -> Scales:
     """The scales of inputs and outputs that were counted."""
-    if np.any(y.varies):
+    varies = bool(np.any(y.varies))
+    if varies:
         deviation = np.sqrt(y.squares[y.varies].sum() / y.count[y.varies].sum())
     else:
         deviation = y.largest.max(initial=0.0) or 1.0
-    return Scales(x.mean, x.spread, y.mean, float(deviation))
+    return Scales(x.mean, x.spread, y.mean, float(deviation), y_varies=varies)
 
 
 def in_data_units(module: Any, scales: Scales) -> Any:

@@ -103,7 +103,7 @@ def _of_part(
         if own.output:
             half = own.output / 2.0
             prior = LogStudentT(np.asarray(unit[entry] * share**half), np.asarray(spread * half))
-        elif own == Units(input=1) and not entry.endswith("period"):
+        elif own == Units(input=1):
             prior = LogStudentT(np.asarray(unit[entry]), np.asarray(LENGTHSCALE))
         else:
             continue

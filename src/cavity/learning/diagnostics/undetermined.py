@@ -1,0 +1,40 @@
+"""Parameters of which the data say nothing."""
+
+from typing import Any
+
+import numpy as np
+
+from cavity.learning.data.training_data import AbstractTrainingData
+from cavity.models.base import AbstractModel
+from cavity.parameters import Bijection, Real, Units, entries, free_parts, units
+
+SAID = "the outputs do not vary, so that they determine no parameter: all stay where they started"
+
+
+def undetermined(model: AbstractModel, data: AbstractTrainingData, maps: Any) -> tuple[str, ...]:
+    """Dotted names of parameters to be learned of which the data say nothing.
+
+    They are all of them where no output varies and a learned height explains all that there is:
+    every noise and every function would do that is small enough, and the evidence has no maximum.
+
+    Args:
+        model: the model.
+        data: prepared data.
+        maps: the bijections in which parameters are to be learned.
+    """
+    scales = data.scales(model.likelihood)
+    if scales.y_varies or not (_has_height(model, maps) or not np.any(scales.y_centre)):
+        return ()
+    return tuple(
+        name
+        for name, _, domain in entries(model, maps)
+        if isinstance(domain, Bijection) and domain.free
+    )
+
+
+def _has_height(model: AbstractModel, maps: Any) -> bool:
+    """Whether a constant that is added to a function is learned."""
+    return any(
+        isinstance(domain, Real) and unit == Units(output=1)
+        for _, domain, unit in free_parts(model, maps, units(model))
+    )
