@@ -9,6 +9,7 @@ python -m benchmarks.periods [--starts periodogram spread] [--cases sine ...] [-
 
 import argparse
 import contextlib
+import itertools
 import time
 import warnings
 from collections.abc import Callable
@@ -216,12 +217,11 @@ def main() -> None:
     parser.add_argument("--cases", nargs="*", default=[*CASES])
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
-    for starts in options.starts:
-        for name in options.cases:
-            once = name in ("mauna loa", "airline", "births")
-            for seed in range(1 if once else options.seeds):
-                if not TABLE.has(case=name, seed=seed, starts=starts):
-                    measure(name, seed, starts)
+    once = ("mauna loa", "airline", "births")
+    for starts, name in itertools.product(options.starts, options.cases):
+        for seed in range(1 if name in once else options.seeds):
+            if not TABLE.has(case=name, seed=seed, starts=starts):
+                measure(name, seed, starts)
 
 
 if __name__ == "__main__":

@@ -156,15 +156,13 @@ def _array(value: Any) -> Any:
 class Units:
     """Powers of the units of the inputs and of the output in which a parameter is measured.
 
-    A lengthscale is `Units(input=1)`, a variance of the function `Units(output=2)`. `location`
-    marks a place in input space, which moves with the origin as well, and `cycle` the length of a
-    cycle: a period, or, with `input=-1`, a frequency.
+    A lengthscale is `Units(input=1)`, a variance of the function `Units(output=2)`.
     """
 
     input: int = 0
     output: int = 0
-    location: bool = False
-    cycle: bool = False
+    location: bool = False  # a place in input space, which moves with the origin as well
+    cycle: bool = False  # the length of a cycle: a period, or, with input=-1, a frequency
 
 
 def real(*, optional: bool = False, **units: Any) -> Any:

@@ -92,7 +92,7 @@ def _gaussian(
     found = screen(model, X, y, points=points, noise=level, seed=seed)
     if points is None:
         return [found]
-    cycles = cycles_of(found.kernel, range(X.shape[1]))
+    cycles = cycles_of(found.kernels[0], range(X.shape[1]))
     periods = tuple((cycle, cycle.period) for cycle in cycles)
     model = _with_kernel(model, with_cycles(model.kernels[0], periods))
     if known is not None:

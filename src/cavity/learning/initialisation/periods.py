@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.signal import find_peaks, lombscargle
 
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.cycles import Cycle, cycles_of, spacing
@@ -65,6 +64,8 @@ def _peaks(
     X: np.ndarray, rows: np.ndarray, y: np.ndarray, column: int
 ) -> tuple[tuple[float, ...], float]:
     """Periods to try along a column, and the share of the variance at the highest peak."""
+    from scipy.signal import find_peaks
+
     step, short, span, _ = spacing(X[:, column])
     if span < FEWEST * step or not step:
         return (), 0.0
@@ -81,6 +82,8 @@ def _peaks(
 
 def _power(X: np.ndarray, y: np.ndarray, column: int, frequencies: np.ndarray) -> np.ndarray:
     """The share of the variance of outputs without slow trends that is at each frequency."""
+    from scipy.signal import lombscargle
+
     x = X[:, column] - X[:, column].mean()
     others = np.delete(X, column, axis=1)
     spread = np.where(np.ptp(others, axis=0) > 0.0, np.std(others, axis=0), 1.0)
