@@ -218,10 +218,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     once = ("mauna loa", "airline", "births")
-    for starts, name in itertools.product(options.starts, options.cases):
-        for seed in range(1 if name in once else options.seeds):
-            if not TABLE.has(case=name, seed=seed, starts=starts):
-                measure(name, seed, starts)
+    wanted = [
+        (name, seed, starts)
+        for starts, name in itertools.product(options.starts, options.cases)
+        for seed in range(1 if name in once else options.seeds)
+    ]
+    for name, seed, starts in wanted:
+        if not TABLE.has(case=name, seed=seed, starts=starts):
+            measure(name, seed, starts)
 
 
 if __name__ == "__main__":

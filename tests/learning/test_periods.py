@@ -1,6 +1,9 @@
 """Periods: what columns say of them, where they start, and those that data do not show."""
 
+from typing import Any
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -102,7 +105,7 @@ def test_doubles_and_all_of_the_column_are_tried_but_nothing_longer():
 def test_a_period_is_found():
     """Of the smallest case that once ended at periods of 1,537 to 6,164, evidence -50."""
     y = wave(EVEN, 2.0 * np.pi) + 0.3 * NOISE[:150]
-    model = cavity.GPRegressor(kernel="periodic", random_state=0).fit(EVEN[:, None], y)
+    model: Any = cavity.GPRegressor(kernel="periodic", random_state=0).fit(EVEN[:, None], y)
     np.testing.assert_allclose(model.kernel_.period, [2.0 * np.pi], rtol=0.02)
     assert -45.0 < model.log_evidence_ < -20.0
     assert model.unseen_periods_ == ()
@@ -112,7 +115,9 @@ def test_a_period_is_found():
 def test_two_parts_start_at_two_periods():
     x = np.linspace(0.0, 20.0, 120)
     y = wave(x, 7.0) + wave(x, 1.3) + 0.2 * NOISE[:120]
-    model = cavity.GPRegressor(kernel="periodic + periodic", random_state=0).fit(x[:, None], y)
+    model: Any = cavity.GPRegressor(kernel="periodic + periodic", random_state=0).fit(
+        x[:, None], y
+    )
     found = [float(part.period[0]) for part in (model.kernel_.first, model.kernel_.second)]
     np.testing.assert_allclose(sorted(found), [1.3, 7.0], rtol=0.02)
 
@@ -123,12 +128,15 @@ def test_all_starts_of_a_sparse_model_have_the_period():
     setting = Settings(kernel="rbf + periodic", inducing=x[:15, None])
     starts, _ = build(setting, x[:, None], y[:, None], {})
     for start in starts:
-        np.testing.assert_allclose(start.kernel.second.period, [1.7], rtol=0.02)
+        kernel: Any = start.kernel
+        np.testing.assert_allclose(kernel.second.period, [1.7], rtol=0.02)
 
 
 def test_a_given_kernel_is_used_as_given():
     kernel = Periodic(1.0, [1.0], [3.0])
-    model = cavity.GPRegressor(kernel=kernel, max_iterations=0).fit(EVEN[:, None], wave(EVEN, 6.0))
+    model: Any = cavity.GPRegressor(kernel=kernel, max_iterations=0).fit(
+        EVEN[:, None], wave(EVEN, 6.0)
+    )
     np.testing.assert_array_equal(model.kernel_.period, [3.0])
 
 
@@ -137,7 +145,7 @@ def test_a_trend_does_not_take_the_period():
     """Of 1,000 rows, where the variance of the periodic part once ended at 3e-5."""
     x = np.linspace(0.0, 20.0, 1000)
     y = 3.0 * np.sin(0.2 * x) + 0.03 * x**2 + wave(x, 1.1) + 0.3 * NOISE[:1000]
-    model = cavity.GPRegressor(kernel="rbf + periodic", random_state=0).fit(x[:, None], y)
+    model: Any = cavity.GPRegressor(kernel="rbf + periodic", random_state=0).fit(x[:, None], y)
     np.testing.assert_allclose(model.kernel_.second.period, [1.1], rtol=0.01)
     assert model.kernel_.second.variance > 0.1
 
@@ -148,7 +156,7 @@ def test_the_year_is_found_in_carbon_dioxide(data_folder):
     dates, values = np.genfromtxt(path, str, delimiter=",", skip_header=1, unpack=True)
     kept = np.flatnonzero(values != "")[::8]
     days = dates[kept].astype("datetime64[D]")[:, None]
-    model = cavity.GPRegressor(kernel="linear + periodic * rbf", random_state=0)
+    model: Any = cavity.GPRegressor(kernel="linear + periodic * rbf", random_state=0)
     model.fit(days, values[kept].astype(float))
     (year,) = cycles_of(model.kernel_, [0])
     assert abs(year.period - 365.24) < 3.0
@@ -180,7 +188,8 @@ def test_periods_that_even_rows_do_not_show(period, aliased, alias):
         assert one.alias is None
         return
     assert one.alias == pytest.approx(alias, rel=1e-6)
-    turns, same = (Periodic(period=[p]).cross(GRID, GRID[:1]) for p in (period, alias))
+    grid = jnp.asarray(GRID)
+    turns, same = (Periodic(period=[p]).cross(grid, grid[:1]) for p in (period, alias))
     np.testing.assert_allclose(turns, same, rtol=1e-3)
 
 

@@ -1,5 +1,7 @@
 """Data that determine no parameter leave them where they started, and that is said."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -23,15 +25,15 @@ def test_one_row_is_no_certainty():
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "student_t", "poisson"])
 def test_outputs_that_do_not_vary_keep_what_parameters_start_from(likelihood):
-    model = cavity.GPRegressor(likelihood=likelihood).fit(X, np.zeros(12))
-    start = cavity.GPRegressor(likelihood=likelihood, max_iterations=0).fit(X, np.zeros(12))
+    model: Any = cavity.GPRegressor(likelihood=likelihood).fit(X, np.zeros(12))
+    start: Any = cavity.GPRegressor(likelihood=likelihood, max_iterations=0).fit(X, np.zeros(12))
     assert model.undetermined_
     assert float(model.kernel_.variance) == float(start.kernel_.variance)
 
 
 def test_the_library_and_several_outputs():
     model = cavity.GP(kernels.RBF(1.0, 0.3), likelihoods.Gaussian(0.1), None, means.Constant(7.0))
-    result = cavity.fit(model, X, np.full(12, 7.0))
+    result: Any = cavity.fit(model, X, np.full(12, 7.0))
     assert result.undetermined
     assert float(result.model.likelihood.variance) == 0.1
     assert result.bijections.likelihood.variance.free  # further rows may determine it

@@ -187,7 +187,7 @@ _same_square.defjvp(lambda primals, tangents: (primals[0] ** 2, 2.0 * primals[0]
 class Normal(AbstractQuadratureLikelihood):
     """A user's density with a rule of its own for derivatives."""
 
-    square: Callable = eqx.field(static=True)
+    square: Callable = eqx.field(static=True, default=_square)
     support = Support.REAL
 
     def log_prob(self, f, y, **side):
@@ -196,8 +196,8 @@ class Normal(AbstractQuadratureLikelihood):
 
 @pytest.mark.parametrize("square", [_square, _same_square], ids=["reverse", "forward"])
 def test_densities_with_rules_of_their_own_for_derivatives(square):
-    mean, var, y = np.array([0.3, -1.0]), np.array([0.0, 0.7]), np.ones(2)
-    found = Normal(square).tilted(mean, var, y, 1.0)
+    mean, var, y = jnp.array([0.3, -1.0]), jnp.array([0.0, 0.7]), jnp.ones(2)
+    found = Normal(square=square).tilted(mean, var, y, 1.0)
     expected = stats.norm.logpdf(y, mean, np.sqrt(1.0 + var))
     np.testing.assert_allclose(found.log_mean, expected, rtol=1e-9)
     np.testing.assert_allclose(found.slope, (y - mean) / (1.0 + var), rtol=1e-8)

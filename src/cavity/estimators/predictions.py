@@ -94,6 +94,8 @@ def _of_repeating_size(
 ) -> tuple[np.ndarray, dict[str, np.ndarray] | None]:
     """Inputs (n, D) and side data (n,) with rows behind, so that few programs do for all n."""
     X, size = np.asarray(X, float), padded_size(len(X))
+    if any(np.shape(values)[:1] != X.shape[:1] for values in side.values()):
+        return X, dict(side)  # which is refused as it is
     longer = {name: _longer(np.asarray(values), size) for name, values in side.items()}
     return _longer(X, size), longer or None
 

@@ -136,29 +136,37 @@ def fit(
         )
         check_schedule(model, schedule)
         release = release_of(model, data, method, bijections, priors)
-        last = (bijections if release is None else release.maps,)
-        maps = _first_stage(model, method, sites, schedule) + tuple(schedule) + last
+        last = bijections if release is None else release.maps
+        maps = (*_first_stage(model, method, sites, schedule), *schedule, last)
         start, stages, first = checked_start(model, data.first_block, jitter, maps)
         densities = flat(start) if priors is None else priors
         if checkpoint is not None:
-            limits = {"n_restarts": n_restarts, "max_iterations": max_iterations, "seed": seed}
-            settings = {"bijections or schedule": stages, "priors": densities, **limits}
-            settings |= {"jitter": jitter, "tolerance": tolerance, **_optional(release, sites)}
+            settings = _remembered(stages, densities, release, sites)
+            settings |= {"n_restarts": n_restarts, "max_iterations": max_iterations, "seed": seed}
+            settings |= {"jitter": jitter, "tolerance": tolerance}
             open_for(checkpoint, start, data, method, settings)
         own = (data, method, densities, max_iterations, tolerance, callback)
         run = Run(*own, Searches(checkpoint), sites)
-        unknown = undetermined(start, data, stages[-1])
-        if unknown and release is None:
-            held = (all_fixed(stages[-1]),)
-            return _said(learned_from(run, start, held, first, 0, seed), unknown, stages[-1])
-        result = learned_from(run, start, stages, first, n_restarts, seed)
-        return result if release is None else _released(run, result, release, seed)
+        searches = (run, start, stages, first, n_restarts, seed)
+        return _determined(*searches) if release is None else _released(*searches, release)
 
     return dispatch(method, approximated, sampled)
 
 
-def _said(result: FitResult, names: tuple[str, ...], maps: AbstractModel) -> FitResult:
-    """A result whose parameters stayed where they started, because nothing determines them."""
+def _determined(
+    run: Run,
+    start: AbstractModel,
+    stages: tuple[AbstractModel, ...],
+    jitter: float,
+    n_restarts: int,
+    seed: int,
+) -> FitResult:
+    """What is learned where the data determine it; where nothing is, parameters stay."""
+    maps = stages[-1]
+    names = undetermined(start, run.data, maps)
+    if not names:
+        return learned_from(run, start, stages, jitter, n_restarts, seed)
+    result = learned_from(run, start, (all_fixed(maps),), jitter, 0, 0)
     message = SAID if result.converged else f"{SAID}; {result.message}"
     return dataclasses.replace(result, bijections=maps, undetermined=names, message=message)
 
@@ -175,14 +183,29 @@ def _first_stage(
     return inputs_first(model) if afar else ()
 
 
-def _optional(release: Release | None, sites: Sites | None) -> dict[str, object]:
-    """What a checkpoint remembers of settings that most fits have not."""
-    found: dict[str, object] = {} if sites is None else {"sites": sites}
+def _remembered(
+    stages: tuple[AbstractModel, ...],
+    densities: AbstractModel,
+    release: Release | None,
+    sites: Sites | None,
+) -> dict[str, object]:
+    """What a checkpoint remembers of what is learned, with settings that most fits have not."""
+    found = {"bijections or schedule": stages, "priors": densities}
+    found |= {} if sites is None else {"sites": sites}
     return found if release is None else found | release.settings
 
 
-def _released(run: Run, result: FitResult, release: Release, seed: int) -> FitResult:
-    """The result with parameters integrated out, from that in which they were learned."""
+def _released(
+    run: Run,
+    start: AbstractModel,
+    stages: tuple[AbstractModel, ...],
+    jitter: float,
+    n_restarts: int,
+    seed: int,
+    release: Release,
+) -> FitResult:
+    """The result with parameters integrated out, after one in which they are learned."""
+    result = learned_from(run, start, stages, jitter, n_restarts, seed)
     if result.interrupted:
         return result
 

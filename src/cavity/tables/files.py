@@ -141,6 +141,7 @@ def _any_length() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
+@_any_length()
 def why_no_csv(file: io.BufferedReader | io.BytesIO, error: Exception) -> str:
     """What is wrong with a csv file, more plainly than its parser says it."""
     position = 0
@@ -154,12 +155,11 @@ def why_no_csv(file: io.BufferedReader | io.BytesIO, error: Exception) -> str:
     file.seek(0)
     texts = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
     try:
-        with _any_length():
-            lines = csv.reader(texts, delimiter=_separator(texts))
-            width = len(next((row for row in lines if row), ()))
-            for row in lines:
-                if len(row) > width:
-                    return f"line {lines.line_num} has {len(row)} cells, the header {width}"
+        lines = csv.reader(texts, delimiter=_separator(texts))
+        width = len(next((row for row in lines if row), ()))
+        for row in lines:
+            if len(row) > width:
+                return f"line {lines.line_num} has {len(row)} cells, the header {width}"
     except csv.Error as failure:
         return str(failure)
     finally:

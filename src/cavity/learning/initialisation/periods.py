@@ -75,7 +75,7 @@ def _peaks(
     places, _ = find_peaks(np.concatenate([[-1.0], power, [-1.0]]), distance=FINE)
     places = places - 1
     highest = places[np.argsort(-power[places], kind="stable")][:PEAKS]
-    peaks = [1.0 / _vertex(frequencies, power, place) for place in highest]
+    peaks = [1.0 / _vertex(frequencies, power, place) for place in highest.tolist()]
     every = [*peaks, *(2.0 * period for period in peaks), span]
     return tuple(p for p in every if p <= span), float(np.max(power))
 
