@@ -247,6 +247,8 @@ USAGE = {
     FIT + "--inducing enough --batch-rows 9": "needs all rows in memory",
     FIT + "--seed -1": "seed",
     FIT + "--restarts -1": "restarts",
+    FIT + "--priors strong": "--priors: the priors must be one of ['none', 'weak']",
+    FIT + "--model deep --priors none": "--priors: it is for Gaussian processes",
     FIT + "--max-iterations 0": "max-iterations",
     FIT + "--task clustering": "regression",
     FIT + "--task classification --likelihood laplace": "has: bernoulli, logit, multinomial",

@@ -15,7 +15,7 @@ from tests.cli.conftest import people, run
 
 IDENTITY = ["command", "version", "seconds", "warnings", "model"]
 SETTINGS = ["task", "likelihood", "kernel", "method", "power", "power_table", "n_inducing"]
-SETTINGS += ["inducing_kind", "bracket", "verdict"]
+SETTINGS += ["inducing_kind", "bracket", "verdict", "priors"]
 DATA = ["n_rows", "inputs", "targets", "classes"]
 ENDING = ["converged", "message", "log_evidence", "iterations", "evaluations", "jitter", "sites"]
 KEYS = [*IDENTITY, *SETTINGS, *DATA, *ENDING, "parameters", "test"]
@@ -130,7 +130,17 @@ def test_show_repeats_the_record(model, tables):
     assert shown["command"] == "show"
     assert shown["inputs"] == ["height", "smoker", "colour"]
     assert shown["parameters"]["kernel.variance"] > 0
-    assert "log evidence" in run("show", model).out
+    told = run("show", model).out
+    assert "log evidence" in told
+    assert "weak ones of variances, lengthscales and noise" in told
+
+
+def test_priors_are_switched_off_by_a_word(here, tables):
+    weak = fit(tables / "train.csv", "--json").json
+    none = fit(tables / "train.csv", "--priors", "none", "--json").json
+    assert (weak["priors"], none["priors"]) == ("weak", "none")
+    assert weak["log_evidence"] != none["log_evidence"]
+    assert "weak" not in run("show", "m.cavity").out
 
 
 def test_same_seed_same_model(here, tables):

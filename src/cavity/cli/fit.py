@@ -29,6 +29,7 @@ from cavity.cli.session import (
 from cavity.cli.task import check_inducing_kind, check_likelihood, check_method, default_likelihood
 from cavity.cli.text import describe_fit
 from cavity.cli.training_tables import Tables, check_in_batches, in_batches, read
+from cavity.estimators.asked_priors import PRIORS
 from cavity.estimators.base import AbstractEstimator
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classifier import GPClassifier
@@ -100,6 +101,8 @@ def check(request: Request) -> None:
     check_images(request)
     with blaming("--mean"):
         one_of("the mean", request.mean, MEANS)
+    with blaming("--priors"):
+        one_of("the priors", request.priors, PRIORS)
     if request.method == "mcmc":
         _check_draws(request)
     elif request.draws is not None:
@@ -291,6 +294,7 @@ def _estimator(
         method=_method(request, minibatches=tables.spool is not None),
         power=request.used_power,
         mean=request.mean,
+        priors=request.priors,
         n_restarts=request.restarts,
         max_iterations=request.max_iterations,
         random_state=request.seed,

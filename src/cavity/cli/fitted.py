@@ -59,6 +59,8 @@ def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables)
         record["layers"] = layers
     if estimator.undetermined_:
         record["undetermined"] = list(estimator.undetermined_)
+    if estimator.at_bounds_:
+        record["at_bounds"] = [dataclasses.asdict(bound) for bound in estimator.at_bounds_]
     if estimator.unseen_periods_:
         record["unseen_periods"] = [
             dataclasses.asdict(unseen) | {"column": schema.features[unseen.column]}
@@ -67,6 +69,7 @@ def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables)
     if estimator.chains_ is not None:
         record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
     if isinstance(estimator, GPRegressor | GPClassifier):
+        record |= {"priors": estimator.priors}
         record |= chosen_power(estimator) | grown_points(estimator)
     if isinstance(estimator, GPClassifier):
         record |= class_form(estimator, request.method)

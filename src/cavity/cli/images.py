@@ -19,6 +19,7 @@ UNUSED = {
     "method": "images have one method, 'power_ep': leave it out",
     "restarts": "a model of images is learned once: leave it out",
     "mean": "a model of images has a constant mean: leave it out",
+    "priors": "parameters of a model of images have no priors: leave it out",
     "inducing_kind": "a model of images has inducing patches: leave it out",
     "noise_column": "images have classes: leave it out",
     "exposure_column": "images have classes: leave it out",

@@ -25,6 +25,7 @@ class Owner(NamedTuple):
 
 
 OWNERS = (
+    Owner((GP,), "Gaussian processes", {"priors": "--priors"}),
     Owner((DEEP,), "deep models", {"layers": "--layers", "width": "--width"}),
     Owner((DEEP, NETWORK), "deep models and networks", {"steps": "--steps"}),
     Owner((LINEAR, NETWORK), "linear models and networks", {"prior": "--prior"}),
@@ -55,6 +56,7 @@ def refuse_options_of_others(request: Request) -> None:
     """A usage error for options of another kind of model than the one that is asked for."""
     for owner in OWNERS:
         for name, option in owner.options.items():
-            if request.model not in owner.kinds and getattr(request, name):
+            given = getattr(request, name) != getattr(Request, name)
+            if given and request.model not in owner.kinds:
                 kinds = " or ".join(f"--model {kind}" for kind in owner.kinds)
                 raise usage(option, f"it is for {owner.called}: add {kinds}")

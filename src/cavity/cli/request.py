@@ -167,6 +167,14 @@ class Request:
         ),
     ] = "points"
     mean: Annotated[str, option("NAME", "Prior mean: constant, zero or linear.")] = "constant"
+    priors: Annotated[
+        str,
+        option(
+            "weak|none",
+            "Of variances, lengthscales and noise, in units of the data; they matter where rows "
+            "are few.",
+        ),
+    ] = "weak"
     layers: Annotated[
         int | None, option("N", "Of a deep model, the last one included: 2.", min=1)
     ] = None

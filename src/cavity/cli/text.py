@@ -16,6 +16,7 @@ MOST_LINES = 30  # of one parameter with a value per input
 # Numbers of linear models and networks that come from their table and are not learned.
 OF_DESIGN = ("intercept", "centre", "scale", "bias", "output", "start")
 MOST_NAMES = 10  # of selected columns
+PRIORS = {"weak": "weak ones of variances, lengthscales and noise, in units of the data"}
 
 
 def describe_fit(fitted: TableModel) -> str:
@@ -52,6 +53,7 @@ def describe_fit(fitted: TableModel) -> str:
         ),
         *(("dates", f"{name} in {d.since}") for name, d in fitted.schema.dates.items()),
         ("model", f"{record['kernel']}, {noise}, {form}"),
+        *(("priors", PRIORS[word]) for word in [record.get("priors")] if word in PRIORS),
         ("log evidence", _evidence(record["log_evidence"])),
         ("learning", f"{converged} in {iterations}: {record['message']}"),
     ]

@@ -9,7 +9,7 @@ from cavity.estimators.settings import Settings, parts_given
 from cavity.learning.initialisation.default_priors import default_priors
 from cavity.models.gp import GP
 
-PRIORS = ("weak",)
+PRIORS = ("weak", "none")
 
 
 def asked_priors(
@@ -27,7 +27,6 @@ def asked_priors(
     Raises:
         ValueError: for what names no priors.
     """
-    if settings.priors is None:
+    if settings.priors is None or one_of("priors", settings.priors, PRIORS) == "none":
         return None
-    one_of("priors", settings.priors, PRIORS)
     return default_priors(model, parts_given(settings), X, y, side)

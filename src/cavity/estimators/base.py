@@ -72,7 +72,7 @@ class AbstractSearchSettings:
     """Settings of learning by maximum evidence; see `GPRegressor` for each."""
 
     standardise: object = True
-    priors: object = None
+    priors: object = "weak"
     n_restarts: object = 0
     max_iterations: object = 1000
     tolerance: object = 1e-3
@@ -164,6 +164,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         self.chains_ = result.chains
         self.converged_, self.message_ = result.converged, result.message
         self.unseen_periods_, self.undetermined_ = result.unseen_periods, result.undetermined
+        self.at_bounds_ = result.at_bounds
         self.n_iter_, self.n_evaluations_ = result.n_iterations, result.n_evaluations
         self.jitter_, self.sites_ = result.jitter, result.sites
         self.interrupted_ = result.interrupted

@@ -56,7 +56,7 @@ class GPClassifier(
         max_inducing: points at the most with "enough".
         mean: prior mean of the latent function: "constant", "zero", "linear", or a mean object.
         standardise: start from the location and spread of the data; otherwise from unit values.
-        priors: of the parameters of a kernel that is named: "weak" or None, see `GPRegressor`.
+        priors: of the parameters of a kernel that is named: "weak" or "none", see `GPRegressor`.
         n_restarts: further runs from perturbed starting values; the best is kept.
         max_iterations: iterations of one run at the most; 0 keeps the starting values.
         tolerance: a run ends when the objective falls by less than this many nats per iteration;
@@ -77,6 +77,7 @@ class GPClassifier(
         message_: why learning ended, and `choice_`.
         unseen_periods_: learned periods that the data do not show, because they are longer than
             their column or below two of its steps; see `FitResult`.
+        at_bounds_: learned parameters that ended at a bound of their search; see `FitResult`.
         undetermined_: dotted names of parameters of which the data say nothing, because the
             outputs do not vary; they stay where they started.
         choice_: where classes are independent because coupled ones take long, a sentence of it.

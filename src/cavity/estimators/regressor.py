@@ -66,11 +66,11 @@ class GPRegressor(
             At power 1 this is PITC. With Gaussian noise only.
         missing: "error", or "skip" to leave out outputs that are NaN.
         standardise: start from the location and spread of the data; otherwise from unit values.
-        priors: of the parameters of kernels and likelihoods that are named, for maximum a
-            posteriori learning: "weak" centres variances, lengthscales and noise in units of the
-            data, for few rows, which do not tell a noise from a function
-            (`cavity.initialisation.default_priors`); None for maximum evidence. `log_evidence_`
-            is without them.
+        priors: of the parameters of kernels and likelihoods that are named, which are learned
+            by maximum a posteriori: "weak" centres variances, lengthscales and noise in units of
+            the data, because few rows do not tell a noise from a function, and gives way to some
+            tens of rows; "none" for maximum evidence. Objects are used as given.
+            `log_evidence_` is without them.
         n_restarts: further runs from perturbed starting values; the best is kept.
         max_iterations: iterations of one run at the most; 0 keeps the starting values.
         tolerance: a run ends when the objective falls by less than this many nats per iteration;
@@ -91,6 +91,8 @@ class GPRegressor(
         message_: why learning ended.
         unseen_periods_: learned periods that the data do not show, because they are longer than
             their column or below two of its steps; see `FitResult`.
+        at_bounds_: learned parameters that ended at a bound of their search, such as a noise that
+            the data do not show; see `FitResult`.
         undetermined_: dotted names of parameters of which the data say nothing, because the
             outputs do not vary; they stay where they started.
         power_: the power that was used.

@@ -74,7 +74,7 @@ class Settings:
     block_size: object = None
     missing: str = "error"
     standardise: object = True
-    priors: object = None
+    priors: object = "weak"
     n_restarts: object = 0
     max_iterations: object = 1000
     tolerance: object = 1e-3

@@ -241,7 +241,7 @@ def learned_from(
     message = minimum.message if inference.converged else inference.message
     apart = starts_apart(minimum.ends)
     unseen = unseen_periods(model, run.data)
-    said = [message, *filter(None, [apart]), *map(str, unseen)]
+    said = [message, *filter(None, [apart]), *map(str, unseen), *map(str, run.at_bounds)]
     message = "; ".join(said)
     shared |= {"converged": inference.converged and minimum.converged, "message": message}
     return FitResult(
@@ -256,4 +256,5 @@ def learned_from(
         priors=run.densities,
         ends=minimum.ends,
         unseen_periods=unseen,
+        at_bounds=run.at_bounds,
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.data.training_data import Data
+from cavity.learning.diagnostics.at_bounds import AtBound
 from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
 from cavity.learning.diagnostics.unseen_periods import UnseenPeriod
 from cavity.learning.mcmc.chains import Chains
@@ -179,6 +180,8 @@ class FitResult(Inference):
             none for a single start.
         unseen_periods: learned periods that are longer than the data, or below two of their steps
             so that rows cannot tell them from longer ones; `message` says so.
+        at_bounds: learned parameters that ended at a bound of their search, such as a noise that
+            the data do not show; `message` says so.
         undetermined: dotted names of parameters of which the data say nothing, which stay where
             they started: all that are learned, where the outputs do not vary; `message` says so.
     """
@@ -194,6 +197,7 @@ class FitResult(Inference):
     ends: tuple[float, ...] = dataclasses.field(default=(), kw_only=True)
     trials: tuple[float, ...] = dataclasses.field(default=(), kw_only=True)
     unseen_periods: tuple[UnseenPeriod, ...] = dataclasses.field(default=(), kw_only=True)
+    at_bounds: tuple[AtBound, ...] = dataclasses.field(default=(), kw_only=True)
     undetermined: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
 
     def __str__(self) -> str:

@@ -42,7 +42,7 @@ from cavity.inference.variables.coupled_classes import (
 from cavity.kernels.base import AbstractKernel
 from cavity.models.base import AbstractGP
 from cavity.models.process import AbstractProcess
-from cavity.numerics.linalg import jittered
+from cavity.numerics.linalg import jittered, remainder
 from cavity.numerics.power_limits import Power
 from cavity.numerics.types import Array, Float, Scalar
 
@@ -268,7 +268,7 @@ class FullClasses(AbstractProcess):
             cross, prior = crosses[min(i, len(crosses) - 1)], priors[min(i, len(priors) - 1)]
             Bk = self.belief.blocks[i] @ cross
             means.append(cross.T @ self.belief.weights[i])
-            own.append(jnp.maximum(prior - jnp.sum(cross * Bk, axis=0), 0.0))
+            own.append(remainder(prior, jnp.sum(cross * Bk, axis=0), self.size))
             half.append(self.belief.root @ Bk)
         halves, owns = jnp.stack(half), jnp.stack(own, axis=1)
         cov = jnp.einsum("kmn,lmn->nkl", halves, halves)

@@ -29,7 +29,7 @@ from cavity.kernels.expectations import (
     expected_diag,
     expected_slopes,
 )
-from cavity.numerics.linalg import jittered, product_lower
+from cavity.numerics.linalg import jittered, product_lower, remainder
 from cavity.numerics.types import Array, Float
 
 
@@ -196,10 +196,10 @@ class FullProcess(AbstractProcess):
         cross = self._cross(seen)
         mean = cross.T @ self.weights + observed_mean(self.mean, rows)
         half = jax.vmap(product_lower, (0, None))(self.root, cross)
-        var = variances_from(seen, self.kernel)[:, None] - jnp.sum(half**2, axis=1).T
+        prior = variances_from(seen, self.kernel)[:, None]
+        var = remainder(prior, jnp.sum(half**2, axis=1).T, self.size)
         if self.raised is not None:
             var = var + jnp.sum((self.raised @ cross) ** 2, axis=1).T
-        var = jnp.maximum(var, 0.0)
         return mean, jnp.broadcast_to(var, mean.shape)
 
     def covariance(self, X: Float[Array, "n D"]) -> Array:

@@ -18,7 +18,7 @@ from cavity.models.base import AbstractGP
 from cavity.models.posterior import AbstractPosterior
 from cavity.models.process import along_draws
 from cavity.numerics.jit import compiled
-from cavity.numerics.linalg import cholesky, jittered, root_of
+from cavity.numerics.linalg import cholesky, jittered, remainder, root_of
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 
 # The model, the weights and the noise variances of a draw, or of all of them.
@@ -109,7 +109,7 @@ class SampledPosterior(AbstractPosterior):
                 if whole:
                     spread = jittered(kernel.cross(X, X), 0.0, kernel.diag(X)) - half.T @ half
                 else:
-                    spread = jnp.maximum(kernel.diag(X) - jnp.sum(half**2, axis=0), 0.0)
+                    spread = remainder(kernel.diag(X), jnp.sum(half**2, axis=0), len(half))
             means.append(cross.T @ w + jnp.reshape(function.mean(X), -1))
             spreads.append(spread)
         return jnp.stack(means), jnp.stack(spreads)

@@ -64,6 +64,12 @@ def cholesky(K: Float[Array, "... M M"]) -> Float[Array, "... M M"]:
     return jnp.linalg.cholesky(K)
 
 
+def remainder(variance: Array, explained: Array, terms: int) -> Array:
+    """What is left of variances when a sum of terms explains them: not less than its rounding."""
+    rounding = terms * jnp.finfo(variance.dtype).eps * variance
+    return jnp.maximum(variance - explained, rounding)
+
+
 def semidefinite_root(K: Float[Array, "... D D"]) -> Float[Array, "... D D"]:
     """A lower triangular root of a matrix that may be singular: zero columns where it is.
 

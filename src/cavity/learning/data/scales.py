@@ -31,7 +31,7 @@ from cavity.parameters.trees import is_entry
 
 # Logarithms of parameters stay this close to where they start: a factor of 6e7 either way.
 REACH = 18.0
-LEAST_VARIANCE = 1e-9
+LEAST_VARIANCE = 1e-11
 # Columns whose deviation is a smaller share of their magnitude are constant.
 CONSTANT = 1e-12
 # Locations move by so many spreads where logarithms move by one (benchmarks/results/steps.csv).
@@ -231,7 +231,7 @@ def coordinate_bounds(model: Any, maps: Any, whole: Scales) -> np.ndarray:
         lower = -reach
         if b == Positive() and unit == Units(output=2):
             least = np.log(LEAST_VARIANCE) + 2.0 * np.log(scales.y_spread)
-            lower = np.clip(least - np.log(start), lower, 0.0)
+            lower = np.minimum(least - np.log(start), 0.0)
         parts.append(np.column_stack([lower, reach]))
     return np.concatenate([*parts, np.zeros((0, 2))])
 

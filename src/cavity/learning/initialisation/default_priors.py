@@ -27,6 +27,8 @@ from cavity.parameters.priors import LogStudentT, flat
 VARIANCE, LENGTHSCALE, NOISE = 0.7, 0.8, 1.0
 # The noise variance at which its prior is centred, as a share of the outputs' variance.
 SHARE = 0.2
+# The probability below the upper end of a 90 % interval, and that end of a standard normal one.
+HELD, NORMAL = 0.95, 1.6448536269514722
 
 
 def default_priors(
@@ -63,10 +65,10 @@ def default_priors(
 def _scales(model: GP, X: np.ndarray, y: np.ndarray, side: Mapping[str, np.ndarray]) -> Scales:
     """Those of the data, with a distance between rows as the unit of inputs.
 
-    The variance of few outputs is likely too small: it is raised to where it would be as often
-    too large.
+    The variance of few outputs is likely too small: it is raised so far that the 90 % interval of
+    a normal distribution is that of Student's t, which is right where it is not known.
     """
-    from scipy.special import chdtri
+    from scipy.special import stdtrit
 
     if capability(model.likelihood, HasNoiseParameter) is not None:
         values = y
@@ -76,8 +78,9 @@ def _scales(model: GP, X: np.ndarray, y: np.ndarray, side: Mapping[str, np.ndarr
         values = latent_guesses(model.likelihood, y, side)
     scales = measured(X, values)
     count, outputs = int(np.sum(~np.isnan(values))), values.shape[1]
-    raised = count / chdtri(max(count - outputs, 1), 0.5)  # the median of a chi-squared
-    spread = scales.y_spread * float(np.sqrt(raised))
+    degrees = max(count - outputs, 1)
+    wider = stdtrit(degrees, HELD) / NORMAL
+    spread = scales.y_spread * float(wider * np.sqrt(count / degrees))
     return dataclasses.replace(scales, distances=True, y_spread=spread)
 
 

@@ -65,8 +65,8 @@ class Objective:
     """Energy minus log priors, with its gradient, in coordinates of the model and of tied sites.
 
     Private sites are brought to their fixed point at every evaluation, from the last ones, and
-    are constant under differentiation. Keeps the jitter that was last needed, and the sites of
-    the least value.
+    are constant under differentiation. Keeps the jitter that the first point needed, and the
+    sites of the least value.
 
     Args:
         start: the model to start from; its coordinates are zero.
@@ -74,7 +74,8 @@ class Objective:
         maps: bijections; None for the default ones.
         densities: priors; None for flat ones.
         method: the inference method; None for `PowerEP()`.
-        jitter: the jitter to begin with.
+        jitter: the jitter to begin with; raised where the first point needs more. For searches
+            that step back from undefined points, those after it that would need more are such.
         sites: sites whose tied ones the search starts from; None for precision zero.
         settled: private sites that the first evaluation starts from; None for precision zero.
         accuracy: changes of the value that do not matter to the search, in nats. Private sites
@@ -131,6 +132,10 @@ class Objective:
         self.stationary = self.carries and accuracy is not None and problem.stationary()
         self.warm = WarmStart()
         self.finite_value = True  # of the last evaluation, whatever its gradient
+        self.defined = False  # whether a point was
+        self.undefined = False  # whether one was not that this jitter does not do for
+        # what goes on by steps of its own has no other way than more jitter
+        self.steps_back = self.method.training.steps is None
         self.function = LearningEnergy(
             start=start,
             maps=maps,
@@ -210,10 +215,15 @@ class Objective:
             good = self.finite_value and bool(np.all(np.isfinite(gradient)))
             return (value, gradient, sites), good
 
-        (value, gradient, sites), jitter = with_escalating_jitter(at, self.jitter)
+        if self.steps_back and self.defined:
+            (value, gradient, sites), good = at(self.jitter)
+            jitter = self.jitter if good else None
+            self.undefined |= not good
+        else:
+            (value, gradient, sites), jitter = with_escalating_jitter(at, self.jitter)
         if jitter is None or not np.isfinite(value):
             return nothing[:2]
-        self.jitter = jitter
+        self.jitter, self.defined = jitter, True
         # of weights of several layers a worse point may have sites of another mode
         if self.carries and (value < self.best or not self.layered):
             self.warm.add(x, sites)
@@ -251,6 +261,7 @@ class Objective:
     def state(self) -> State:
         """The warm start of the next evaluation, as a tree that can be saved."""
         numbers: State = {"jitter": self.jitter, "finite_value": self.finite_value}
+        numbers |= {"defined": self.defined}
         if not self.carries:
             return numbers
         numbers |= {"fall": None if np.isinf(self.fall) else self.fall, "warm": self.warm.state()}
@@ -261,6 +272,7 @@ class Objective:
     def restore(self, state: State) -> None:
         """Takes the warm start from a state that was saved."""
         self.jitter, self.finite_value = float(state["jitter"]), bool(state["finite_value"])
+        self.defined = bool(state["defined"])
         if not self.carries:
             return
         self.best, self.fall = (
@@ -270,8 +282,9 @@ class Objective:
         best_sites = state["best_sites"]
         self.best_sites = self.empty if best_sites is None else refilled(self.empty, best_sites)
 
-    def begin_again(self) -> None:
+    def begin_again(self, jitter: float) -> None:
         """Forgets the private sites at hand, for a search at another jitter."""
+        self.jitter, self.defined, self.undefined = jitter, False, False
         self.best_sites = self.empty
         self.best = self.fall = np.inf
         self.warm.forget()

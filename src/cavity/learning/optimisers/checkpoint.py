@@ -93,6 +93,8 @@ class Resumable(Protocol):
 
     jitter: float
     finite_value: bool
+    defined: bool
+    undefined: bool
 
     @property
     def carries(self) -> bool:
@@ -246,6 +248,8 @@ class Recorded:
             self.search.forget_state()  # of the path that is left here
             return None
         self.objective.jitter, self.objective.finite_value = float(jitter), bool(finite)
+        self.objective.defined |= bool(np.isfinite(value))
+        self.objective.undefined |= not (finite or np.isfinite(value))
         return float(value), rest[x.size :]
 
     def catch_up(self) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,7 @@ from cavity.inference.solvers.steps import is_defined
 from cavity.learning.data.scales import coordinates_of, model_at
 from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.learning.data.validation import OutsideDomain, check_domains, verbs
+from cavity.learning.diagnostics.at_bounds import AtBound, at_bounds
 from cavity.learning.failures import NumericalError, diagnose_failure
 from cavity.learning.method import AbstractMethod
 from cavity.learning.objectives.evidence import Objective
@@ -22,6 +24,7 @@ from cavity.learning.optimisers.adam import Adam
 from cavity.learning.optimisers.checkpoint import Search, Searches
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, StartFailed
 from cavity.models.base import AbstractModel
+from cavity.numerics.linalg import escalate
 from cavity.parameters import Positive, free_parts
 
 EnergyOfSites = Callable[[Sites, float], float]
@@ -52,6 +55,7 @@ class Run:
         sites: where the last search ended.
         energy: the energy there, of private sites and a jitter; None where the search has no
             program for it.
+        at_bounds: parameters that are at a bound there.
     """
 
     data: AbstractTrainingData
@@ -65,6 +69,7 @@ class Run:
     settled: Sites | None = None
     sites: Sites | None = None
     energy: EnergyOfSites | None = None
+    at_bounds: tuple[AtBound, ...] = ()
 
     @property
     def least_fall(self) -> float:
@@ -83,7 +88,7 @@ class Run:
         random = np.random.default_rng(seed)
         best: tuple[AbstractModel, Minimum, float] | None = None
         evaluations, ends = 0, list[float]()
-        best_sites, best_energy = None, None
+        ended: tuple[Any, ...] = ()
         for restart in range(n_restarts + 1):
             self.sites = self.first_sites if restart == 0 else None
             start = model if restart == 0 else _perturbed(model, stages[-1], random)
@@ -106,12 +111,12 @@ class Run:
                 break
             evaluations += end[1].evaluations
             if best is None or end[1].objective < best[1].objective:
-                best, best_sites, best_energy = end, self.sites, self.energy
+                best, ended = end, (self.sites, self.energy, self.at_bounds)
             if end[1].interrupted:
                 break
             ends.append(float(end[1].objective))
         assert best is not None
-        self.sites, self.energy = best_sites, best_energy
+        self.sites, self.energy, self.at_bounds = ended
         several = tuple(ends) if n_restarts else ()
         minimum = dataclasses.replace(best[1], evaluations=evaluations, ends=several)
         return best[0], minimum, best[2]
@@ -139,20 +144,24 @@ class Run:
     def once(
         self, model: AbstractModel, maps: AbstractModel, jitter: float
     ) -> tuple[AbstractModel, Minimum, float]:
-        """One stage; run again from its best point where the jitter had to be raised."""
+        """One stage; gone on with at a larger jitter where points that need it stopped it."""
         objective = self._objective(model, maps, jitter)
         minimum = self._search(objective, objective.first)
-        for _ in range(3):
-            if minimum.interrupted or objective.jitter == jitter:
+        while self._hindered(objective, minimum):
+            used, best, sites = objective.jitter, minimum, objective.best_sites
+            raised = escalate(used)
+            if raised is None:
                 break
-            jitter, before = objective.jitter, minimum
-            objective.begin_again()  # the sites at hand are of the last point tried
-            minimum = self._search(objective, before.x)
-            evaluations = before.evaluations + minimum.evaluations
-            stuck = not minimum.interrupted and minimum.iterations < self.max_iterations
-            if before.converged and stuck and not minimum.converged:
-                minimum = dataclasses.replace(minimum, converged=True, message=before.message)
+            objective.begin_again(raised)  # the sites at hand are of the last point tried
+            minimum = self._search(objective, best.x)
+            evaluations = best.evaluations + minimum.evaluations
+            better = minimum.objective < best.objective - self.least_fall
+            if not better:
+                objective.jitter, objective.best_sites = used, sites
+                minimum = dataclasses.replace(best, interrupted=minimum.interrupted)
             minimum = dataclasses.replace(minimum, evaluations=evaluations)
+            if not better:
+                break
         if objective.has_optimised:
             self.sites = objective.sites_at(minimum.x)
         else:
@@ -161,7 +170,15 @@ class Run:
             self.sites = objective.sites if moving else objective.best_sites
         own = objective.has_optimised or objective.in_memory is None or model.ordered
         self.energy = None if own else functools.partial(objective.energy_at, minimum.x)
-        return objective.model(minimum.x), minimum, objective.jitter
+        found = objective.model(minimum.x)
+        if self.max_iterations:
+            self.at_bounds = at_bounds(found, maps, minimum.x, objective.bounds)
+        return found, minimum, objective.jitter
+
+    def _hindered(self, objective: Objective, minimum: Minimum) -> bool:
+        """Whether points that need more jitter kept a search from its end."""
+        ended = minimum.converged or minimum.interrupted
+        return objective.undefined and not ended and minimum.iterations < self.max_iterations
 
     def _objective(self, model: AbstractModel, maps: AbstractModel, jitter: float) -> Objective:
         return Objective(

@@ -1,0 +1,1 @@
+"""What default settings come to on tables of real data, in two checkouts."""
