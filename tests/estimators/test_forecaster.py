@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import cavity
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.models.state_space import forecast
 from tests.tolerances import assert_close
 
 pytestmark = pytest.mark.x32
@@ -141,6 +142,35 @@ def test_forecasts_that_may_leave_the_data_say_so(fitted):
     assert copy.time_map.leaving(47) is None
     with pytest.warns(UserWarning, match="by a factor of 10 over 48 steps"):
         copy.predict(48, np.zeros((48, 1)))
+
+
+def test_a_few_paths_that_leave_the_data_are_set_aside(fitted):
+    with jax.enable_x64(True):
+        future = fitted.posterior_.forecast(5, np.zeros((5, 1)), paths=50)
+        assert future.left == 0
+        ranges = np.ptp(fitted.states_, axis=0)
+
+        def strayed(count):
+            away = [
+                np.concatenate([np.asarray(a)[:count] + 1e3, np.asarray(a)[count:]])
+                for a in (future.paths, future.function_mean)
+            ]
+            parts = {"paths": away[0], "function_mean": away[1]}
+            return dataclasses.replace(future, **parts).without_strays(ranges)
+
+        few, many = strayed(7), strayed(26)
+        assert (few.left, many.left) == (7, 0)
+        np.testing.assert_allclose(few.mean, np.mean(future.function_mean[7:, 0, :, 0], axis=0))
+        np.testing.assert_allclose(few.states.mean[0], np.mean(future.paths[7:, 0], axis=0))
+        assert np.all(many.mean > 100.0)
+
+
+def test_paths_that_left_are_counted(fitted, monkeypatch):
+    monkeypatch.setattr(forecast, "LEFT", 0.12)
+    copy = pickle.loads(pickle.dumps(fitted))
+    with pytest.warns(UserWarning, match="of 64 paths left the data and are set aside"):
+        copy.predict(5, np.zeros((5, 1)))
+    assert 0 < copy.paths_left_ <= 16
 
 
 def test_growth_counts_what_a_linear_kernel_adds(fitted):

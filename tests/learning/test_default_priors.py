@@ -48,7 +48,7 @@ def test_they_are_centred_in_units_of_the_data():
 
 
 def test_the_variance_of_few_outputs_counts_as_likely_too_small():
-    """Two outputs: a 90 % interval of that variance about their mean holds a third one so often."""
+    """Of two outputs: a 90 % interval of that variance about their mean holds a third."""
     rng = np.random.default_rng(1)
     triples = rng.standard_normal((200, 3))
     variances = [

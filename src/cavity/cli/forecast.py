@@ -145,8 +145,8 @@ def forecast(
     future = fitted.time_map.forecast(steps, X)
     mean, std = future.moments()
     leaving = fitted.time_map.leaving(steps)
-    if leaving is not None:
-        session.warn(leaving)
+    for said in filter(None, (leaving, future.strayed)):
+        session.warn(said)
     parts = {"mean": mean, "std": std}
     if levels:
         values = future.quantiles(levels)
@@ -162,6 +162,7 @@ def forecast(
         columns |= {f"{name}{end}": part[:, i] for i, end in enumerate(ending)}
     write_predictions(out, columns)
     record = {"model": model, "out": out, "steps": steps, "columns": [*columns]}
+    record |= {"paths_left": future.left} if future.left else {}
     text = f"forecast of {plural(steps, 'row')} written to {out}: {', '.join(columns)}"
     return Outcome(record, text)
 

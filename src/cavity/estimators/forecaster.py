@@ -94,6 +94,7 @@ class GPForecaster(BaseEstimator):
         message_: why learning ended.
         n_iter_: iterations.
         interrupted_: whether fit was interrupted from the keyboard.
+        paths_left_: paths of the last forecast that left the data and were set aside.
 
     References:
         Bui (2017), S31 to S44; Frigola et al. (2014).
@@ -373,7 +374,11 @@ class GPForecaster(BaseEstimator):
         return steps, controls
 
     def _forecast(self, steps: np.ndarray, controls: np.ndarray | None) -> Outlook:
-        return self.time_map.forecast(int(steps.max()), controls)
+        found = self.time_map.forecast(int(steps.max()), controls)
+        self.paths_left_ = found.left
+        if found.strayed is not None:
+            warnings.warn(found.strayed, stacklevel=3)
+        return found
 
     def _at(self, steps: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Values at some horizons, of those at all up to the last."""

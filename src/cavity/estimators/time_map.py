@@ -103,6 +103,12 @@ class TimeMap:
         return Outlook(past, self.outputs)
 
 
+STRAYED = (
+    "{left} of {paths} left the data and are set aside: the functions that were learned do not "
+    "hold them where there are no rows; use fewer steps or fewer states, or more rows"
+)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outlook:
     """Distributions of outputs, in the units of the data.
@@ -116,6 +122,19 @@ class Outlook:
 
     standard: Any
     outputs: Standardised
+
+    @property
+    def left(self) -> int:
+        """Paths that were set aside because they left the data."""
+        return getattr(self.standard, "left", 0)
+
+    @property
+    def strayed(self) -> str | None:
+        """What to say of these; None for nothing."""
+        if not self.left:
+            return None
+        count = self.left + len(self.standard.function_mean)
+        return STRAYED.format(left=self.left, paths=plural(count, "path"))
 
     def moments(self) -> Gaussians:
         """Means and deviations, (..., P) each."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cavity.models.base import AbstractModel
-from cavity.parameters import Positive, entries
+from cavity.parameters import entries
 
 # Coordinates within so much of a bound are at it; of bounds that were given this share of their
 # distance.
@@ -50,25 +50,18 @@ def at_bounds(
         values = np.ravel(np.asarray(value, np.float64))
         own = slice(place, place + values.size)
         place += values.size
-        for largest in (False, True):
-            hit = _at(x[own], bounds[own, int(largest)]) | _at_given(values, domain, largest)
+        for end, given in enumerate(_at_given(values, domain)):
+            hit = given | (np.abs(x[own] - bounds[own, end]) <= CLOSE)
             if np.any(hit):
-                found.append(AtBound(name, float(values[hit][0]), largest))
+                found.append(AtBound(name, float(values[hit][0]), largest=end == 1))
     return tuple(found)
 
 
-def _at(x: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    return np.abs(x - bound) <= CLOSE
-
-
-def _at_given(values: np.ndarray, domain: Any, largest: bool) -> np.ndarray:
-    """Which values are at a bound of their domain."""
-    lower, upper = (
-        getattr(domain, name, default) for name, default in (("lower", -np.inf), ("upper", np.inf))
-    )
-    if domain == Positive() or not np.isfinite(lower):
-        return np.zeros(values.shape, bool)
+def _at_given(values: np.ndarray, domain: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Which values are at the lower bound that their domain was given, and which at the upper."""
+    lower, upper = getattr(domain, "lower", -np.inf), getattr(domain, "upper", np.inf)
+    nowhere = np.zeros(values.shape, bool)
     if not np.isfinite(upper):
-        return np.zeros(values.shape, bool) if largest else values <= lower * (1.0 + SHARE)
+        return (values <= lower * (1.0 + SHARE) if lower > 0.0 else nowhere), nowhere
     room = SHARE * (upper - lower)
-    return values >= upper - room if largest else values <= lower + room
+    return values <= lower + room, values >= upper - room

@@ -1,5 +1,6 @@
 """Forecasts: distributions of future states, and of the outputs that they give."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import cast
 
@@ -30,6 +31,10 @@ from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 
 PROPAGATIONS = ("paths", *RULES)
+# A path has left the data where it is this many ranges of their states from the middle path.
+LEFT = 3.0
+# Where more than this share of the paths did, that is what the model says of the future.
+SHARE = 0.25
 
 
 class Simulator(eqx.Module):
@@ -66,6 +71,8 @@ class Forecast(eqx.Module):
         function_mean: means of the functions of outputs, for each path.
         function_var: their variances.
         likelihood: the density of outputs given these.
+        left: how many paths were set aside because they left the data. A few that do so
+            say nothing of the future, and would take means and variances with them.
         one_series: whether the axis of series is left out.
         single: whether the axis of outputs is left out.
     """
@@ -76,6 +83,7 @@ class Forecast(eqx.Module):
     function_mean: Float[Array, "N S K P"]
     function_var: Float[Array, "N S K P"]
     likelihood: AbstractLikelihood
+    left: int = eqx.field(static=True, default=0)
     one_series: bool = eqx.field(static=True, default=False)
     single: bool = eqx.field(static=True, default=False)
 
@@ -134,6 +142,29 @@ class Forecast(eqx.Module):
         else:
             joint = np.asarray(_filtered(self.simulator, self.likelihood, count, arrays))
         return joint[0] if self.one_series else joint
+
+    def without_strays(self, ranges: Float[np.ndarray, " D"]) -> "Forecast":
+        """The forecast without the paths that left the data, where they are a few.
+
+        Args:
+            ranges: of the states of the data.
+        """
+        if self.paths is None:
+            return self
+        paths = np.asarray(self.paths)
+        with np.errstate(invalid="ignore", over="ignore"):
+            far = np.abs(paths - np.median(paths, axis=0)) > LEFT * ranges
+        stays = ~np.any(far | ~np.isfinite(paths), axis=(1, 2, 3))
+        left = int(np.sum(~stays))
+        if not left or left > SHARE * len(paths):
+            return self
+        kept, mean, var = (
+            jnp.asarray(np.asarray(a)[stays])
+            for a in (paths, self.function_mean, self.function_var)
+        )
+        states = _moments_of_paths(kept)
+        moments = {"states": states, "function_mean": mean, "function_var": var}
+        return dataclasses.replace(self, paths=kept, left=left, **moments)
 
     @property
     def _outputs(self) -> AbstractPredictive:
@@ -246,9 +277,6 @@ def _of_paths(
     emission: StateFunctions, paths: Float[Array, "N S K D"], controls: Array
 ) -> tuple[StateBelief, Array, Array]:
     """Moments of sampled states, and moments of the functions of outputs at each of them."""
-    average = jnp.mean(paths, axis=0)
-    away = paths - average
-    cov = jnp.einsum("nskd,nske->skde", away, away) / len(paths)
     flat = _flat(controls)
 
     def of_path(path: Float[Array, "S K D"]) -> tuple[Array, Array]:
@@ -256,7 +284,13 @@ def _of_paths(
         mean, var = emission.moments(inputs)
         return mean.reshape(*path.shape[:2], -1), var.reshape(*path.shape[:2], -1)
 
-    return StateBelief(average, cov), *jax.lax.map(of_path, paths)
+    return _moments_of_paths(paths), *jax.lax.map(of_path, paths)
+
+
+def _moments_of_paths(paths: Float[Array, "N S K D"]) -> StateBelief:
+    average = jnp.mean(paths, axis=0)
+    away = paths - average
+    return StateBelief(average, jnp.einsum("nskd,nske->skde", away, away) / len(paths))
 
 
 @compiled

@@ -147,7 +147,9 @@ class StateSpacePosterior(eqx.Module):
         Returns:
             A `Forecast` with `mean`, `var`, `quantile(p)`, `log_density(y)`, `states` and
             `joint_log_density(y)`: (steps, P) each, (steps,) where y was given as a vector, with
-            a leading axis where there are several series.
+            a leading axis where there are several series. Paths that left the data are set aside,
+            `left` of them, where that is a quarter of them at the most: those further from the
+            middle path than three ranges of the states of the rows.
 
         Raises:
             ValueError: for controls that are missing, end before the forecast does or have another
@@ -171,7 +173,8 @@ class StateSpacePosterior(eqx.Module):
             draws=draws,
             key=jax.random.key(0) if key is None else key,
         )
-        return dataclasses.replace(future, one_series=series == 1, single=self.single)
+        future = dataclasses.replace(future, one_series=series == 1, single=self.single)
+        return future.without_strays(np.ptp(self.states.mean, axis=0))
 
     def _last_states(self) -> StateBelief:
         """Beliefs about the last state of every series."""
