@@ -210,6 +210,7 @@ def update(
     batch_id: Annotated[
         str | None, option("ID", "A name for these rows; one that was learned from is skipped.")
     ] = None,
+    max_iterations: Annotated[int, option("N", "Of learning, at the most.", min=1)] = 1000,
     drop_missing: DropMissing = False,
     json: Json = False,
 ) -> None:

@@ -62,7 +62,8 @@ def run(command: str, work: Callable[[Session], Outcome], *, as_json: bool) -> N
     """
     session = Session(command, time.perf_counter())
     try:
-        outcome = work(session)
+        with _handled_by(signal.default_int_handler, signal.SIGTERM):
+            outcome = work(session)
     except KeyboardInterrupt as error:
         typer.echo(": ".join(["interrupted", *filter(None, [str(error)])]), err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -82,6 +83,22 @@ def run(command: str, work: Callable[[Session], Outcome], *, as_json: bool) -> N
     raise typer.Exit(outcome.code)
 
 
+# What asks a process to end: Ctrl-C, and schedulers and containers.
+ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _handled_by(handler: Callable[[int, Any], Any], *signals: signal.Signals) -> Iterator[bool]:
+    """Signals go to a handler, where this is the main thread: others cannot have any."""
+    here = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in signals if here}
+    try:
+        yield here
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
 def _fail(session: Session, kind: str, message: str, *, as_json: bool) -> NoReturn:
     typer.echo(f"error: {message}", err=True)
     if as_json:
@@ -94,6 +111,8 @@ def _numerical(error: Exception) -> str:
     from cavity.learning.infer import NumericalError
 
     if isinstance(error, NumericalError):
+        return str(error)
+    if isinstance(error, MemoryError) and str(error):
         return str(error)
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
         return "there is not enough memory; ask for fewer inducing points, such as --inducing 100"
@@ -178,7 +197,7 @@ def _same_file(one: str, other: str) -> bool:
 
 @contextlib.contextmanager
 def patient_interrupts(keeping: str) -> Iterator[Callable[[], bool]]:
-    """Lets the first Ctrl-C wait; the second interrupts as usual.
+    """Lets the first Ctrl-C or SIGTERM wait; the second interrupts as usual.
 
     Args:
         keeping: what the first one keeps, to be said.
@@ -195,11 +214,5 @@ def patient_interrupts(keeping: str) -> Iterator[Callable[[], bool]]:
         # buffered streams must not be written to from within a signal
         os.write(2, f"\ninterrupted: keeping {keeping} (again to stop at once)\n".encode())
 
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    before = signal.signal(signal.SIGINT, remember)
-    try:
+    with _handled_by(remember, *ENDING):
         yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cavity.persistence.errors import CellError, DataError
+from cavity.persistence.typed_values import Whole
 from cavity.tables import cells
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Dates:
     """
 
     unit: Unit
-    origin: int
+    origin: Whole
     writing: Writing
     whole_days: bool
 
@@ -113,11 +114,6 @@ class Dates:
         coarser = MICROSECONDS[units[max(units.index(unit) - 1, 0)]]
         origin = 0 if writing.order == NO_DATE else low - low % coarser
         return Dates(unit, origin, writing, whole_days)
-
-    @staticmethod
-    def from_dict(record: dict[str, Any]) -> "Dates":
-        """Inverse of `dataclasses.asdict`."""
-        return Dates(**{**record, "writing": Writing(**record["writing"])})
 
     @property
     def noun(self) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from cavity.numerics.text import plural
 from cavity.persistence.errors import CellError, DataError
+from cavity.persistence.typed_values import typed
 from cavity.tables import cells
 from cavity.tables.class_labels import class_positions
 from cavity.tables.dates import Dates
@@ -105,21 +106,15 @@ class Schema:
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> "Schema":
-        """Inverse of `to_dict`, also after a round trip through JSON."""
+        """Inverse of `to_dict`, also after a round trip through JSON.
 
-        def columns(records: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
-            return tuple(
-                Column(r["name"], r["kind"], tuple(r.get("categories", ()))) for r in records
-            )
-
-        return Schema(
-            inputs=columns(record["inputs"]),
-            targets=columns(record["targets"]),
-            noise_column=record.get("noise_column"),
-            exposure_column=record.get("exposure_column"),
-            ignored=tuple(record.get("ignored", ())),
-            notations={n: notation_from(r) for n, r in record.get("notations", {}).items()},
-        )
+        Raises:
+            WrongValue: if it is something else.
+        """
+        record = typed(record, dict[str, Any], "schema")
+        notations = typed(record.get("notations", {}), dict[str, dict[str, Any]], "notations")
+        found = {name: notation_from(r) for name, r in notations.items()}
+        return typed({**record, "notations": found}, Schema, "schema")
 
 
 def _features(column: Column) -> list[str]:

@@ -1,0 +1,264 @@
+"""What model files of the command line say of a fit, and what they must say."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from cavity.estimators.registry import CLASSIFICATION
+from cavity.likelihoods.capabilities import number_of_classes
+from cavity.numerics.tree import named
+from cavity.parameters import Interval, Positive, bijections
+from cavity.persistence.errors import StorageError
+from cavity.persistence.model_file import damaged
+from cavity.persistence.typed_values import Large, NotNegative, Share, WrongValue, typed
+from cavity.tables.schema import Schema
+
+# Numbers as `cavity evaluate` gives them: null for what is not finite.
+Measure = float | None
+
+
+class Ended(TypedDict):
+    """How any fit ended."""
+
+    likelihood: str
+    kernel: str
+    converged: bool
+    message: str
+    log_evidence: float | None
+    iterations: Large
+    n_rows: Large
+
+
+class Marginal(TypedDict):
+    """A parameter that was integrated out."""
+
+    lower: float | list[Any]
+    median: float | list[Any]
+    upper: float | list[Any]
+
+
+class Trial(TypedDict):
+    """A power that was tried."""
+
+    power: Share
+    log_evidence: Measure
+    log_density: Measure
+    chosen: bool
+    left_out: str
+
+
+class LayerRecord(TypedDict):
+    """A layer of a deep model."""
+
+    width: int
+    n_inducing: int
+    noise_variance: NotNegative | None
+
+
+class Summary(TypedDict):
+    """The draws of a parameter."""
+
+    name: str
+    mean: Measure
+    sd: Measure
+    low: Measure
+    high: Measure
+    rhat: Measure
+    ess: Measure
+
+
+class Draws(TypedDict):
+    """What is remembered of draws."""
+
+    parameters: list[Summary]
+    rhat: Measure
+    ess: Measure
+
+
+class Sites(TypedDict):
+    """How sites ended."""
+
+    converged: NotRequired[bool]
+
+
+class TableFit(Ended):
+    """Of a model of targets."""
+
+    task: Literal["regression", "classification"]
+    method: str
+    power: Share | None
+    power_table: NotRequired[list[Trial] | None]
+    verdict: NotRequired[str | None]
+    n_inducing: int | None
+    inducing_kind: NotRequired[str | None]
+    inputs: list[str]
+    targets: list[str]
+    classes: list[str] | None
+    jitter: NotNegative
+    sites: Sites
+    test: dict[str, Measure | dict[str, dict[str, Measure]]] | None
+    layers: NotRequired[list[LayerRecord]]
+    mcmc: NotRequired[Draws]
+    coupled: NotRequired[bool]
+    prior: NotRequired[str]
+    hidden: NotRequired[int | list[int]]
+    batch: NotRequired[int | None]
+    selected: NotRequired[list[str] | dict[str, list[str]]]
+    relevance: NotRequired[dict[str, float]]
+    integrated: NotRequired[dict[str, Marginal]]
+    rows_seen: NotRequired[Large]
+    batch_ids: NotRequired[list[str]]
+
+
+class MapFit(Ended):
+    """Of an embedding."""
+
+    power: Share
+    components: int
+    n_inducing: int
+    columns: list[str]
+    constant: list[str]
+    missing: Large
+    relevance: list[float]
+    sites: Sites
+
+
+class SeriesFit(Ended):
+    """Of a model of time series."""
+
+    power: Share
+    states: int
+    targets: list[str]
+    controls: list[str]
+    n_inducing: int
+    missing: Large
+    method: NotRequired[str]
+    series: NotRequired[str | None]
+    series_labels: NotRequired[list[str] | None]
+
+
+class Memory(TypedDict):
+    """Rows that `cavity update` keeps."""
+
+    X: list[list[float]]
+    y: list[list[float]]
+    side: dict[str, list[float]]
+    messages: list[dict[str, Any]]
+
+
+def numbers(value: Any, name: str, count: int, *, least: float = -np.inf) -> np.ndarray:
+    """A list of finite numbers.
+
+    Raises:
+        WrongValue: if it is not one of so many that are at least `least`.
+    """
+    found = np.array(typed(value, list[Annotated[float, (least, np.finfo(float).max)]], name))
+    if found.shape != (count,):
+        raise WrongValue(f"{name} has {found.size} numbers in the place of {count}")
+    return found.astype(float)
+
+
+def task_of(about: Mapping[str, Any]) -> object:
+    """What the model of a file is for, as far as it says so."""
+    record = about.get("record")
+    return record.get("task") if isinstance(record, Mapping) else None
+
+
+@contextlib.contextmanager
+def described_by(path: str | Path, about: Mapping[str, Any]) -> Iterator[None]:
+    """Turns what is wrong with a description into the error about its file.
+
+    Raises:
+        StorageError: if the file is not of the command line, or is damaged.
+    """
+    if not {"schema", "record"} & set(about):
+        raise StorageError(
+            f"{path} holds a model without the description of its table; this command reads "
+            "models that 'cavity fit' wrote"
+        )
+    try:
+        yield
+    except KeyError as error:
+        raise StorageError(damaged(path, f"its description has no {error}")) from None
+    except WrongValue as error:
+        raise StorageError(damaged(path, str(error))) from None
+
+
+def predicted(posterior: Any, X: Any, rows: Mapping[str, Any]) -> Any:
+    """What most models do."""
+    return posterior.predict(X, rows=rows)
+
+
+def check_posterior(
+    posterior: Any,
+    kind: type,
+    inputs: int,
+    tried: Callable[[Any, Any, Mapping[str, Any]], Any] = predicted,
+) -> None:
+    """Lets models pass that can predict, which is seen without computing.
+
+    Args:
+        posterior: of the model.
+        kind: of posteriors.
+        inputs: of the table.
+        tried: what is done with the posterior at inputs and their side data.
+
+    Raises:
+        WrongValue: for another kind, numbers that are not finite or outside their domain, and
+            arrays that do not go together.
+    """
+    if not isinstance(posterior, kind):
+        raise WrongValue("its model is of another kind than it says")
+    if posterior.n_inputs != inputs:
+        raise WrongValue(f"its model has {posterior.n_inputs} inputs, its table {inputs}")
+    _check_numbers(posterior)
+    X, side = jax.ShapeDtypeStruct((2, inputs), np.float64), getattr(posterior, "side", ())
+    rows = {name: jax.ShapeDtypeStruct((2,), np.float64) for name in side}
+    try:
+        with jax.enable_x64(True):
+            eqx.filter_eval_shape(tried, posterior, X, rows)
+    except Exception as error:  # whatever arrays and settings that do not fit lead to
+        said = (str(error).splitlines() or ["no reason given"])[0]
+        raise WrongValue(f"its parts do not go together ({said[:100]})") from None
+
+
+def _check_numbers(posterior: Any) -> None:
+    leaves, domains = named(posterior), named(bijections(posterior))
+    for name, value in leaves.items():
+        array = np.asarray(value)
+        if array.dtype.kind != "f":
+            continue
+        if not np.all(np.isfinite(array)):
+            raise WrongValue(f"{name} is not finite")
+        domain = domains.get(name)
+        if isinstance(domain, Positive | Interval) and array.size:
+            if np.min(array) < domain.lower or np.max(array) > domain.upper:
+                raise WrongValue(f"{name} is outside its domain, {domain}")
+
+
+def check_targets_of(posterior: Any, schema: Schema, record: TableFit) -> None:
+    """Lets models pass that have the targets of their tables.
+
+    Raises:
+        WrongValue: for another number of outputs or classes, and for other names.
+    """
+    likelihood, targets = posterior.model.likelihood, schema.targets
+    several = likelihood.latents > 1
+    classes = targets[0].categories if targets else ()
+    if record["targets"] != [column.name for column in targets] or not targets:
+        raise WrongValue("its targets are not those of its table")
+    if record["inputs"] != [column.name for column in schema.inputs]:
+        raise WrongValue("its inputs are not those of its table")
+    if (record["classes"] or []) != list(classes):
+        raise WrongValue("its classes are not those of its table")
+    if (record["task"] == CLASSIFICATION) != bool(classes) or len(set(classes)) < len(classes):
+        raise WrongValue("its task is not that of its table")
+    if classes and number_of_classes(likelihood) != len(classes):
+        raise WrongValue("its model has another number of classes than its table")
+    if posterior.outputs != (likelihood.latents if several else len(targets)):
+        raise WrongValue("its model has another number of outputs than its table")
