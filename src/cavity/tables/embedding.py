@@ -117,7 +117,7 @@ def _embedding(posterior: AbstractPosterior, about: Mapping[str, Any]) -> TableE
     latent, columns = cast(LatentPosterior, posterior), Standardised(mean, scale)
     if latent.outputs != np.sum(columns.varying) or len(record["relevance"]) != latent.n_inputs:
         raise WrongValue("its model has another number of columns than its table")
-    if np.shape(latent.latent_mean) != np.shape(latent.latent_var):
+    if np.shape(latent.latent_mean) != np.shape(latent.latent_var) or np.ndim(latent.count):
         raise WrongValue("its latent points have means and variances of other shapes")
     values = latent_parameters(LatentMap(latent, columns))
     return TableEmbedding(latent, schema, record | {"parameters": values}, columns)

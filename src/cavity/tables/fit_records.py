@@ -10,7 +10,9 @@ import jax
 import numpy as np
 
 from cavity.estimators.registry import CLASSIFICATION
+from cavity.inference.graph.views import InducingView
 from cavity.likelihoods.capabilities import number_of_classes
+from cavity.models.posterior import Posterior
 from cavity.numerics.tree import named
 from cavity.parameters import Interval, Positive, bijections
 from cavity.persistence.errors import StorageError
@@ -217,11 +219,11 @@ def check_posterior(
     if posterior.n_inputs != inputs:
         raise WrongValue(f"its model has {posterior.n_inputs} inputs, its table {inputs}")
     _check_numbers(posterior)
-    X, side = jax.ShapeDtypeStruct((2, inputs), np.float64), getattr(posterior, "side", ())
-    rows = {name: jax.ShapeDtypeStruct((2,), np.float64) for name in side}
+    X = jax.ShapeDtypeStruct((2, inputs), np.float64)
+    rows = dict.fromkeys(getattr(posterior, "side", ()), np.ones(2))
     try:
         with jax.enable_x64(True):
-            eqx.filter_eval_shape(tried, posterior, X, rows)
+            eqx.filter_eval_shape(lambda *given: tried(*given, rows), posterior, X)
     except Exception as error:  # whatever arrays and settings that do not fit lead to
         said = (str(error).splitlines() or ["no reason given"])[0]
         raise WrongValue(f"its parts do not go together ({said[:100]})") from None
@@ -262,3 +264,24 @@ def check_targets_of(posterior: Any, schema: Schema, record: TableFit) -> None:
         raise WrongValue("its model has another number of classes than its table")
     if posterior.outputs != (likelihood.latents if several else len(targets)):
         raise WrongValue("its model has another number of outputs than its table")
+    if record["log_evidence"] is None and "mcmc" not in record:
+        raise WrongValue("it has no log evidence, which only draws have not")
+    _check_views(posterior)
+
+
+def _check_views(posterior: Any) -> None:
+    """Lets posteriors pass whose functions see the inducing variables of their model."""
+
+    def is_view(node: object) -> bool:
+        return isinstance(node, InducingView)
+
+    inducing = getattr(posterior.model, "inducing", None)
+    if inducing is None or not isinstance(posterior, Posterior):
+        return
+    views = [v for v in jax.tree.leaves(posterior.process, is_leaf=is_view) if is_view(v)]
+    shapes = [jax.tree.map(np.shape, view.inducing) for view in views]
+    if any(shape != jax.tree.map(np.shape, inducing) for shape in shapes):
+        raise WrongValue("its functions have other inducing variables than its model")
+    outputs = posterior.outputs if posterior.model.likelihood.latents == 1 else 1
+    if any(view.mean.outputs != outputs for view in views):
+        raise WrongValue("its functions have another number of outputs than its model")
