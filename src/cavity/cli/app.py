@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import os
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -346,6 +347,9 @@ def main() -> None:
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and _usable(cache):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache)
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    # a folder that is full costs time, and nothing that a user would have to know
+    of_cache = "Error (reading|writing) persistent compilation cache entry"
+    warnings.filterwarnings("ignore", message=of_cache)
     app(prog_name="cavity")
 
 

@@ -267,7 +267,7 @@ def load(path: str | Path, *, classes: Classes | None = None) -> tuple[Any, dict
     try:
         content = json.loads(description, parse_constant=_no_number)
         module = _build(content["module"], _with_known(classes), arrays, unused)
-        about = dict(content["about"])
+        about = typed(content["about"], dict[str, Any], "about")
     except WrongValue as error:
         raise StorageError(damaged(path, str(error))) from None
     except (json.JSONDecodeError, KeyError, TypeError, RecursionError):

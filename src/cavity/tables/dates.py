@@ -176,7 +176,8 @@ class Dates:
         """Numbers of the column for an axis: instants in UTC, or hours for times of day."""
         instants = self._moments(values)
         if self.writing.order != NO_DATE:
-            return instants
+            # an axis rounds to the next year what comes after, and has no year 10000
+            return np.minimum(instants, np.datetime64(_LAST - MICROSECONDS["seconds"], "us"))
         return (instants - np.datetime64(0, "us")) / np.timedelta64(1, "h")
 
     def _moments(self, values: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from cavity.estimators.registry import CLASSIFICATION
 from cavity.inference.graph.views import InducingView
 from cavity.likelihoods.capabilities import number_of_classes
 from cavity.models.posterior import Posterior
+from cavity.numerics.linalg import MOST_JITTER
 from cavity.numerics.tree import named
 from cavity.parameters import Interval, Positive, bijections
 from cavity.persistence.errors import StorageError
@@ -48,8 +49,8 @@ class Trial(TypedDict):
     """A power that was tried."""
 
     power: Share
-    log_evidence: Measure
-    log_density: Measure
+    log_evidence: float
+    log_density: float
     chosen: bool
     left_out: str
 
@@ -66,10 +67,10 @@ class Summary(TypedDict):
     """The draws of a parameter."""
 
     name: str
-    mean: Measure
-    sd: Measure
-    low: Measure
-    high: Measure
+    mean: float
+    sd: float
+    low: float
+    high: float
     rhat: Measure
     ess: Measure
 
@@ -93,7 +94,7 @@ class TableFit(Ended):
 
     task: Literal["regression", "classification"]
     method: str
-    power: Share | None
+    power: Share
     power_table: NotRequired[list[Trial] | None]
     verdict: NotRequired[str | None]
     n_inducing: int | None
@@ -101,7 +102,7 @@ class TableFit(Ended):
     inputs: list[str]
     targets: list[str]
     classes: list[str] | None
-    jitter: NotNegative
+    jitter: Annotated[float, (0.0, MOST_JITTER)]
     sites: Sites
     test: dict[str, Measure | dict[str, dict[str, Measure]]] | None
     layers: NotRequired[list[LayerRecord]]
@@ -264,24 +265,33 @@ def check_targets_of(posterior: Any, schema: Schema, record: TableFit) -> None:
         raise WrongValue("its model has another number of classes than its table")
     if posterior.outputs != (likelihood.latents if several else len(targets)):
         raise WrongValue("its model has another number of outputs than its table")
+    sides = {"noise_variance": schema.noise_column, "exposure": schema.exposure_column}
+    if {name for name, column in sides.items() if column is not None} != set(posterior.side):
+        raise WrongValue("its model has other side data than its table")
     if record["log_evidence"] is None and "mcmc" not in record:
         raise WrongValue("it has no log evidence, which only draws have not")
     _check_views(posterior)
 
 
 def _check_views(posterior: Any) -> None:
-    """Lets posteriors pass whose functions see the inducing variables of their model."""
+    """Lets posteriors pass whose functions are those of their model."""
 
     def is_view(node: object) -> bool:
         return isinstance(node, InducingView)
 
-    inducing = getattr(posterior.model, "inducing", None)
-    if inducing is None or not isinstance(posterior, Posterior):
+    if not isinstance(posterior, Posterior) or getattr(posterior.model, "inducing", None) is None:
         return
     views = [v for v in jax.tree.leaves(posterior.process, is_leaf=is_view) if is_view(v)]
-    shapes = [jax.tree.map(np.shape, view.inducing) for view in views]
-    if any(shape != jax.tree.map(np.shape, inducing) for shape in shapes):
-        raise WrongValue("its functions have other inducing variables than its model")
+    latents = [(f.kernel, f.mean, f.inducing) for f in posterior.model.latents]
+    known = [_shapes(parts) for parts in latents]
+    if any(_shapes((v.kernel, v.mean.mean, v.inducing)) not in known for v in views):
+        raise WrongValue("its functions are not those of its model")
     outputs = posterior.outputs if posterior.model.likelihood.latents == 1 else 1
     if any(view.mean.outputs != outputs for view in views):
         raise WrongValue("its functions have another number of outputs than its model")
+
+
+def _shapes(tree: Any) -> tuple[Any, ...]:
+    """What a tree is made of."""
+    leaves, structure = jax.tree.flatten(tree)
+    return (*map(np.shape, leaves), structure)

@@ -28,7 +28,7 @@ from cavity.numerics.tree import named
 from cavity.parameters import Units, units
 from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError, StorageError
-from cavity.persistence.typed_values import typed
+from cavity.persistence.typed_values import WrongValue, typed
 from cavity.tables.fit_records import (
     Memory,
     TableFit,
@@ -245,6 +245,8 @@ class TableModel:
             y_var = numbers(about["y_var"], "y_var", count, least=0.0)
             memory = typed(about.get("memory"), Memory | None, "memory")
             check_targets_of(posterior, schema, record)
+            if record["classes"] and scale[0] != 1.0:
+                raise WrongValue("its classes are divided by a scale")
             check_posterior(posterior, AbstractPosterior, len(schema.features))
             known = posterior.known_noise
             values = parameters(posterior.model, scale, known_noise=known)
