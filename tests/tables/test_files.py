@@ -148,6 +148,12 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
 
 
+def written(parts, path):
+    with tables.predictions_file(path) as add:
+        for part in parts:
+            add({"mean": part})
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_a_disk_that_fills_up(tmp_path, ending, parts):
@@ -158,10 +164,8 @@ def test_a_disk_that_fills_up(tmp_path, ending, parts):
     rows = np.random.default_rng(0).random(10_000)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, limits[1]))
     try:
-        with pytest.raises(DataError, match="cannot write .*ile too large") as caught:
-            with tables.predictions_file(path) as add:
-                for part in np.split(rows[: 100 * parts], parts) + [rows]:
-                    add({"mean": part})
+        with pytest.raises(DataError, match=r"cannot write .*ile too large") as caught:
+            written([*np.split(rows[: 100 * parts], parts), rows], path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert caught.value.kind == "io"

@@ -345,7 +345,7 @@ def _build(node: Any, classes: Classes, arrays: Mapping[str, np.ndarray], unused
             return {key: inside(value) for key, value in items.items()}
         case {"class": str(name), "fields": dict(fields), **rest} if not rest:
             return _instance(name, {k: inside(v) for k, v in fields.items()}, classes)
-    raise StorageError(f"the model file describes its parts in an unknown way: {str(node)[:80]}")
+    raise WrongValue(f"it describes its parts in an unknown way: {str(node)[:80]}")
 
 
 def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
@@ -372,7 +372,9 @@ def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
             fields[field.name] = _default(field, name)
     if name in known_classes():
         kinds = field_types(cls)
-        fields = {key: typed(value, kinds[key], f"{key} of {name}") for key, value in fields.items()}
+        fields = {
+            key: typed(value, kinds[key], f"{key} of {name}") for key, value in fields.items()
+        }
     instance = object.__new__(cls)
     for key, value in fields.items():
         object.__setattr__(instance, key, value)

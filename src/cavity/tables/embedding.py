@@ -18,7 +18,14 @@ from cavity.persistence.typed_values import WrongValue, typed
 from cavity.tables import cells
 from cavity.tables.column_types import evidence
 from cavity.tables.dates import Dates
-from cavity.tables.fit_records import MapFit, check_posterior, described_by, numbers, task_of
+from cavity.tables.fit_records import (
+    MapFit,
+    check_names,
+    check_posterior,
+    described_by,
+    numbers,
+    task_of,
+)
 from cavity.tables.forecasting import TableForecaster
 from cavity.tables.schema import Column, Schema, need_column, refuse_infinite
 from cavity.tables.table_model import EMBEDDING, FORECASTER, TableModel, parameters
@@ -111,6 +118,7 @@ def _embedding(posterior: AbstractPosterior, about: Mapping[str, Any]) -> TableE
     """The embedding that a file describes."""
     schema, record = Schema.from_dict(about["schema"]), typed(about["record"], MapFit, "record")
     count = len(schema.targets)
+    check_names(record["columns"], schema.targets)
     mean = numbers(about["column_mean"], "column_mean", count)
     scale = numbers(about["column_scale"], "column_scale", count, least=0.0)
     check_posterior(posterior, LatentPosterior, record["components"])

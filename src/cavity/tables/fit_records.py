@@ -19,8 +19,10 @@ from cavity.parameters import Interval, Positive, bijections
 from cavity.persistence.errors import StorageError
 from cavity.persistence.model_file import damaged
 from cavity.persistence.typed_values import Large, NotNegative, Share, WrongValue, typed
-from cavity.tables.schema import Schema
+from cavity.tables.schema import Column, Schema
 
+# Rows at which a prediction is tried: no likely length of another axis, which would hide it.
+TRIED = 7
 # Numbers as `cavity evaluate` gives them: null for what is not finite.
 Measure = float | None
 
@@ -220,8 +222,8 @@ def check_posterior(
     if posterior.n_inputs != inputs:
         raise WrongValue(f"its model has {posterior.n_inputs} inputs, its table {inputs}")
     _check_numbers(posterior)
-    X = jax.ShapeDtypeStruct((2, inputs), np.float64)
-    rows = dict.fromkeys(getattr(posterior, "side", ()), np.ones(2))
+    X = jax.ShapeDtypeStruct((TRIED, inputs), np.float64)
+    rows = dict.fromkeys(getattr(posterior, "side", ()), np.ones(TRIED))
     try:
         with jax.enable_x64(True):
             eqx.filter_eval_shape(lambda *given: tried(*given, rows), posterior, X)
@@ -239,9 +241,19 @@ def _check_numbers(posterior: Any) -> None:
         if not np.all(np.isfinite(array)):
             raise WrongValue(f"{name} is not finite")
         domain = domains.get(name)
-        if isinstance(domain, Positive | Interval) and array.size:
-            if np.min(array) < domain.lower or np.max(array) > domain.upper:
-                raise WrongValue(f"{name} is outside its domain, {domain}")
+        bounded = isinstance(domain, Positive | Interval) and array.size
+        if bounded and (np.min(array) < domain.lower or np.max(array) > domain.upper):
+            raise WrongValue(f"{name} is outside its domain, {domain}")
+
+
+def check_names(names: list[str], columns: tuple[Column, ...]) -> None:
+    """Lets names pass that are those of columns.
+
+    Raises:
+        WrongValue: for others.
+    """
+    if names != [column.name for column in columns]:
+        raise WrongValue("its columns are not those of its table")
 
 
 def check_targets_of(posterior: Any, schema: Schema, record: TableFit) -> None:
@@ -251,19 +263,20 @@ def check_targets_of(posterior: Any, schema: Schema, record: TableFit) -> None:
         WrongValue: for another number of outputs or classes, and for other names.
     """
     likelihood, targets = posterior.model.likelihood, schema.targets
-    several = likelihood.latents > 1
     classes = targets[0].categories if targets else ()
-    if record["targets"] != [column.name for column in targets] or not targets:
-        raise WrongValue("its targets are not those of its table")
-    if record["inputs"] != [column.name for column in schema.inputs]:
-        raise WrongValue("its inputs are not those of its table")
-    if (record["classes"] or []) != list(classes):
+    if number_of_classes(likelihood) != (len(classes) or 2):
+        raise WrongValue("its model has another number of classes than its table")
+    several = likelihood.latents > 1
+    check_names(record["targets"], targets)
+    check_names(record["inputs"], schema.inputs)
+    if not targets or (record["classes"] or []) != list(classes):
         raise WrongValue("its classes are not those of its table")
     if (record["task"] == CLASSIFICATION) != bool(classes) or len(set(classes)) < len(classes):
         raise WrongValue("its task is not that of its table")
-    if classes and number_of_classes(likelihood) != len(classes):
-        raise WrongValue("its model has another number of classes than its table")
-    if posterior.outputs != (likelihood.latents if several else len(targets)):
+    single = posterior.single and not several
+    if posterior.outputs != (likelihood.latents if several else len(targets)) or (
+        single and len(targets) > 1
+    ):
         raise WrongValue("its model has another number of outputs than its table")
     sides = {"noise_variance": schema.noise_column, "exposure": schema.exposure_column}
     if {name for name, column in sides.items() if column is not None} != set(posterior.side):

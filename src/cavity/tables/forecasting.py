@@ -20,7 +20,14 @@ from cavity.persistence.typed_values import Large, typed
 from cavity.tables import cells
 from cavity.tables.column_types import evidence
 from cavity.tables.dates import Dates
-from cavity.tables.fit_records import SeriesFit, check_posterior, described_by, numbers, task_of
+from cavity.tables.fit_records import (
+    SeriesFit,
+    check_names,
+    check_posterior,
+    described_by,
+    numbers,
+    task_of,
+)
 from cavity.tables.schema import Column, Schema, need_column, refuse_infinite
 from cavity.tables.table_model import FORECASTER, parameters
 
@@ -159,6 +166,8 @@ class TableForecaster:
         with described_by(path, about):
             schema = Schema.from_dict(about["schema"])
             record = typed(about["record"], SeriesFit, "record")
+            check_names(record["targets"], schema.targets)
+            check_names(record["controls"], schema.inputs)
             outputs, controls = (
                 _standardised(about, name, len(columns))
                 for name, columns in (("output", schema.targets), ("control", schema.inputs))
