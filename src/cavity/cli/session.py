@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn, get_args
 
 import typer
 
+from cavity.numerics.text import told
 from cavity.persistence.atomic_file import reason
 from cavity.persistence.errors import DataError, StorageError
 
@@ -39,12 +40,12 @@ class Session:
 
     def warn(self, message: str) -> None:
         """Something that a user should know of the result."""
-        self.warnings.append(message)
-        self.note(f"warning: {message}")
+        self.warnings.append(told(message, keep="\n"))
+        self.note(f"warning: {self.warnings[-1]}")
 
     def note(self, message: str) -> None:
         """Something that passes."""
-        typer.echo(message, err=True)
+        typer.echo(told(message, keep="\n"), err=True)
 
     @property
     def seconds(self) -> float:
@@ -79,7 +80,7 @@ def run(command: str, work: Callable[[Session], Outcome], *, as_json: bool) -> N
     if as_json:
         typer.echo(as_line({**_head(command), **_tail(session), **outcome.record}))
     else:
-        typer.echo(outcome.text)
+        typer.echo("\n".join(map(told, outcome.text.split("\n"))))
     raise typer.Exit(outcome.code)
 
 
@@ -100,6 +101,7 @@ def _handled_by(handler: Callable[[int, Any], Any], *signals: signal.Signals) ->
 
 
 def _fail(session: Session, kind: str, message: str, *, as_json: bool) -> NoReturn:
+    message = told(message, keep="\n")
     typer.echo(f"error: {message}", err=True)
     if as_json:
         typer.echo(as_line(_head(session.command) | {"error": {"kind": kind, "message": message}}))

@@ -24,6 +24,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from cavity.numerics.text import quoted
 from cavity.persistence.atomic_file import (
     reason,
     regular_bytes,
@@ -305,7 +306,7 @@ def _metadata(path: Path, data: bytes) -> dict[str, str]:
         raise StorageError(damaged(path, "its header cannot be read"))
     if found["format"] != FORMAT:
         raise StorageError(
-            f"{path} has format '{found['format']}', this version reads '{FORMAT}'; use the "
+            f"{path} has format {quoted(found['format'])}, this version reads '{FORMAT}'; use the "
             "version of cavity that wrote it, or a newer one"
         )
     return found

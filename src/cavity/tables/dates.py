@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from cavity.numerics.text import quoted
 from cavity.persistence.errors import CellError, DataError
 from cavity.persistence.typed_values import Whole
 from cavity.tables import cells
@@ -168,7 +169,7 @@ class Dates:
 
     def _complaint(self, cell: str) -> str:
         return (
-            f"'{cell}' is not a {self.noun} that is written as those of the fit, such as "
+            f"{quoted(cell)} is not a {self.noun} that is written as those of the fit, such as "
             f"'{written_example(self.writing)}'; correct the cell (leave a missing one empty)"
         )
 

@@ -13,6 +13,7 @@ from cavity.estimators.time_map import TimeMap
 from cavity.models.state_space.forecast import outputs_of_states
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.models.state_space.propagation import StateBelief
+from cavity.numerics.text import quoted, shortened
 from cavity.numerics.types import Array
 from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError, StorageError
@@ -68,8 +69,8 @@ class SeriesColumn(NamedTuple):
         unknown = [label for label in dict.fromkeys(cells) if label not in self.labels]
         if unknown:
             raise DataError(
-                f"'{unknown[0]}' in column '{self.name}' is no series of the fit, which were "
-                f"{', '.join(self.labels)}"
+                f"{quoted(unknown[0])} in column {quoted(self.name)} is no series of the fit, "
+                f"which were {', '.join(map(shortened, self.labels))}"
             )
         return [table[np.flatnonzero(cells == label)] for label in self.labels]
 

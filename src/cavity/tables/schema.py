@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.numerics.text import plural
+from cavity.numerics.text import plural, quoted, shortened
 from cavity.persistence.errors import CellError, DataError
 from cavity.persistence.typed_values import typed
 from cavity.tables import cells
@@ -129,10 +129,10 @@ def need_column(columns: Collection[str], name: str) -> None:
         return
     columns = list(columns)
     close = difflib.get_close_matches(name, columns, n=1)
-    hint = f" (did you mean '{close[0]}'?)" if close else ""
+    hint = f" (did you mean {quoted(close[0])}?)" if close else ""
     more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
-    listed = ", ".join(columns[:20]) + more
-    raise DataError(f"the table has no column '{name}'{hint}; it has: {listed}")
+    listed = ", ".join(shortened(column) for column in columns[:20]) + more
+    raise DataError(f"the table has no column {quoted(name)}{hint}; it has: {listed}")
 
 
 # ------------------------------------------------------------------------------ encoding
@@ -280,8 +280,8 @@ def _encode_target(table: DataFrame, column: Column) -> np.ndarray:
     if len(unknown):
         row = int(unknown[0])
         story = (
-            f"the class '{cells.text(series)[row]}' was not there in fitting; the classes are: "
-            f"{', '.join(column.categories)}"
+            f"the class {quoted(cells.text(series)[row])} was not there in fitting; the classes "
+            f"are: {', '.join(map(shortened, column.categories))}"
         )
         raise CellError(column.name, row, story)
     return position[:, None]
