@@ -9,6 +9,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from cavity.cli import fit as cli_fit
+from cavity.cli import session
+from cavity.cli import use as cli_use
 from cavity.estimators.regressor import GPRegressor
 from cavity.tables.table_model import TableModel
 from tests.cli.conftest import people, run
@@ -224,23 +226,24 @@ def test_a_truth_value_can_be_regressed_on_request(here, tables):
 # ------------------------------------------------------------------------- interruption
 
 
-def interrupt_at(monkeypatch, iteration):
-    """Lets Ctrl-C be pressed in the middle of an iteration."""
+def interrupt_at(monkeypatch, iteration, number=signal.SIGINT):
+    """Lets Ctrl-C be pressed in the middle of an iteration, or another signal come."""
 
     @contextlib.contextmanager
     def progress(*, evidence, spool=None):
         def show(step):
             if step.iteration == iteration:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(number)
 
         yield show
 
     monkeypatch.setattr(cli_fit, "progress", progress)
 
 
-def test_interrupted_fit_writes_its_best_model(here, tables, monkeypatch):
-    interrupt_at(monkeypatch, 2)
-    before = signal.getsignal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_fit_writes_its_best_model(here, tables, monkeypatch, number):
+    interrupt_at(monkeypatch, 2, number)
+    before = signal.getsignal(number)
     done = run(
         *("fit", tables / "train.csv", "--target", "weight", "--out", "m.cavity", "--json"),
         *("--ignore", "colour"),
@@ -250,7 +253,38 @@ def test_interrupted_fit_writes_its_best_model(here, tables, monkeypatch):
     assert done.json["converged"] is False
     assert "best model so far" in done.err
     assert run("show", "m.cavity", "--json").json["iterations"] == 2
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
+
+
+def test_a_second_termination_ends_at_once(here, tables, monkeypatch):
+    """And without a model, also where it comes before there is one."""
+
+    def fit_model(*_):
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(cli_fit, "fit_model", fit_model)
+    done = fit(tables / "train.csv", "--json")
+    assert (done.code, done.out) == (130, "")
+    assert "interrupted" in done.err
+    assert not list(here.iterdir())
+    with session.patient_interrupts("nothing") as asked:
+        signal.raise_signal(signal.SIGTERM)
+        assert asked()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_termination_leaves_no_half_a_file(here, model, tables, monkeypatch):
+    """Of a command other than a fit: what it was writing is gone."""
+
+    def predicted(*_, **__):
+        assert [p.name for p in here.iterdir() if p.name.endswith(".tmp")]
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(cli_use, "prediction_columns", predicted)
+    done = run("predict", model, tables / "test.csv", "--out", "p.csv")
+    assert done.code == 130
+    assert not list(here.iterdir())
 
 
 def test_interrupted_before_there_is_a_model(here, tables, monkeypatch):

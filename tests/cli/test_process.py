@@ -70,6 +70,36 @@ def test_a_cache_that_cannot_be_written_does_no_harm(model, tables, environment,
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("options", [("--help",), ("show", "none.cavity", "--json")])
+def test_a_pipe_that_nobody_reads(options, environment):
+    """As of `cavity ... | head` once head has enough: the end, and not a word of it."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "cavity", *options]
+    with os.fdopen(writer, "wb") as pipe:
+        kept = {"stdout": pipe, "stderr": subprocess.PIPE, "text": True, "env": environment}
+        done = subprocess.run(command, timeout=120, **kept)
+    assert "Error" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 1
+
+
+@pytest.mark.slow
+def test_a_full_cache_is_not_spoken_of(model, tables, environment, tmp_path):
+    """A folder of programs that can be made, in which nothing can be kept."""
+    code = (
+        "import os, resource, signal, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (600, resource.RLIM_INFINITY))\n"
+        "from cavity.cli.app import main\n"
+        f"sys.argv = ['cavity', 'evaluate', {str(model)!r}, {str(tables / 'test.csv')!r}]\n"
+        "main()"
+    )
+    environment = environment | {"XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.slow
 def test_exit_codes_of_a_process(environment, tmp_path):
     assert cavity("show", tmp_path / "none", env=environment).returncode == 1
@@ -92,7 +122,8 @@ def test_a_killed_save_leaves_the_old_model(model, environment, tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_a_long_fit(environment, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_a_long_fit(environment, tmp_path, number):
     people(1200).write_csv(tmp_path / "t.csv")
     command = [sys.executable, "-m", "cavity", "fit", "t.csv", "--target", "weight"]
     command += ["--out", "m.cavity", "--inducing", "full", "--json"]
@@ -100,7 +131,7 @@ def test_ctrl_c_in_a_long_fit(environment, tmp_path):
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes)
     assert "may take" in process.stderr.readline()
     time.sleep(2.0)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert json.loads(out)["converged"] is False

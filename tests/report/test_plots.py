@@ -11,6 +11,7 @@ import pytest
 
 from cavity.learning.metrics.classification import Reliability, Roc
 from cavity.report import class_plots, plots
+from cavity.tables.dates import Dates, Writing
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -237,6 +238,24 @@ def test_dates_of_a_small_panel_do_not_overlap(days):
     assert len(boxes) >= 2
     for earlier, later in itertools.pairwise(sorted(boxes, key=lambda box: box.x0)):
         assert earlier.x1 < later.x0
+
+
+@pytest.mark.parametrize("order", ["%Y-%m-%d", "%d.%m.%Y"])
+@pytest.mark.parametrize("first", ["0001-01-01", "9999-12-01", "0001-06-15"])
+@pytest.mark.parametrize("days", [30, 3_652_058])
+def test_dates_of_the_first_and_the_last_year(first, days, order):
+    """With room beside them, as along the whole fit; values beyond these years end there."""
+    begin = int(np.datetime64(first, "us").astype(int))
+    dates = Dates("days", begin, Writing(order), whole_days=True)
+    x = dates.shown(np.linspace(-0.05 * days, 1.05 * days, 50))
+
+    def draw(axes):
+        plots.draw_bands(axes, x, np.zeros(50), quantiles(np.zeros(50)), "day")
+        plots.draw_rug(axes, x)
+        plots.space_dates(axes)
+
+    axes, _ = axes_of(draw)
+    assert axes.get_xlabel() == "day"
 
 
 # ------------------------------------------------------------------------------ legends

@@ -1,6 +1,7 @@
 """Tables on disk: what can be read, what is said of what cannot, and files that appear whole."""
 
 import os
+import resource
 
 import numpy as np
 import polars as pl
@@ -145,6 +146,31 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert caught.value.kind == "io"
     assert path.read_text() == "mean\n1.0\n"
     assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
+
+
+def written(parts, path):
+    with tables.predictions_file(path) as add:
+        for part in parts:
+            add({"mean": part})
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_disk_that_fills_up(tmp_path, ending, parts):
+    """Files of this process may not grow beyond some bytes, as if there were no more room."""
+    path = tmp_path / f"out.{ending}"
+    tables.write_predictions(path, {"mean": [1.0]})
+    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    rows = np.random.default_rng(0).random(10_000)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, limits[1]))
+    try:
+        with pytest.raises(DataError, match=r"cannot write .*ile too large") as caught:
+            written([*np.split(rows[: 100 * parts], parts), rows], path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.kind == "io"
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
 def test_headers_of_any_length(write):

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import os
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -210,6 +211,7 @@ def update(
     batch_id: Annotated[
         str | None, option("ID", "A name for these rows; one that was learned from is skipped.")
     ] = None,
+    max_iterations: Annotated[int, option("N", "Of learning, at the most.", min=1)] = 1000,
     drop_missing: DropMissing = False,
     json: Json = False,
 ) -> None:
@@ -345,6 +347,9 @@ def main() -> None:
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and _usable(cache):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache)
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    # a folder that is full costs time, and nothing that a user would have to know
+    of_cache = "Error (reading|writing) persistent compilation cache entry"
+    warnings.filterwarnings("ignore", message=of_cache)
     app(prog_name="cavity")
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn, get_args
 
 import typer
 
+from cavity.numerics.text import told
 from cavity.persistence.atomic_file import reason
 from cavity.persistence.errors import DataError, StorageError
 
@@ -39,12 +40,12 @@ class Session:
 
     def warn(self, message: str) -> None:
         """Something that a user should know of the result."""
-        self.warnings.append(message)
-        self.note(f"warning: {message}")
+        self.warnings.append(told(message, keep="\n"))
+        self.note(f"warning: {self.warnings[-1]}")
 
     def note(self, message: str) -> None:
         """Something that passes."""
-        typer.echo(message, err=True)
+        typer.echo(told(message, keep="\n"), err=True)
 
     @property
     def seconds(self) -> float:
@@ -62,7 +63,8 @@ def run(command: str, work: Callable[[Session], Outcome], *, as_json: bool) -> N
     """
     session = Session(command, time.perf_counter())
     try:
-        outcome = work(session)
+        with _handled_by(signal.default_int_handler, signal.SIGTERM):
+            outcome = work(session)
     except KeyboardInterrupt as error:
         typer.echo(": ".join(["interrupted", *filter(None, [str(error)])]), err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -78,11 +80,28 @@ def run(command: str, work: Callable[[Session], Outcome], *, as_json: bool) -> N
     if as_json:
         typer.echo(as_line({**_head(command), **_tail(session), **outcome.record}))
     else:
-        typer.echo(outcome.text)
+        typer.echo("\n".join(map(told, outcome.text.split("\n"))))
     raise typer.Exit(outcome.code)
 
 
+# What asks a process to end: Ctrl-C, and schedulers and containers.
+ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _handled_by(handler: Callable[[int, Any], Any], *signals: signal.Signals) -> Iterator[bool]:
+    """Signals go to a handler, where this is the main thread: others cannot have any."""
+    here = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in signals if here}
+    try:
+        yield here
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
 def _fail(session: Session, kind: str, message: str, *, as_json: bool) -> NoReturn:
+    message = told(message, keep="\n")
     typer.echo(f"error: {message}", err=True)
     if as_json:
         typer.echo(as_line(_head(session.command) | {"error": {"kind": kind, "message": message}}))
@@ -94,6 +113,8 @@ def _numerical(error: Exception) -> str:
     from cavity.learning.infer import NumericalError
 
     if isinstance(error, NumericalError):
+        return str(error)
+    if isinstance(error, MemoryError) and str(error):
         return str(error)
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
         return "there is not enough memory; ask for fewer inducing points, such as --inducing 100"
@@ -178,7 +199,7 @@ def _same_file(one: str, other: str) -> bool:
 
 @contextlib.contextmanager
 def patient_interrupts(keeping: str) -> Iterator[Callable[[], bool]]:
-    """Lets the first Ctrl-C wait; the second interrupts as usual.
+    """Lets the first Ctrl-C or SIGTERM wait; the second interrupts as usual.
 
     Args:
         keeping: what the first one keeps, to be said.
@@ -195,11 +216,5 @@ def patient_interrupts(keeping: str) -> Iterator[Callable[[], bool]]:
         # buffered streams must not be written to from within a signal
         os.write(2, f"\ninterrupted: keeping {keeping} (again to stop at once)\n".encode())
 
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    before = signal.signal(signal.SIGINT, remember)
-    try:
+    with _handled_by(remember, *ENDING):
         yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, before)

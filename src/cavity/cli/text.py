@@ -296,6 +296,10 @@ def _show(value: Any) -> str:
     return np.array2string(array, formatter={"float_kind": lambda v: f"{v:.5g}"}, separator=", ")
 
 
+def _measure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.5g}"
+
+
 def describe_metrics(metrics: Mapping[str, Any]) -> str:
     """Measures by name; those of several targets side by side, with their mean."""
     each: Mapping[str, Mapping[str, float]] = metrics.get("per_target", {})
@@ -303,7 +307,7 @@ def describe_metrics(metrics: Mapping[str, Any]) -> str:
     known = {name for name, value in metrics.items() if value is not None and value == value}
     names = [name for name in metrics if name != "per_target" and (each or name in known)]
     columns = [*each.values(), metrics]
-    rows = [(name, *(f"{column[name]:.5g}" for column in columns)) for name in names]
+    rows = [(name, *(_measure(column.get(name)) for column in columns)) for name in names]
     if each:
         rows.insert(0, ("", *each, "mean"))
     return aligned(rows, indent="  ")

@@ -43,6 +43,7 @@ def update(
     memory: int = 0,
     learn: bool = True,
     batch_id: str | None = None,
+    max_iterations: int = 1000,
     drop_missing: bool = False,
 ) -> Outcome:
     """Learns from a table, and writes the model with what it knew before."""
@@ -50,7 +51,12 @@ def update(
     fitted = TableModel.load(model)
     check_output(out)
     _check_model(model, fitted)
-    encoded = encode(read_table(table), fitted.schema, drop_missing=drop_missing)
+    rows = read_table(table, may_be_empty=True)
+    if not rows.height:
+        encode(rows, fitted.schema, first=0)  # which wants the columns
+        session.note(f"{table} has no rows: there is nothing to learn")
+        return _unchanged(fitted, model, table, out, "nothing to learn")
+    encoded = encode(rows, fitted.schema, drop_missing=drop_missing)
     report_warnings(session, table, encoded.noticed)
     check_targets(fitted.posterior.model.likelihood, fitted.targets, encoded)
     used = fitted.record["power"] if power is None else power
@@ -62,11 +68,10 @@ def update(
     known = list(fitted.record.get("batch_ids", []))
     if batch in known:
         session.note(f"{model} has learned from this batch already; nothing is done")
-        if os.path.realpath(out) != os.path.realpath(model):
-            fitted.save(out)
-        return Outcome(_record(fitted, model, table, out, skipped=True), f"skipped: {batch}")
+        return _unchanged(fitted, model, table, out, f"skipped: {batch}")
     options: dict[str, Any] = {"power": used, "inducing": inducing, "half_life": half_life}
     options |= {"memory": memory, "learn": learn, "rows": encoded.side or None}
+    options["max_iterations"] = max_iterations
     scores = fitted.metrics(encoded)
     with jax.enable_x64(True), one_blas_thread(), warnings.catch_warnings(record=True) as heard:
         result = go_on(_result(fitted), encoded.X, _outputs(fitted, encoded), **options)
@@ -90,6 +95,13 @@ def update(
         "how the rows were predicted before:\n"
     )
     return Outcome(_record(updated, model, table, out), head + describe_metrics(scores))
+
+
+def _unchanged(fitted: TableModel, model: str, table: str, out: str, said: str) -> Outcome:
+    """What is said where nothing was learned; the model is written under its new name."""
+    if os.path.realpath(out) != os.path.realpath(model):
+        fitted.save(out)
+    return Outcome(_record(fitted, model, table, out, skipped=True), said)
 
 
 def _check_model(path: str, fitted: TableModel) -> None:

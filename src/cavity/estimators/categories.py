@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from cavity.numerics.text import quoted, shortened
+
 
 @dataclasses.dataclass(frozen=True)
 class Categories:
@@ -110,7 +112,7 @@ def _refuse_unknown(name: Any, cells: Sequence[Any], levels: Sequence[Any]) -> N
             )
         if cell not in known:
             raise ValueError(
-                f"column '{name}' holds '{cell}' in row {row}, which was not there in fitting; "
-                f"known are {', '.join(map(str, levels))}: fit with rows of this category, or "
-                "leave the row out"
+                f"column {quoted(name)} holds {quoted(cell)} in row {row}, which was not there in "
+                f"fitting; known are {', '.join(map(shortened, levels))}: fit with rows of "
+                "this category, or leave the row out"
             )

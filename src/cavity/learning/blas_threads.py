@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from cavity.numerics.forking import refuse_lost_threads
+
 
 @functools.cache
 def _controller() -> Any:
@@ -58,7 +60,11 @@ def one_blas_thread() -> Iterator[None]:
 
     Several threads may be inside at once: the first one in sets the limit, the last one out
     restores what was there.
+
+    Raises:
+        RuntimeError: in a process that was forked after JAX had computed.
     """
+    refuse_lost_threads()
     _ONE_THREAD.enter()
     try:
         yield

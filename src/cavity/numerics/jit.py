@@ -22,6 +22,7 @@ import numpy as np
 from jax.core import Tracer, get_opaque_trace_state
 from jax.lib import __version__ as jaxlib_version  # type: ignore[attr-defined]
 
+from cavity.numerics.forking import refuse_lost_threads
 from cavity.numerics.program_size import ProgramSize, program_size
 
 P = ParamSpec("P")
@@ -309,6 +310,7 @@ class Programs:
 
     def run(self, key: _Key, arrays: list[Any]) -> Any:
         """The value of a program, which is made where there is none yet."""
+        refuse_lost_threads()
         with self.lock:
             program = self.kept.get(key)
             if program is None:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from cavity.numerics.forking import refuse_lost_threads
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array
 
@@ -18,7 +19,9 @@ def as_floats(name: str, value: Any) -> Any:
     Raises:
         TypeError: for values that are not numbers, and for float64 values while JAX would
             silently make them float32.
+        RuntimeError: in a process that was forked after JAX had computed.
     """
+    refuse_lost_threads()
     if isinstance(value, jax.Array | Tracer):
         return value if jnp.issubdtype(value.dtype, jnp.floating) else value.astype(float)
     array = np.asarray(value)

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from cavity.numerics.text import quoted, told
+
 Kind = Literal["data", "model", "io", "numerical"]
 
 
@@ -15,7 +17,7 @@ class DataError(ValueError):
     """
 
     def __init__(self, message: str, *, kind: Kind = "data"):
-        super().__init__(message)
+        super().__init__(told(message))
         self.kind = kind
 
 
@@ -29,7 +31,7 @@ class CellError(DataError):
     """
 
     def __init__(self, column: str, row: int, story: str):
-        super().__init__(f"column '{column}', row {row + 1}: {story}")
+        super().__init__(f"column {quoted(column)}, row {row + 1}: {story}")
         self.column, self.row, self.story = column, row, story
 
     def further_down(self, rows: int) -> "CellError":
@@ -47,5 +49,5 @@ class StorageError(ValueError):
     """
 
     def __init__(self, message: str, *, kind: Kind = "model"):
-        super().__init__(message)
+        super().__init__(told(message))
         self.kind = kind

@@ -24,6 +24,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from cavity.numerics.text import quoted
 from cavity.persistence.atomic_file import (
     reason,
     regular_bytes,
@@ -32,6 +33,7 @@ from cavity.persistence.atomic_file import (
 )
 from cavity.persistence.errors import StorageError
 from cavity.persistence.renamed_classes import CONVERTED, RENAMED
+from cavity.persistence.typed_values import WrongValue, field_types, typed
 
 FORMAT = "cavity/1"
 
@@ -136,7 +138,7 @@ def save(
     structure = _describe(module, "model", names, arrays)
     about = json.dumps({"module": structure, "about": _plain(description)}, allow_nan=False)
     metadata = {"format": FORMAT, "description": about, "sha256": _digest(about, arrays)}
-    data = to_bytes(arrays, metadata)
+    data = _ordered(to_bytes(arrays, metadata))
     try:
         with whole_file(path) as file:
             file.write(data)
@@ -149,6 +151,16 @@ def check_output(path: str | Path) -> None:
     trouble = why_not_writable(Path(path))
     if trouble:
         raise StorageError(trouble, kind="io")
+
+
+def _ordered(data: bytes) -> bytes:
+    """The file with its metadata in order: the library writes them in one that changes."""
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data[8 + length :]
 
 
 def _digest(description: str, arrays: Mapping[str, np.ndarray]) -> str:
@@ -251,21 +263,29 @@ def load(path: str | Path, *, classes: Classes | None = None) -> tuple[Any, dict
     metadata = _metadata(path, data)
     description, arrays = metadata["description"], _arrays(path, data)
     if metadata["sha256"] != _digest(description, arrays):
-        raise StorageError(_damaged(path, "its contents do not match its checksum"))
+        raise StorageError(damaged(path, "its contents do not match its checksum"))
     unused = set(arrays)
     try:
-        content = json.loads(description)
+        content = json.loads(description, parse_constant=_no_number)
         module = _build(content["module"], _with_known(classes), arrays, unused)
-        about = dict(content["about"])
+        about = typed(content["about"], dict[str, Any], "about")
+    except WrongValue as error:
+        raise StorageError(damaged(path, str(error))) from None
     except (json.JSONDecodeError, KeyError, TypeError, RecursionError):
-        raise StorageError(_damaged(path, "its description cannot be read")) from None
+        raise StorageError(damaged(path, "its description cannot be read")) from None
     if unused:
-        raise StorageError(_damaged(path, f"it has arrays of no use: {sorted(unused)[:5]}"))
+        raise StorageError(damaged(path, f"it has arrays of no use: {sorted(unused)[:5]}"))
     return module, about
 
 
-def _damaged(path: Path, what: str) -> str:
+def damaged(path: str | Path, what: str) -> str:
+    """What is said of a file that is damaged."""
     return f"{path} is damaged or not a model file: {what}; save the model again or use a copy"
+
+
+def _no_number(word: str) -> Any:
+    """Refuses NaN and infinities, which JSON does not have and Python reads."""
+    raise WrongValue(f"its description has {word} among its numbers")
 
 
 def _metadata(path: Path, data: bytes) -> dict[str, str]:
@@ -273,20 +293,20 @@ def _metadata(path: Path, data: bytes) -> dict[str, str]:
     length = struct.unpack("<Q", data[:8])[0] if len(data) >= 8 else 0
     header = data[8 : 8 + length]
     if length < 2 or len(header) < length:
-        raise StorageError(_damaged(path, "it is cut short, or no safetensors file"))
+        raise StorageError(damaged(path, "it is cut short, or no safetensors file"))
     # the library pads with spaces; other blanks would pass its parser unseen
     if header.rstrip(b" ")[-1:] != b"}":
-        raise StorageError(_damaged(path, "its header does not end where it should"))
+        raise StorageError(damaged(path, "its header does not end where it should"))
     try:
         metadata = json.loads(header.decode("utf-8"))["__metadata__"]
         found = {key: metadata[key] for key in ("format", "description", "sha256")}
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise StorageError(_damaged(path, "its header cannot be read")) from None
+        raise StorageError(damaged(path, "its header cannot be read")) from None
     if not all(isinstance(value, str) for value in found.values()):
-        raise StorageError(_damaged(path, "its header cannot be read"))
+        raise StorageError(damaged(path, "its header cannot be read"))
     if found["format"] != FORMAT:
         raise StorageError(
-            f"{path} has format '{found['format']}', this version reads '{FORMAT}'; use the "
+            f"{path} has format {quoted(found['format'])}, this version reads '{FORMAT}'; use the "
             "version of cavity that wrote it, or a newer one"
         )
     return found
@@ -300,7 +320,7 @@ def _arrays(path: Path, data: bytes) -> dict[str, np.ndarray]:
         return {name: array.copy() for name, array in from_bytes(data).items()}
     except (SafetensorError, ValueError, KeyError, TypeError, OverflowError):
         raise StorageError(
-            _damaged(path, "it is cut short, or its arrays cannot be read")
+            damaged(path, "it is cut short, or its arrays cannot be read")
         ) from None
 
 
@@ -326,7 +346,7 @@ def _build(node: Any, classes: Classes, arrays: Mapping[str, np.ndarray], unused
             return {key: inside(value) for key, value in items.items()}
         case {"class": str(name), "fields": dict(fields), **rest} if not rest:
             return _instance(name, {k: inside(v) for k, v in fields.items()}, classes)
-    raise StorageError(f"the model file describes its parts in an unknown way: {str(node)[:80]}")
+    raise WrongValue(f"it describes its parts in an unknown way: {str(node)[:80]}")
 
 
 def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
@@ -351,6 +371,11 @@ def _instance(name: str, fields: dict[str, Any], classes: Classes) -> Any:
     for field in declared.values():
         if field.name not in fields:
             fields[field.name] = _default(field, name)
+    if name in known_classes():
+        kinds = field_types(cls)
+        fields = {
+            key: typed(value, kinds[key], f"{key} of {name}") for key, value in fields.items()
+        }
     instance = object.__new__(cls)
     for key, value in fields.items():
         object.__setattr__(instance, key, value)

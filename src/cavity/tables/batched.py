@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cavity.numerics.memory import memory
 from cavity.persistence.atomic_file import check_regular, reason
 from cavity.persistence.errors import DataError
 from cavity.tables.files import csv_header, ending, not_parquet, read_table, why_no_csv
@@ -34,16 +35,6 @@ def rows_at_a_time(path: str | Path, asked: int | None = None) -> int | None:
     with contextlib.suppress(DataError, OSError):
         return ROWS if cell_bytes(Path(path)) > SHARE * memory() else None
     return None
-
-
-def memory() -> float:
-    """Bytes of memory that this process may use; infinite where the system does not say."""
-    found = [float("inf")]
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        found.append(float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
-    with contextlib.suppress(OSError, ValueError):
-        found.append(float(Path("/sys/fs/cgroup/memory.max").read_text()))  # "max" is no number
-    return min(found)
 
 
 def cell_bytes(path: Path) -> float:

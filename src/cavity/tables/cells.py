@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from cavity.numerics.text import quoted, shortened
 from cavity.persistence.errors import CellError, DataError
 
 if TYPE_CHECKING:
@@ -100,8 +101,9 @@ def not_a_number(name: str, row: int, cell: str) -> CellError:
     elif cell.lower() in MISSING_WORDS:
         hint = "leave a missing value empty"
     else:
-        hint = f"correct the cell, or leave the column out with --ignore {name} when fitting"
-    story = f"'{cell}' is not a number, but the column is numeric; {hint}"
+        out = f"--ignore {shortened(name)}"
+        hint = f"correct the cell, or leave the column out with {out} when fitting"
+    story = f"{quoted(cell)} is not a number, but the column is numeric; {hint}"
     return CellError(name, row, story)
 
 

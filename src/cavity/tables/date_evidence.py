@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cavity.numerics.text import quoted
 from cavity.persistence.errors import CellError, DataError
 from cavity.tables.cells import MISSING_WORDS
 from cavity.tables.dates import (
@@ -53,7 +54,7 @@ class Cell(NamedTuple):
         return Cell(self.row + rows, self.text)
 
     def __str__(self) -> str:
-        return f"row {self.row + 1} ('{self.text}')"
+        return f"row {self.row + 1} ({quoted(self.text)})"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from cavity.numerics.text import quoted
 from cavity.persistence.errors import CellError, DataError
+from cavity.persistence.typed_values import Whole
 from cavity.tables import cells
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ class Dates:
     """
 
     unit: Unit
-    origin: int
+    origin: Whole
     writing: Writing
     whole_days: bool
 
@@ -113,11 +115,6 @@ class Dates:
         coarser = MICROSECONDS[units[max(units.index(unit) - 1, 0)]]
         origin = 0 if writing.order == NO_DATE else low - low % coarser
         return Dates(unit, origin, writing, whole_days)
-
-    @staticmethod
-    def from_dict(record: dict[str, Any]) -> "Dates":
-        """Inverse of `dataclasses.asdict`."""
-        return Dates(**{**record, "writing": Writing(**record["writing"])})
 
     @property
     def noun(self) -> str:
@@ -172,7 +169,7 @@ class Dates:
 
     def _complaint(self, cell: str) -> str:
         return (
-            f"'{cell}' is not a {self.noun} that is written as those of the fit, such as "
+            f"{quoted(cell)} is not a {self.noun} that is written as those of the fit, such as "
             f"'{written_example(self.writing)}'; correct the cell (leave a missing one empty)"
         )
 
@@ -180,7 +177,8 @@ class Dates:
         """Numbers of the column for an axis: instants in UTC, or hours for times of day."""
         instants = self._moments(values)
         if self.writing.order != NO_DATE:
-            return instants
+            # an axis rounds to the next year what comes after, and has no year 10000
+            return np.minimum(instants, np.datetime64(_LAST - MICROSECONDS["seconds"], "us"))
         return (instants - np.datetime64(0, "us")) / np.timedelta64(1, "h")
 
     def _moments(self, values: np.ndarray) -> np.ndarray:

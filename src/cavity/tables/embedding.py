@@ -14,9 +14,18 @@ from cavity.numerics.tree import named
 from cavity.parameters import Units, units
 from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError, StorageError
+from cavity.persistence.typed_values import WrongValue, typed
 from cavity.tables import cells
 from cavity.tables.column_types import evidence
 from cavity.tables.dates import Dates
+from cavity.tables.fit_records import (
+    MapFit,
+    check_names,
+    check_posterior,
+    described_by,
+    numbers,
+    task_of,
+)
 from cavity.tables.forecasting import TableForecaster
 from cavity.tables.schema import Column, Schema, need_column, refuse_infinite
 from cavity.tables.table_model import EMBEDDING, FORECASTER, TableModel, parameters
@@ -96,24 +105,28 @@ def load_fitted(path: str | Path) -> TableModel | TableEmbedding | TableForecast
         StorageError: if it cannot be read, is damaged, or holds something else.
     """
     posterior, about = storage.load(path)
-    if about.get("record", {}).get("task") == FORECASTER:
+    task = task_of(about)
+    if task == FORECASTER:
         return TableForecaster.described(path, posterior, about)
-    if about.get("record", {}).get("task") != EMBEDDING:
+    if task != EMBEDDING:
         return TableModel.described(path, posterior, about)
-    try:
+    with described_by(path, about):
         return _embedding(posterior, about)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise StorageError(
-            f"{path} holds an embedding without the description of its table; this command "
-            "reads models that 'cavity fit' wrote"
-        ) from None
 
 
 def _embedding(posterior: AbstractPosterior, about: Mapping[str, Any]) -> TableEmbedding:
     """The embedding that a file describes."""
-    schema, record = Schema.from_dict(about["schema"]), dict(about["record"])
-    mean, scale = (np.array(about[name], float) for name in ("column_mean", "column_scale"))
+    schema, record = Schema.from_dict(about["schema"]), typed(about["record"], MapFit, "record")
+    count = len(schema.targets)
+    check_names(record["columns"], schema.targets)
+    mean = numbers(about["column_mean"], "column_mean", count)
+    scale = numbers(about["column_scale"], "column_scale", count, least=0.0)
+    check_posterior(posterior, LatentPosterior, record["components"])
     latent, columns = cast(LatentPosterior, posterior), Standardised(mean, scale)
+    if latent.outputs != np.sum(columns.varying) or len(record["relevance"]) != latent.n_inputs:
+        raise WrongValue("its model has another number of columns than its table")
+    if np.shape(latent.latent_mean) != np.shape(latent.latent_var) or np.ndim(latent.count):
+        raise WrongValue("its latent points have means and variances of other shapes")
     values = latent_parameters(LatentMap(latent, columns))
     return TableEmbedding(latent, schema, record | {"parameters": values}, columns)
 

@@ -31,8 +31,12 @@ LONGEST = 2**31 - 1
 LOOKED_AT = 20
 
 
-def read_table(path: str | Path) -> DataFrame:
+def read_table(path: str | Path, *, may_be_empty: bool = False) -> DataFrame:
     """The table in a .csv or .parquet file; cells of a csv stay text until they are encoded.
+
+    Args:
+        path: the file.
+        may_be_empty: whether a table without rows is one too.
 
     Raises:
         DataError: of kind "io" if the file cannot be read, "data" if it is not such a table.
@@ -50,7 +54,7 @@ def read_table(path: str | Path) -> DataFrame:
         table = _read_csv(path, data)
     else:
         table = _read_parquet(path, data)
-    if not table.height:
+    if not (table.height or may_be_empty):
         raise DataError(f"{path} has no rows below its header; a table needs at least one")
     return table
 
@@ -258,11 +262,25 @@ class _ParquetParts:
 
     def add(self, columns: Mapping[str, Any]) -> None:
         self.parts.append(self.folder / f"{len(self.parts)}.parquet")
-        _frame(columns).write_parquet(self.parts[-1])
+        frame = _frame(columns)
+        with _unwritten():
+            frame.write_parquet(self.parts[-1])
 
     def finish(self) -> None:
         import polars as pl
 
         # a column may be empty in some parts and typed in others
-        scans = [pl.scan_parquet(part) for part in self.parts]
-        pl.concat(scans, how="vertical_relaxed").sink_parquet(self.file)
+        with _unwritten():
+            scans = [pl.scan_parquet(part) for part in self.parts]
+            pl.concat(scans, how="vertical_relaxed").sink_parquet(self.file)
+
+
+@contextlib.contextmanager
+def _unwritten() -> Iterator[None]:
+    """What the writer of parquet files complains of, as the system would say it."""
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise OSError((str(error).splitlines() or ["no reason given"])[0]) from None

@@ -5,16 +5,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import jax.numpy as jnp
 import numpy as np
 
 from cavity.estimators.latent_map import Standardised
 from cavity.estimators.time_map import TimeMap
+from cavity.models.state_space.forecast import outputs_of_states
 from cavity.models.state_space.posterior import StateSpacePosterior
+from cavity.models.state_space.propagation import StateBelief
+from cavity.numerics.text import quoted, shortened
+from cavity.numerics.types import Array
 from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError, StorageError
+from cavity.persistence.typed_values import Large, typed
 from cavity.tables import cells
 from cavity.tables.column_types import evidence
 from cavity.tables.dates import Dates
+from cavity.tables.fit_records import (
+    SeriesFit,
+    check_names,
+    check_posterior,
+    described_by,
+    numbers,
+    task_of,
+)
 from cavity.tables.schema import Column, Schema, need_column, refuse_infinite
 from cavity.tables.table_model import FORECASTER, parameters
 
@@ -55,8 +69,8 @@ class SeriesColumn(NamedTuple):
         unknown = [label for label in dict.fromkeys(cells) if label not in self.labels]
         if unknown:
             raise DataError(
-                f"'{unknown[0]}' in column '{self.name}' is no series of the fit, which were "
-                f"{', '.join(self.labels)}"
+                f"{quoted(unknown[0])} in column {quoted(self.name)} is no series of the fit, "
+                f"which were {', '.join(map(shortened, self.labels))}"
             )
         return [table[np.flatnonzero(cells == label)] for label in self.labels]
 
@@ -134,7 +148,7 @@ class TableForecaster:
             StorageError: if it cannot be read, is damaged, or holds something else.
         """
         posterior, about = storage.load(path)
-        if about.get("record", {}).get("task") != FORECASTER:
+        if task_of(about) != FORECASTER:
             raise StorageError(
                 f"{path} holds no model of a time series; 'cavity fit --model state-space' makes "
                 "them"
@@ -150,23 +164,41 @@ class TableForecaster:
         Raises:
             StorageError: if that does not describe a table.
         """
-        try:
-            schema, record = Schema.from_dict(about["schema"]), dict(about["record"])
+        with described_by(path, about):
+            schema = Schema.from_dict(about["schema"])
+            record = typed(about["record"], SeriesFit, "record")
+            check_names(record["targets"], schema.targets)
+            check_names(record["controls"], schema.inputs)
             outputs, controls = (
-                Standardised(np.array(about[f"{kind}_mean"]), np.array(about[f"{kind}_scale"]))
-                for kind in ("output", "control")
+                _standardised(about, name, len(columns))
+                for name, columns in (("output", schema.targets), ("control", schema.inputs))
             )
+            check_posterior(posterior, StateSpacePosterior, len(schema.inputs), _tried)
             states = cast(StateSpacePosterior, posterior)
             several = record.get("series") is not None
-            maps = TimeMap(states, outputs, controls, seed=int(about["seed"]), several=several)
-            known = np.array(about.get("marks", ()), float)
-            record |= {"parameters": parameters(states.model, np.ones(1))}
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise StorageError(
-                f"{path} holds a model of a time series without the description of its table; "
-                "this command reads models that 'cavity fit' wrote"
-            ) from None
+            seed = typed(about["seed"], Large, "seed")
+            maps = TimeMap(states, outputs, controls, seed=seed, several=several)
+            known = np.array(typed(about.get("marks", []), list[float], "marks"), float)
+            record = record | {"parameters": parameters(states.model, np.ones(1))}
         return TableForecaster(maps, schema, record, known)
+
+
+def _tried(posterior: StateSpacePosterior, X: Array, _: object) -> Any:
+    """What goes into a forecast: the next states, and the outputs of all."""
+    chain, controls = posterior.chain, jnp.zeros((len(posterior.chain.mean), X.shape[1]))
+    belief = StateBelief(chain.mean, chain.cov)
+    return (
+        posterior.transition.moments(posterior.transition.with_inputs(chain.mean, controls)),
+        outputs_of_states(posterior.emission, belief, controls, posterior.outputs),
+        chain.cross - chain.cov,
+        posterior.series - chain.mean[:, 0],
+    )
+
+
+def _standardised(about: Mapping[str, Any], name: str, count: int) -> Standardised:
+    """How the outputs or the controls are standardised."""
+    mean = numbers(about[f"{name}_mean"], f"{name}_mean", count)
+    return Standardised(mean, numbers(about[f"{name}_scale"], f"{name}_scale", count, least=0.0))
 
 
 def learn_series(table: DataFrame, targets: Sequence[str], controls: Sequence[str]) -> Schema:

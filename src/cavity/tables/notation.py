@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from cavity.persistence.typed_values import typed
 from cavity.tables.dates import Dates
 from cavity.tables.numerals import Numerals
 
@@ -20,7 +21,11 @@ def notation_record(notation: Notation) -> dict[str, Any]:
 
 
 def notation_from(record: Mapping[str, Any]) -> Notation:
-    """Inverse of `notation_record`."""
+    """Inverse of `notation_record`.
+
+    Raises:
+        WrongValue: if it is something else.
+    """
     if "dates" in record:
-        return Dates.from_dict(record["dates"])
-    return Numerals(**record["numerals"])
+        return typed(record["dates"], Dates, "dates")
+    return typed(record.get("numerals"), Numerals, "numerals")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from cavity.numerics.text import quoted
 from cavity.persistence.errors import CellError, DataError
 from cavity.tables import cells
 from cavity.tables.date_evidence import Cell
@@ -60,7 +61,7 @@ class Numerals:
         if len(wrong):
             row = int(wrong[0])
             story = (
-                f"'{cell[row]}' is not a number as they are written in this column, such as "
+                f"{quoted(cell[row])} is not a number as they are written in this column, such as "
                 f"{_EXAMPLE[self.decimal]}; correct the cell (leave a missing one empty)"
             )
             raise CellError(column.name, row, story)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cavity.numerics.text import plural
+from cavity.numerics.text import plural, quoted, shortened
 from cavity.persistence.errors import CellError, DataError
+from cavity.persistence.typed_values import typed
 from cavity.tables import cells
 from cavity.tables.class_labels import class_positions
 from cavity.tables.dates import Dates
@@ -105,21 +106,15 @@ class Schema:
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> "Schema":
-        """Inverse of `to_dict`, also after a round trip through JSON."""
+        """Inverse of `to_dict`, also after a round trip through JSON.
 
-        def columns(records: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
-            return tuple(
-                Column(r["name"], r["kind"], tuple(r.get("categories", ()))) for r in records
-            )
-
-        return Schema(
-            inputs=columns(record["inputs"]),
-            targets=columns(record["targets"]),
-            noise_column=record.get("noise_column"),
-            exposure_column=record.get("exposure_column"),
-            ignored=tuple(record.get("ignored", ())),
-            notations={n: notation_from(r) for n, r in record.get("notations", {}).items()},
-        )
+        Raises:
+            WrongValue: if it is something else.
+        """
+        record = typed(record, dict[str, Any], "schema")
+        notations = typed(record.get("notations", {}), dict[str, dict[str, Any]], "notations")
+        found = {name: notation_from(r) for name, r in notations.items()}
+        return typed({**record, "notations": found}, Schema, "schema")
 
 
 def _features(column: Column) -> list[str]:
@@ -134,10 +129,10 @@ def need_column(columns: Collection[str], name: str) -> None:
         return
     columns = list(columns)
     close = difflib.get_close_matches(name, columns, n=1)
-    hint = f" (did you mean '{close[0]}'?)" if close else ""
+    hint = f" (did you mean {quoted(close[0])}?)" if close else ""
     more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
-    listed = ", ".join(columns[:20]) + more
-    raise DataError(f"the table has no column '{name}'{hint}; it has: {listed}")
+    listed = ", ".join(shortened(column) for column in columns[:20]) + more
+    raise DataError(f"the table has no column {quoted(name)}{hint}; it has: {listed}")
 
 
 # ------------------------------------------------------------------------------ encoding
@@ -285,8 +280,8 @@ def _encode_target(table: DataFrame, column: Column) -> np.ndarray:
     if len(unknown):
         row = int(unknown[0])
         story = (
-            f"the class '{cells.text(series)[row]}' was not there in fitting; the classes are: "
-            f"{', '.join(column.categories)}"
+            f"the class {quoted(cells.text(series)[row])} was not there in fitting; the classes "
+            f"are: {', '.join(map(shortened, column.categories))}"
         )
         raise CellError(column.name, row, story)
     return position[:, None]

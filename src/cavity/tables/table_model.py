@@ -28,6 +28,16 @@ from cavity.numerics.tree import named
 from cavity.parameters import Units, units
 from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError, StorageError
+from cavity.persistence.typed_values import WrongValue, typed
+from cavity.tables.fit_records import (
+    Memory,
+    TableFit,
+    check_posterior,
+    check_targets_of,
+    described_by,
+    numbers,
+    task_of,
+)
 from cavity.tables.schema import Encoded, Schema
 
 # Rows whose distributions are tabulated at a time.
@@ -36,6 +46,8 @@ PART = 4_000
 EMBEDDING = "embedding"
 # The task of those that hold a model of a time series.
 FORECASTER = "forecast"
+# Scales are larger.
+SMALLEST = float(np.finfo(float).tiny)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -203,12 +215,13 @@ class TableModel:
             StorageError: if it cannot be read, is damaged, or holds something else.
         """
         posterior, about = storage.load(path)
-        if about.get("record", {}).get("task") == EMBEDDING:
+        task = task_of(about)
+        if task == EMBEDDING:
             raise StorageError(
                 f"{path} holds an embedding, which has no target to predict; use 'cavity embed', "
                 "'cavity impute', 'cavity show' or 'cavity report'"
             )
-        if about.get("record", {}).get("task") == FORECASTER:
+        if task == FORECASTER:
             raise StorageError(
                 f"{path} holds a model of a time series, which goes on from its last row; use "
                 "'cavity forecast' or 'cavity show'"
@@ -224,19 +237,21 @@ class TableModel:
         Raises:
             StorageError: if that does not describe a table.
         """
-        try:
+        with described_by(path, about):
             schema = Schema.from_dict(about["schema"])
-            record, scale = dict(about["record"]), np.array(about["output_scale"], float)
-            y_mean, y_var = np.array(about["y_mean"], float), np.array(about["y_var"], float)
+            record, count = typed(about["record"], TableFit, "record"), len(schema.targets)
+            scale = numbers(about["output_scale"], "output_scale", count, least=SMALLEST)
+            y_mean = numbers(about["y_mean"], "y_mean", count)
+            y_var = numbers(about["y_var"], "y_var", count, least=0.0)
+            memory = typed(about.get("memory"), Memory | None, "memory")
+            check_targets_of(posterior, schema, record)
+            if record["classes"] and scale[0] != 1.0:
+                raise WrongValue("its classes are divided by a scale")
+            check_posterior(posterior, AbstractPosterior, len(schema.features))
             known = posterior.known_noise
             values = parameters(posterior.model, scale, known_noise=known)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise StorageError(
-                f"{path} holds a model without the description of its table; this command reads "
-                "models that 'cavity fit' wrote"
-            ) from None
         record = record | {"parameters": values}
-        return cls(posterior, schema, record, scale, y_mean, y_var, about.get("memory"))
+        return cls(posterior, schema, record, scale, y_mean, y_var, memory)
 
 
 def diagnostics(chains: Chains, model: AbstractModel, output_scale: np.ndarray) -> dict[str, Any]:

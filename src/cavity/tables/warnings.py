@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from cavity.numerics.text import plural
+from cavity.numerics.text import plural, quoted
 from cavity.persistence.errors import DataError
 
 # New categories that are named.
@@ -39,12 +39,12 @@ class EncodingWarnings:
         return tuple(self._unseen(name, *found) for name, found in self.unseen.items())
 
     def _unseen(self, name: str, count: int, new: frozenset[str]) -> str:
-        listed = ", ".join(f"'{cell}'" for cell in sorted(new)[:NAMED])
+        listed = ", ".join(quoted(cell) for cell in sorted(new)[:NAMED])
         listed += ", ..." if len(new) > NAMED else ""
         hold = "holds" if count == 1 else "hold"
         return (
-            f"column '{name}': {count} of {plural(self.rows, 'row')} {hold} categories that were "
-            f"not there in fitting ({listed}); they count as none of the known ones"
+            f"column {quoted(name)}: {count} of {plural(self.rows, 'row')} {hold} categories that "
+            f"were not there in fitting ({listed}); they count as none of the known ones"
         )
 
 
