@@ -15,10 +15,12 @@ from cavity.estimators.predictions import (
     function_of,
     predict_outputs,
 )
+from cavity.learning.data.scales import Tallies
 from cavity.learning.infer import NumericalError, one_blas_thread
 from cavity.learning.mcmc.chains import Chains, summarised
 from cavity.learning.metrics.classification import classification_metrics
 from cavity.learning.metrics.regression import LEVELS, Scores, average_metrics, regression_metrics
+from cavity.learning.streaming.record import as_tallies, described
 from cavity.likelihoods.base import AbstractLikelihood, LatentFunction
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
@@ -51,6 +53,7 @@ class TableModel:
         y_mean: mean of each training target, (P,), in the units of the data.
         y_var: variance of each training target, (P,).
         memory: rows that `cavity update` keeps live, and what was said without them; JSON values.
+        tallies: what was counted of the columns, for updates; None where none will come.
     """
 
     posterior: AbstractPosterior
@@ -60,6 +63,7 @@ class TableModel:
     y_mean: np.ndarray
     y_var: np.ndarray
     memory: Mapping[str, Any] | None = None
+    tallies: Tallies | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -193,6 +197,7 @@ class TableModel:
             "y_var": self.y_var,
         }
         about |= {} if self.memory is None else {"memory": self.memory}
+        about |= {} if self.tallies is None else {"tallies": described(self.tallies)}
         storage.save(path, self.posterior, about)
 
     @classmethod
@@ -228,6 +233,7 @@ class TableModel:
             schema = Schema.from_dict(about["schema"])
             record, scale = dict(about["record"]), np.array(about["output_scale"], float)
             y_mean, y_var = np.array(about["y_mean"], float), np.array(about["y_var"], float)
+            tallies = as_tallies(about.get("tallies"))
             known = posterior.known_noise
             values = parameters(posterior.model, scale, known_noise=known)
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -236,7 +242,8 @@ class TableModel:
                 "models that 'cavity fit' wrote"
             ) from None
         record = record | {"parameters": values}
-        return cls(posterior, schema, record, scale, y_mean, y_var, about.get("memory"))
+        kept = about.get("memory"), tallies
+        return cls(posterior, schema, record, scale, y_mean, y_var, *kept)
 
 
 def diagnostics(chains: Chains, model: AbstractModel, output_scale: np.ndarray) -> dict[str, Any]:
