@@ -47,6 +47,16 @@ def test_a_model_goes_on_learning(here, tables, fitted):
     assert "has learned from this batch already" in twice.err
 
 
+def test_a_file_remembers_the_scales_of_all_rows(here, tables, fitted):
+    """Bounds and steps of learning are those of all rows, not of the first table."""
+    run("update", fitted, tables / "test.csv", "--out", "n.cavity", *HELD)
+    outputs = TableModel.load("n.cavity").tallies[1]
+    first, second = (pl.read_csv(tables / f"{part}.csv")["weight"] for part in ("train", "test"))
+    weights, scale = np.concatenate([first, second]), TableModel.load("n.cavity").output_scale
+    assert_close(outputs.count, [len(weights)])
+    assert_close(outputs.var * scale**2, [np.var(weights)], "fixed_point")
+
+
 def test_other_outputs_are_another_batch(here, tables, fitted):
     pl.read_csv(tables / "test.csv").with_columns(pl.col("weight") + 0.1).write_csv("other.csv")
     for table in (tables / "test.csv", "other.csv"):

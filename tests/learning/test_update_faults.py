@@ -37,9 +37,9 @@ class TestImproper:
     @pytest.mark.parametrize("learn", [False, True])
     def test_points_stay_where_others_fail(self, monkeypatch, learn):
         from cavity.learning.infer import NumericalError
-        from cavity.learning.streaming import update
+        from cavity.learning.streaming import found
 
-        inferred = update._inferred
+        inferred = found.inferred
 
         def failing(result, model, *others):
             if model.inducing is not result.posterior.model.inducing:
@@ -48,7 +48,8 @@ class TestImproper:
 
         old = cavity.infer(gp(), X[:OLD], Y[:OLD])
         kept = cavity.update(old, X[OLD:], Y[OLD:], learn=False, inducing="keep")
-        monkeypatch.setattr("cavity.learning.streaming.update._inferred", failing)
+        monkeypatch.setattr("cavity.learning.streaming.found.inferred", failing)
+        monkeypatch.setattr("cavity.learning.streaming.update.inferred", failing)
         result = cavity.update(old, X[OLD:], Y[OLD:], learn=learn, max_iterations=2)
         if learn:
             assert result.log_evidence > kept.log_evidence

@@ -78,6 +78,8 @@ def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables)
     if tables.batches is not None:
         record["batches"] = tables.batch_count
     fitted = TableModel(posterior, schema, record, scale, tables.y_mean, tables.y_var)
+    if not (layers or first is None):
+        fitted = dataclasses.replace(fitted, tallies=estimator.tallies_)
     if request.model == LINEAR:
         record |= linear_record(request, fitted)
     if request.model == NETWORK:

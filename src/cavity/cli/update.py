@@ -136,7 +136,8 @@ def _result(fitted: TableModel) -> Any:
     record = fitted.record
     rows = int(record.get("rows_seen", record["n_rows"]))
     value = record["log_evidence"] + rows * float(np.sum(np.log(fitted.output_scale)))
-    kept = kept_result(fitted.posterior, value, rows=rows, jitter=record["jitter"])
+    known = {"jitter": record["jitter"], "tallies": fitted.tallies}
+    kept = kept_result(fitted.posterior, value, rows=rows, **known)
     return with_memory(kept, fitted.memory)
 
 
@@ -180,6 +181,7 @@ def _updated(
     }
     var = np.maximum(square / (old + new) - mean**2, 0.0)
     known: dict[str, Any] = {"y_mean": mean, "y_var": var, "memory": memory_of(result)}
+    known["tallies"] = result.tallies
     return dataclasses.replace(fitted, posterior=posterior, record=record, **known)
 
 

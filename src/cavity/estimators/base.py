@@ -135,11 +135,14 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         if not (self.converged_ or self.interrupted_):
             warnings.warn(f"not converged: {self.message_}", ConvergenceWarning, stacklevel=4)
 
-    def _go_on(self, settings: Settings, X, y, side: dict[str, np.ndarray]) -> None:
+    def _go_on(
+        self, settings: Settings, X, y, side: dict[str, np.ndarray], half_life: float | None
+    ) -> None:
         """Learns on from further rows, their outputs in the units of the data."""
         outputs = y / (self.output_scale_ if np.ndim(y) > 1 else self.output_scale_[0])
         with jax.enable_x64(True), one_blas_thread():
-            self._keep(learned_on(self, settings, X, outputs, side), self.output_scale_)
+            learned = learned_on(self, settings, X, outputs, side, half_life)
+            self._keep(learned, self.output_scale_)
 
     def _settings(self, task: str, classes: int = 2) -> Settings:
         """The settings of this estimator, as they were given."""
@@ -169,6 +172,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         self.jitter_, self.sites_ = result.jitter, result.sites
         self.interrupted_ = result.interrupted
         self.n_rows_, self.n_observed_ = learned.rows, learned.observed
+        self.tallies_ = result.tallies
 
     def _keep_parts(self, model: AbstractModel) -> None:
         """Keeps the fitted parts of a model as attributes."""

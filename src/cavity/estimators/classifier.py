@@ -130,7 +130,7 @@ class GPClassifier(
             self.message_ = f"{self.message_}; {self.choice_}"
         return self
 
-    def partial_fit(self, X, y, classes=None):
+    def partial_fit(self, X, y, classes=None, half_life=None):
         """Learns from a first batch of rows, or goes on with a further one.
 
         Earlier rows are not needed any more: see `cavity.update`. Inducing points are added until
@@ -141,6 +141,7 @@ class GPClassifier(
             y: labels, (N,).
             classes: all labels that there will be, in the first call; None for those of the first
                 batch.
+            half_life: rows after which those from before count half; None for never.
 
         Returns:
             The estimator itself; `log_evidence_` and `n_rows_` are of all rows so far.
@@ -159,7 +160,7 @@ class GPClassifier(
             )
         X = self._inputs(X)
         labels = self._labels(y, X).astype(float)
-        self._go_on(self._settings(CLASSIFICATION, len(self.classes_)), X, labels, {})
+        self._go_on(self._settings(CLASSIFICATION, len(self.classes_)), X, labels, {}, half_life)
         return self
 
     def leave_one_out(self, X, y):

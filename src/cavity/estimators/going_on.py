@@ -53,7 +53,12 @@ def _is_number(value: object) -> bool:
 
 
 def learned_on(
-    estimator: Any, settings: Settings, X: np.ndarray, y: np.ndarray, side: Mapping[str, Any]
+    estimator: Any,
+    settings: Settings,
+    X: np.ndarray,
+    y: np.ndarray,
+    side: Mapping[str, Any],
+    half_life: float | None,
 ) -> Learned:
     """What a fitted estimator comes to with further rows.
 
@@ -63,12 +68,19 @@ def learned_on(
         X: inputs of the rows, (N, D).
         y: outputs, (N,) or (N, P), divided by their scale.
         side: side data by name, (N,) each.
+        half_life: rows after which those from before count half; None for never.
     """
     _check(settings)
     observed = estimator.n_observed_
     value = estimator.log_evidence_ + float(observed @ np.log(estimator.output_scale_))
     jitter = float(settings.jitter) if estimator.inducing_ is None else estimator.jitter_  # type: ignore[arg-type]
-    before = kept_result(estimator.posterior_, value, rows=estimator.n_rows_, jitter=jitter)
+    before = kept_result(
+        estimator.posterior_,
+        value,
+        rows=estimator.n_rows_,
+        jitter=jitter,
+        tallies=getattr(estimator, "tallies_", None),
+    )
     if estimator.inducing_ is None:
         before = dataclasses.replace(
             before, posterior=with_points_at_rows(cast(Any, before.posterior), jitter)
@@ -82,6 +94,7 @@ def learned_on(
         max_inducing=most_points(settings),
         rows=dict(side) or None,
         missing=str(settings.missing),
+        half_life=half_life,
     )
     seen = np.sum(~np.isnan(y.reshape(len(y), -1)), axis=0)
     return Learned(result, observed + seen, result.rows_seen, settings.power)

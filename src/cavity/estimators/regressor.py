@@ -157,18 +157,19 @@ class GPRegressor(
         self._fit_outputs(X, y, side, callback, checkpoint, batches)
         return self
 
-    def partial_fit(self, X, y, noise_variance=None, exposure=None):
+    def partial_fit(self, X, y, noise_variance=None, exposure=None, half_life=None):
         """Learns from a first batch of rows, or goes on with a further one.
 
-        Earlier rows are not needed any more: see `cavity.update`. Scale and unit are those of the
-        first batch. Inducing points are added until the rows are explained, up to `n_inducing`
-        ("auto" is 200).
+        Earlier rows are not needed any more: see `cavity.update`. Scales and bounds of parameters
+        are those of all rows so far. Inducing points are added until the rows are explained, up
+        to `n_inducing` ("auto" is 200).
 
         Args:
             X: inputs, (N, D).
             y: outputs, (N,) or (N, P), as in the first batch.
             noise_variance: known noise variance of each row, where the first batch had them.
             exposure: exposure of each row, where the first batch had them.
+            half_life: rows after which those from before count half; None for never.
 
         Returns:
             The estimator itself; `log_evidence_` and `n_rows_` are of all rows so far.
@@ -182,7 +183,7 @@ class GPRegressor(
             return self
         X, y = self._inputs(X), np.asarray(y, dtype=np.float64)
         check_shape(y, (len(X),) if self._function.vector else (len(X), self._function.outputs))
-        self._go_on(self._settings(REGRESSION), X, y, side)
+        self._go_on(self._settings(REGRESSION), X, y, side, half_life)
         return self
 
     def leave_one_out(self, X, y, noise_variance=None, exposure=None):

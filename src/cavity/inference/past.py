@@ -71,6 +71,9 @@ class Past(eqx.Module):
         same: whether functions are those of the model at hand, so that messages can be added.
         with_prior: whether the prior that the rows were seen with goes with them, in the place of
             that of the model at hand (S16). Inducing variables must then be the same.
+        noise: the variance of Gaussian noise that the messages were found with; None where noise
+            is of another kind, known for each row, or one for each output.
+        count: of outputs that the messages are of.
     """
 
     functions: tuple[tuple[PastFunction, ...], ...]
@@ -78,11 +81,28 @@ class Past(eqx.Module):
     power: Power = 0.0
     same: bool = eqx.field(static=True, default=False)
     with_prior: bool = eqx.field(static=True, default=False)
+    noise: Scalar | None = None
+    count: Scalar | float = 0.0
+
+    def at_noise(self, variance: Scalar) -> "Past":
+        r"""What the same outputs say where the noise has another variance.
+
+        Sites of Gaussian noise are $\log \mathcal N(y; f, \sigma^2) = -\tfrac12 \log 2 \pi
+        \sigma^2 - (y - f)^2 / 2 \sigma^2$, of which the second part falls as the variance rises.
+        Exact where inducing variables explain the outputs' function, and at power 0.
+        """
+        if self.noise is None or self.with_prior:
+            return self
+        share = self.noise / variance
+        before, now = jnp.log(2.0 * jnp.pi * self.noise), jnp.log(2.0 * jnp.pi * variance)
+        messages = jax.tree.map(lambda x: share * x, self.messages)
+        past = dataclasses.replace(self, messages=messages, noise=variance)
+        return past.with_log_scale(-0.5 * self.count * (now - share * before))
 
     def scaled(self, factor: float) -> "Past":
         """All that was said, raised to a power between 0 and 1."""
         messages = jax.tree.map(lambda x: factor * x, self.messages)
-        return dataclasses.replace(self, messages=messages)
+        return dataclasses.replace(self, messages=messages, count=factor * self.count)
 
     def with_log_scale(self, more: float | Scalar) -> "Past":
         """The same times a number, of which the log is given."""

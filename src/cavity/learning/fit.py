@@ -244,6 +244,7 @@ def learned_from(
     said = [message, *filter(None, [apart]), *map(str, unseen), *map(str, run.at_bounds)]
     message = "; ".join(said)
     shared |= {"converged": inference.converged and minimum.converged, "message": message}
+    shared |= {"tallies": run.data.tallies(model.likelihood)}
     return FitResult(
         **shared,
         model=model,

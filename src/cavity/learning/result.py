@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cavity.inference.solvers.convergence import ConvergenceReport
+from cavity.learning.data.scales import Tallies
 from cavity.learning.data.training_data import Data
 from cavity.learning.diagnostics.at_bounds import AtBound
 from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
@@ -48,6 +49,8 @@ class Inference:
         streamed: whether the rows came in batches.
         n_rows: rows that it was inferred from.
         blocked: the rows, where those of a block share a site; None elsewhere.
+        tallies: what was counted of inputs and outputs, from which scales and bounds of a stream
+            follow; None where it is not known.
     """
 
     posterior: Posterior
@@ -62,6 +65,7 @@ class Inference:
     streamed: bool = dataclasses.field(default=False, kw_only=True)
     n_rows: int = dataclasses.field(default=0, kw_only=True)
     blocked: Data | None = dataclasses.field(default=None, repr=False, kw_only=True)
+    tallies: Tallies | None = dataclasses.field(default=None, repr=False, kw_only=True)
 
     @property
     def data(self) -> Data | None:

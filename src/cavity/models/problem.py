@@ -69,7 +69,12 @@ class ModelOnRows(AbstractGraphBuilder):
             total=self.total,
             scale=self.scale,
         )
-        return graph if self.past is None else with_past(graph, self.past, jitter)
+        if self.past is None:
+            return graph
+        past = self.past
+        if past.noise is not None:
+            past = past.at_noise(self.model.likelihood.variance)  # type: ignore[attr-defined]
+        return with_past(graph, past, jitter)
 
     def approximated_by(self, approximation: AbstractApproximation) -> "ModelOnRows":
         return dataclasses.replace(self, approximation=approximation)

@@ -118,6 +118,16 @@ class TableFit(Ended):
     integrated: NotRequired[dict[str, Marginal]]
     rows_seen: NotRequired[Large]
     batch_ids: NotRequired[list[str]]
+    priors: NotRequired[str]
+
+
+class Counts(TypedDict):
+    """What was counted of columns; see `cavity.learning.data.scales.Tally`."""
+
+    count: list[NotNegative]
+    mean: list[float]
+    squares: list[NotNegative]
+    largest: list[NotNegative]
 
 
 class MapFit(Ended):

@@ -15,10 +15,12 @@ from cavity.estimators.predictions import (
     function_of,
     predict_outputs,
 )
+from cavity.learning.data.scales import Tallies
 from cavity.learning.infer import NumericalError, one_blas_thread
 from cavity.learning.mcmc.chains import Chains, summarised
 from cavity.learning.metrics.classification import classification_metrics
 from cavity.learning.metrics.regression import LEVELS, Scores, average_metrics, regression_metrics
+from cavity.learning.streaming.record import as_tallies, described
 from cavity.likelihoods.base import AbstractLikelihood, LatentFunction
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
@@ -30,6 +32,7 @@ from cavity.persistence import model_file as storage
 from cavity.persistence.errors import DataError, StorageError
 from cavity.persistence.typed_values import WrongValue, typed
 from cavity.tables.fit_records import (
+    Counts,
     Memory,
     TableFit,
     check_posterior,
@@ -63,6 +66,7 @@ class TableModel:
         y_mean: mean of each training target, (P,), in the units of the data.
         y_var: variance of each training target, (P,).
         memory: rows that `cavity update` keeps live, and what was said without them; JSON values.
+        tallies: what was counted of the columns, for updates; None where none will come.
     """
 
     posterior: AbstractPosterior
@@ -72,6 +76,7 @@ class TableModel:
     y_mean: np.ndarray
     y_var: np.ndarray
     memory: Mapping[str, Any] | None = None
+    tallies: Tallies | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -205,6 +210,7 @@ class TableModel:
             "y_var": self.y_var,
         }
         about |= {} if self.memory is None else {"memory": self.memory}
+        about |= {} if self.tallies is None else {"tallies": described(self.tallies)}
         storage.save(path, self.posterior, about)
 
     @classmethod
@@ -244,6 +250,9 @@ class TableModel:
             y_mean = numbers(about["y_mean"], "y_mean", count)
             y_var = numbers(about["y_var"], "y_var", count, least=0.0)
             memory = typed(about.get("memory"), Memory | None, "memory")
+            tallies = as_tallies(typed(about.get("tallies"), list[Counts] | None, "tallies"))
+            if tallies is not None and tallies[0].mean.shape != (len(schema.features),):
+                raise WrongValue("its tallies are of other columns")
             check_targets_of(posterior, schema, record)
             if record["classes"] and scale[0] != 1.0:
                 raise WrongValue("its classes are divided by a scale")
@@ -251,7 +260,7 @@ class TableModel:
             known = posterior.known_noise
             values = parameters(posterior.model, scale, known_noise=known)
         record = record | {"parameters": values}
-        return cls(posterior, schema, record, scale, y_mean, y_var, memory)
+        return cls(posterior, schema, record, scale, y_mean, y_var, memory, tallies)
 
 
 def diagnostics(chains: Chains, model: AbstractModel, output_scale: np.ndarray) -> dict[str, Any]:

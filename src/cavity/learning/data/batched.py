@@ -32,7 +32,7 @@ from cavity.learning.data.batches import (
     refuse_side,
 )
 from cavity.learning.data.fingerprint import to_text
-from cavity.learning.data.scales import Scales, Tally, row_tallies, scales_of
+from cavity.learning.data.scales import Tallies, row_tallies
 from cavity.learning.data.training_data import AbstractTrainingData, Data, Minibatch
 from cavity.learning.data.validation import (
     check_approximation,
@@ -61,7 +61,7 @@ class BatchedData(AbstractTrainingData):
         single: whether outputs are vectors.
         length: rows, those without any output left out.
         observed: observed outputs, (P,).
-        tallies: of the inputs, and of the latent function as the outputs tell it.
+        counted: of the inputs, and of the latent function as the outputs tell it.
         filler: an observed value of each output, (P,), which stands for missing ones.
         shared: whether outputs are missing in whole rows only.
         digests: what tells inputs, outputs and side data of all rows from others.
@@ -74,7 +74,7 @@ class BatchedData(AbstractTrainingData):
     single: bool
     length: int
     observed: np.ndarray
-    tallies: tuple[Tally, Tally]
+    counted: Tallies
     filler: np.ndarray
     shared: bool
     digests: Mapping[str, str]
@@ -105,9 +105,9 @@ class BatchedData(AbstractTrainingData):
         """The number of blocks."""
         return -(-self.length // self.size)
 
-    def scales(self, likelihood: AbstractLikelihood) -> Scales:
-        """Location and spread of the columns, of the likelihood that the stream was read for."""
-        return scales_of(*self.tallies)
+    def tallies(self, likelihood: AbstractLikelihood) -> Tallies:
+        """What is counted of the columns."""
+        return self.counted
 
     def blocks(self) -> Iterator[Data]:
         """One pass over all rows; the last block is padded.
@@ -309,7 +309,7 @@ def survey(
         single=singles == {True},
         length=length,
         observed=observed,
-        tallies=tallies,
+        counted=tallies,
         filler=np.nan_to_num(filler),
         shared=shared,
         digests={name: f"sha256 {sha.hexdigest()}" for name, sha in hashes.items()},

@@ -85,6 +85,7 @@ class Scales:
         return dataclasses.replace(self, x_centre=np.mean(centres, axis=0), x_spread=spread)
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Tally:
     """What is counted of columns; that of two parts of a table adds to that of both.
@@ -116,6 +117,10 @@ class Tally:
         """The standard deviation of each column; 1 for constant ones."""
         return np.where(self.varies, np.sqrt(self.var), 1.0)
 
+    def fading(self, share: float) -> "Tally":
+        """The tally where each entry counts as a share of one."""
+        return Tally(share * self.count, self.mean, share * self.squares, self.largest)
+
     def __add__(self, other: "Tally") -> "Tally":
         count = self.count + other.count
         share = other.count / np.maximum(count, 1.0)
@@ -123,6 +128,10 @@ class Tally:
         squares = self.squares + other.squares + apart**2 * self.count * share
         largest = np.maximum(self.largest, other.largest)
         return Tally(count, self.mean + apart * share, squares, largest)
+
+
+# Those of the inputs, and of the latent function as the outputs tell it.
+Tallies = tuple[Tally, Tally]
 
 
 def tally(values: np.ndarray, presence: np.ndarray | None = None) -> Tally:
@@ -287,7 +296,7 @@ def _places(layer: Layer) -> Tally | None:
         return None
 
 
-def row_tallies(rows: Rows, likelihood: Any) -> tuple[Tally, Tally]:
+def row_tallies(rows: Rows, likelihood: Any) -> Tallies:
     """Those of the inputs, and of the latent function as the outputs tell it."""
     y = np.asarray(rows.y, np.float64).reshape(-1, rows.y.shape[-1])
     x = np.asarray(rows.x, np.float64).reshape(y.shape[0], -1)

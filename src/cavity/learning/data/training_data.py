@@ -17,7 +17,7 @@ from cavity.inference.past import Past
 from cavity.inference.problem import Problem
 from cavity.inference.variables.chain import SERIES
 from cavity.learning.data.fingerprint import fingerprint
-from cavity.learning.data.scales import Scales, row_tallies, scales_of
+from cavity.learning.data.scales import Scales, Tallies, row_tallies, scales_of
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.base import AbstractModel
 from cavity.models.problem import ModelOnRows
@@ -85,8 +85,12 @@ class AbstractTrainingData(abc.ABC):
         """Minibatches without end; every pass through the data is in another order."""
 
     @abc.abstractmethod
+    def tallies(self, likelihood: AbstractLikelihood) -> Tallies:
+        """What is counted of the columns: those of the rows, and of those that are gone."""
+
     def scales(self, likelihood: AbstractLikelihood) -> Scales:
         """Location and spread of the columns."""
+        return scales_of(*self.tallies(likelihood))
 
     @abc.abstractmethod
     def fingerprint(self) -> Mapping[str, str | int | None]:
@@ -103,6 +107,7 @@ class Data(eqx.Module, AbstractTrainingData):
         single: whether y was a vector.
         length: rows without padding; of blocks, all their rows.
         past: what rows said that are gone; None for none.
+        seen: what was counted of all rows so far, in the place of these alone; None for these.
     """
 
     rows: Rows
@@ -111,6 +116,7 @@ class Data(eqx.Module, AbstractTrainingData):
     single: bool = eqx.field(static=True)
     length: int | np.ndarray | jax.Array = 0
     past: Past | None = None
+    seen: Tallies | None = None
 
     @property
     def n_observed(self) -> float:
@@ -178,9 +184,9 @@ class Data(eqx.Module, AbstractTrainingData):
         )
         return Problem(build, jnp.asarray(jitter, self.rows.y.dtype))
 
-    def scales(self, likelihood: AbstractLikelihood) -> Scales:
-        """Location and spread of the columns."""
-        return scales_of(*row_tallies(self.rows, likelihood))
+    def tallies(self, likelihood: AbstractLikelihood) -> Tallies:
+        """What is counted of the columns."""
+        return row_tallies(self.rows, likelihood) if self.seen is None else self.seen
 
     def minibatches(self, size: int, random: np.random.Generator) -> Iterator[Minibatch]:
         """Minibatches without end; every pass through the data is in another order.

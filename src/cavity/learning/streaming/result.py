@@ -11,8 +11,10 @@ import numpy as np
 from cavity.inference.graph.base import Messages
 from cavity.inference.past import Past
 from cavity.inference.solvers.convergence import EXACT
+from cavity.learning.data.scales import Tallies
 from cavity.learning.result import FitResult, Inference
 from cavity.learning.streaming.live_rows import LiveRows
+from cavity.learning.streaming.record import noted
 from cavity.learning.streaming.scores import NO_SCORES, BatchScores
 from cavity.models.base import AbstractGP
 from cavity.models.posterior import AbstractPosterior
@@ -44,13 +46,16 @@ class UpdateResult(FitResult):
     live: LiveRows = dataclasses.field(repr=False)
 
 
-def as_update(result: Inference, past: Past | None, live: LiveRows) -> UpdateResult:
+def as_update(
+    result: Inference, past: Past | None, live: LiveRows, tallies: Tallies | None
+) -> UpdateResult:
     """A result as one of an update without new rows.
 
     Args:
         result: what `infer`, `fit` or `update` gave.
         past: what rows said that are gone; None where none are.
         live: the rows that are in memory.
+        tallies: what was counted of all rows.
     """
     seen = result.rows_seen if isinstance(result, UpdateResult) else result.n_rows
     if isinstance(result, FitResult):
@@ -68,6 +73,7 @@ def as_update(result: Inference, past: Past | None, live: LiveRows) -> UpdateRes
             "bijections": maps_of(result, model),
             "priors": densities,
         }
+    fields["tallies"] = tallies
     return UpdateResult(**fields, rows_seen=seen, lost=0.0, before=NO_SCORES, past=past, live=live)
 
 
@@ -87,7 +93,12 @@ def densities_of(result: Inference, model: AbstractGP) -> Any:
 
 
 def kept_result(
-    posterior: AbstractPosterior, log_evidence: float, *, rows: int, jitter: float
+    posterior: AbstractPosterior,
+    log_evidence: float,
+    *,
+    rows: int,
+    jitter: float,
+    tallies: Tallies | None = None,
 ) -> Inference:
     """A result of which the posterior and the evidence were kept, as files and estimators do.
 
@@ -96,6 +107,7 @@ def kept_result(
         log_evidence: of its rows, in nats.
         rows: their number.
         jitter: the share of the mean prior variance that was added.
+        tallies: what was counted of its rows; None where that was not kept.
     """
 
     def on_device(x: object) -> object:
@@ -103,9 +115,8 @@ def kept_result(
 
     posterior = jax.tree.map(on_device, posterior)
     message = "kept from before"
-    return Inference(
-        posterior, log_evidence, True, message, jitter, EXACT, None, None, n_rows=rows
-    )
+    known: dict[str, Any] = {"n_rows": rows, "tallies": tallies}
+    return Inference(posterior, log_evidence, True, message, jitter, EXACT, None, None, **known)
 
 
 def memory_of(result: UpdateResult) -> dict[str, Any] | None:
@@ -117,6 +128,7 @@ def memory_of(result: UpdateResult) -> dict[str, Any] | None:
         "X": result.live.X.tolist(),
         "y": result.live.y.tolist(),
         "side": {name: values.tolist() for name, values in result.live.side.items()},
+        "count": 0.0 if result.past is None else float(result.past.count),
         "messages": [
             {name: np.asarray(x).tolist() for name, x in vars(each).items()} for each in told
         ],
@@ -140,4 +152,5 @@ def with_memory(result: Inference, memory: Mapping[str, Any] | None) -> Inferenc
         functions = past_of(result.posterior, result.log_evidence, 0.0).functions
         told = [{k: jnp.asarray(v) for k, v in each.items()} for each in memory["messages"]]
         past = Past(functions, tuple(Messages(**each) for each in told))
-    return as_update(result, past, live)
+        past = noted(past, result.posterior, memory.get("count"))
+    return as_update(result, past, live, result.tallies)

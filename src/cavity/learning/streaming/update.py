@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -12,20 +12,22 @@ from numpy.typing import ArrayLike
 
 from cavity.inducing.base import AbstractInducing
 from cavity.inference.past import Past
-from cavity.inference.problem import Problem, has_sites
-from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.data.arrays import prepare
 from cavity.learning.data.batched import in_memory
 from cavity.learning.data.batches import Batches, BatchSource, as_batches, refuse_side
+from cavity.learning.data.scales import Tallies
 from cavity.learning.data.training_data import Data
-from cavity.learning.data.validation import all_fixed
-from cavity.learning.fit import learned_from
-from cavity.learning.infer import NumericalError, checked_start, infer_from, posterior_at
-from cavity.learning.methods import PowerEP
-from cavity.learning.optimisers.checkpoint import Searches
-from cavity.learning.optimisers.restarts import Run
 from cavity.learning.result import FitResult, Inference
+from cavity.learning.streaming.found import (
+    Found,
+    as_before,
+    attempted,
+    better,
+    data_of,
+    inferred,
+    learned,
+    same_functions,
+)
 from cavity.learning.streaming.inducing_choice import chosen_inducing
 from cavity.learning.streaming.live_rows import (
     LiveRows,
@@ -34,14 +36,12 @@ from cavity.learning.streaming.live_rows import (
     first_past,
     rows_of,
 )
-from cavity.learning.streaming.one_pass import visited_once
 from cavity.learning.streaming.past_evidence import lost_by
+from cavity.learning.streaming.record import joined, noted, outputs_of, tallies_of
 from cavity.learning.streaming.result import (
     UpdateResult,
     as_update,
-    densities_of,
     fields_of,
-    maps_of,
 )
 from cavity.learning.streaming.scores import (
     NO_SCORES,
@@ -56,10 +56,6 @@ from cavity.learning.streaming.settings import (
     new_rows,
 )
 from cavity.models.base import AbstractGP
-from cavity.parameters.priors import learned_with
-
-# Nats per iteration below which learning ends.
-TOLERANCE = 1e-3
 
 
 def update(
@@ -164,22 +160,29 @@ def _updated(result: Inference, given: LiveRows, settings: UpdateSettings) -> Up
     before, half_life = _scores(result, given), settings.half_life
     warn_of_surprise(before)
     past, live = _so_far(result, settings)
-    if past is not None and half_life is not None:
-        past = past.scaled(0.5 ** (len(given) / half_life))
+    share = 1.0 if half_life is None else 0.5 ** (len(given) / half_life)
+    past = past if past is None or half_life is None else past.scaled(share)
     live = given if live is None or not len(live) else live.followed_by(given)
     if not len(given):
-        return as_update(result, past, live)
-    found = _found(result, settings, past, live, given)
+        return as_update(result, past, live, tallies_of(result))
+    tallies = joined(tallies_of(result), _counted(result, given, settings), share)
+    found = _found(result, settings, past, live, given, tallies)
     gone, kept = _forgotten(found, settings)
     seen = result.rows_seen if isinstance(result, UpdateResult) else result.n_rows
     return UpdateResult(
-        **fields_of(found.result, FitResult),
+        **fields_of(found.result, FitResult) | {"tallies": tallies},
         rows_seen=seen + len(given),
         lost=lost_by(found.problem, found.data.past),
         before=before,
         past=gone,
         live=kept,
     )
+
+
+def _counted(result: Inference, given: LiveRows, settings: UpdateSettings) -> Tallies:
+    """What is counted of the new rows."""
+    likelihood = cast(AbstractGP, result.posterior.model).likelihood
+    return data_of(result, settings, None, given).tallies(likelihood)
 
 
 def _scores(result: Inference, given: LiveRows) -> BatchScores:
@@ -202,23 +205,8 @@ def _so_far(result: Inference, settings: UpdateSettings) -> tuple[Past | None, L
         return past, result.live
     if settings.memory and result.left_out is not None:
         return None, rows_of(result.left_out.data)
-    return first_past(posterior, jnp.asarray(result.log_evidence), power), None
-
-
-class _Found(NamedTuple):
-    """Inference in the live rows, after their past.
-
-    Attributes:
-        result: the result.
-        data: the rows and their past.
-        problem: the problem that was solved.
-        sites: its sites.
-    """
-
-    result: FitResult
-    data: Data
-    problem: Problem
-    sites: Any
+    past = first_past(posterior, jnp.asarray(result.log_evidence), power)
+    return noted(past, posterior, outputs_of(tallies_of(result))), None
 
 
 def _found(
@@ -227,142 +215,51 @@ def _found(
     past: Past | None,
     live: LiveRows,
     given: LiveRows,
-) -> _Found:
+    tallies: Tallies | None,
+) -> Found:
     """The model after the new rows."""
     old = cast(AbstractGP, result.posterior.model)
     posterior: Any = result.posterior
     inducing = chosen_inducing(posterior, given.X, settings.inducing, settings.max_inducing)
     moved = inducing is not old.inducing
     model = eqx.tree_at(lambda m: m.inducing, old, inducing, is_leaf=lambda x: x is None)
-    data = _data(result, settings, past, live)
+    data = data_of(result, settings, past, live, tallies)
     if not settings.learn:
         return _without_learning(result, model, data, settings, moved=moved)
-    stayed = _inferred(result, old, _same(data), settings)
-    if moved and not _better(_attempted(result, model, data, settings), stayed):
+    stayed = inferred(result, old, same_functions(data), settings)
+    if moved and not better(attempted(result, model, data, settings), stayed):
         model = old
-    learned = _learned(result, model, data, settings)
-    if learned is not None and learned.result.objective <= stayed.result.objective:
-        return learned
-    return _as_before(
+    end = learned(result, model, data, settings)
+    if end is not None and end.result.objective <= stayed.result.objective:
+        return end
+    return as_before(
         stayed, "learning ended below the evidence of the old parameters, which are kept"
     )
 
 
 def _without_learning(
     result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings, *, moved: bool
-) -> _Found:
+) -> Found:
     """Inference at the old parameters; with the old inducing variables where others fail."""
     if not moved:
         same = settings.reuse == "likelihood"
-        return _inferred(result, model, _same(data) if same else data, settings)
-    found = _attempted(result, model, data, settings)
+        return inferred(result, model, same_functions(data) if same else data, settings)
+    found = attempted(result, model, data, settings)
     size = cast(AbstractInducing, model.inducing).size
     added = settings.inducing == "grow" and size < settings.max_inducing
     if added and found is not None:
         return found
-    stayed = _inferred(result, cast(AbstractGP, result.posterior.model), _same(data), settings)
-    if _better(found, stayed):
-        return cast(_Found, found)
+    stayed = inferred(
+        result, cast(AbstractGP, result.posterior.model), same_functions(data), settings
+    )
+    if better(found, stayed):
+        return cast(Found, found)
     if found is not None:
         return stayed
-    return _as_before(stayed, "inference with other inducing variables failed, the old ones stay")
+    return as_before(stayed, "inference with other inducing variables failed, the old ones stay")
 
 
-def _better(chosen: _Found | None, stayed: _Found) -> bool:
-    """Whether other inducing variables explain more: points chosen anew may explain less."""
-    return chosen is not None and chosen.result.objective < stayed.result.objective
-
-
-def _as_before(found: _Found, why: str) -> _Found:
-    return found._replace(result=dataclasses.replace(found.result, converged=False, message=why))
-
-
-def _attempted(
-    result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings
-) -> _Found | None:
-    """Inference with other inducing variables; None where it fails.
-
-    A past of sites with negative precision, as outliers leave them, can be improper there.
-    """
-    try:
-        return _inferred(result, model, data, settings)
-    except NumericalError:
-        return None
-
-
-def _data(result: Inference, settings: UpdateSettings, past: Past | None, live: LiveRows) -> Data:
-    posterior: Any = result.posterior
-    y = live.y[:, 0] if posterior.single else live.y
-    side = dict(live.side.items())
-    data = prepare(live.X, y, power=settings.power, rows=side, missing="skip")
-    if past is not None:
-        past = dataclasses.replace(past, with_prior=settings.reuse == "posterior")
-    return dataclasses.replace(data, past=past)
-
-
-def _same(data: Data) -> Data:
-    """The data with a past of the very functions that the model has."""
-    if data.past is None or data.past.with_prior:
-        return data
-    return dataclasses.replace(data, past=dataclasses.replace(data.past, same=True))
-
-
-def _inferred(
-    result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings
-) -> _Found:
-    """Inference at fixed parameters."""
-    model, _, jitter = checked_start(model, data, result.jitter)
-    method, densities = PowerEP(), densities_of(result, model)
-    problem = data.problem(model, method.approximation, jitter)
-    zero = problem.empty_sites()
-    if settings.one_pass and has_sites(zero):
-        sites, value = visited_once(problem, zero)
-        posterior, _ = posterior_at(model, data, problem, sites)
-        report = ConvergenceReport(1, 0.0, 0, "assumed density filtering")
-        message = "each row was visited once"
-        found = Inference(posterior, float(value), True, message, jitter, report, sites, None)
-    else:
-        found = infer_from(model, data, method, jitter)
-        problem = data.problem(model, method.approximation, found.jitter)
-    fit = FitResult(
-        **fields_of(found, Inference),
-        model=model,
-        objective=-found.log_evidence - float(learned_with(model, densities)),
-        history=(),
-        n_iterations=0,
-        n_evaluations=0,
-        interrupted=False,
-        bijections=maps_of(result, model),
-        priors=densities,
-    )
-    return _Found(fit, data, problem, zero if found.found is None else found.found)
-
-
-def _learned(
-    result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings
-) -> _Found | None:
-    """The model with parameters learned; None where its evidence is undefined."""
-    maps, densities = maps_of(result, model), densities_of(result, model)
-    if settings.inducing == "keep":
-        held = all_fixed(maps.inducing)
-        searched = eqx.tree_at(lambda m: m.inducing, maps, held)
-    else:
-        searched = maps
-    method = PowerEP()
-    start, stages, jitter = checked_start(model, data, result.jitter, (searched,))
-    limits = (settings.max_iterations, TOLERANCE, None)
-    try:
-        fit = learned_from(
-            Run(data, method, densities, *limits, Searches(None)), start, stages, jitter, 0, 0
-        )
-    except NumericalError:
-        return None
-    fit = dataclasses.replace(fit, bijections=maps)
-    problem = data.problem(fit.model, method.approximation, fit.jitter)
-    return _Found(fit, data, problem, problem.empty_sites() if fit.found is None else fit.found)
-
-
-def _forgotten(found: _Found, settings: UpdateSettings) -> tuple[Past, LiveRows]:
+def _forgotten(found: Found, settings: UpdateSettings) -> tuple[Past, LiveRows]:
     """The past with the rows that leave memory, and those that stay."""
     live = rows_of(found.data)
     staying = _staying(found, live, settings.memory)
@@ -373,12 +270,21 @@ def _forgotten(found: _Found, settings: UpdateSettings) -> tuple[Past, LiveRows]
     past = absorbed(*last, leaving, settings.past_power, value)
     if past is None:
         # alone, without the rows that stay, sites of negative precision may be improper
-        past = absorbed(*last, np.ones(len(live), bool), settings.past_power, value)
-        return cast(Past, past), live.take(staying[:0])
-    return past, live.take(staying)
+        staying, leaving = staying[:0], np.ones(len(live), bool)
+        past = absorbed(*last, leaving, settings.past_power, value)
+    count = _outputs(found.data.past, live.take(np.flatnonzero(leaving)))
+    return noted(cast(Past, past), found.result.posterior, count), live.take(staying)
 
 
-def _staying(found: _Found, live: LiveRows, memory: int) -> np.ndarray:
+def _outputs(past: Past | None, live: LiveRows) -> float | None:
+    """Outputs of a past and of rows that join it; None where those of the past are not known."""
+    own = float(np.sum(~np.isnan(live.y)))
+    if past is None:
+        return own
+    return None if past.noise is None else own + float(past.count)
+
+
+def _staying(found: Found, live: LiveRows, memory: int) -> np.ndarray:
     """The rows with most leverage, in their order: site precision times variance."""
     if memory >= len(live):
         return np.arange(len(live))
