@@ -13,6 +13,7 @@ from cavity.cli.training_tables import Tables
 from cavity.estimators.base import AbstractEstimator
 from cavity.estimators.classifier import GPClassifier
 from cavity.estimators.regressor import GPRegressor
+from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel, diagnostics, parameters
 
 
@@ -57,15 +58,7 @@ def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables)
     }
     if layers:
         record["layers"] = layers
-    if estimator.undetermined_:
-        record["undetermined"] = list(estimator.undetermined_)
-    if estimator.at_bounds_:
-        record["at_bounds"] = [dataclasses.asdict(bound) for bound in estimator.at_bounds_]
-    if estimator.unseen_periods_:
-        record["unseen_periods"] = [
-            dataclasses.asdict(unseen) | {"column": schema.features[unseen.column]}
-            for unseen in estimator.unseen_periods_
-        ]
+    record |= _noticed(estimator, schema)
     if estimator.chains_ is not None:
         record["mcmc"] = diagnostics(estimator.chains_, posterior.model, scale)
     if isinstance(estimator, GPRegressor | GPClassifier):
@@ -85,3 +78,18 @@ def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables)
     if request.model == NETWORK:
         record |= network_record(estimator, fitted)
     return dataclasses.replace(fitted, record=record)
+
+
+def _noticed(estimator: AbstractEstimator, schema: Schema) -> dict[str, Any]:
+    """Parameters of which the data say too little, where there are some, as JSON values."""
+    record: dict[str, Any] = {}
+    if estimator.undetermined_:
+        record["undetermined"] = list(estimator.undetermined_)
+    if estimator.at_bounds_:
+        record["at_bounds"] = [dataclasses.asdict(bound) for bound in estimator.at_bounds_]
+    if estimator.unseen_periods_:
+        record["unseen_periods"] = [
+            dataclasses.asdict(unseen) | {"column": schema.features[unseen.column]}
+            for unseen in estimator.unseen_periods_
+        ]
+    return record

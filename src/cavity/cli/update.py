@@ -16,6 +16,8 @@ from cavity.cli.text import describe_metrics
 from cavity.estimators.base import to_numpy
 from cavity.kernels.sum_over import plain_columns
 from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.initialisation.default_priors import priors_of_stream
+from cavity.learning.initialisation.models import Given
 from cavity.learning.streaming.result import UpdateResult, kept_result, memory_of, with_memory
 from cavity.learning.streaming.settings import UpdateSettings, check_remembers
 from cavity.learning.streaming.update import update as go_on
@@ -137,6 +139,8 @@ def _result(fitted: TableModel) -> Any:
     rows = int(record.get("rows_seen", record["n_rows"]))
     value = record["log_evidence"] + rows * float(np.sum(np.log(fitted.output_scale)))
     known = {"jitter": record["jitter"], "tallies": fitted.tallies}
+    if record.get("priors") == "weak" and fitted.tallies is not None:
+        known["priors"] = priors_of_stream(fitted.posterior.model, Given(), fitted.tallies)
     kept = kept_result(fitted.posterior, value, rows=rows, **known)
     return with_memory(kept, fitted.memory)
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from cavity.estimators.registry import one_of
 from cavity.estimators.settings import Settings, parts_given
-from cavity.learning.initialisation.default_priors import default_priors
+from cavity.learning.data.scales import Tallies
+from cavity.learning.initialisation.default_priors import default_priors, priors_of_stream
 from cavity.models.gp import GP
 
 PRIORS = ("weak", "none")
@@ -27,6 +28,17 @@ def asked_priors(
     Raises:
         ValueError: for what names no priors.
     """
-    if settings.priors is None or one_of("priors", settings.priors, PRIORS) == "none":
+    if not _asked(settings):
         return None
     return default_priors(model, parts_given(settings), X, y, side)
+
+
+def asked_priors_of_stream(settings: Settings, model: GP, tallies: Tallies | None) -> GP | None:
+    """As `asked_priors`, from what was counted of all rows so far; None where that is unknown."""
+    if tallies is None or not _asked(settings):
+        return None
+    return priors_of_stream(model, parts_given(settings), tallies)
+
+
+def _asked(settings: Settings) -> bool:
+    return settings.priors is not None and one_of("priors", settings.priors, PRIORS) != "none"

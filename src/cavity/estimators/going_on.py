@@ -6,9 +6,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from cavity.estimators.asked_priors import asked_priors_of_stream
 from cavity.estimators.learning import Learned
 from cavity.estimators.settings import AUTO_INDUCING, Settings
+from cavity.learning.data.arrays import prepare
 from cavity.learning.optimisers.powers import DEFAULT
+from cavity.learning.streaming.record import joined
 from cavity.learning.streaming.result import kept_result
 from cavity.learning.streaming.update import update
 from cavity.models.remembered import with_points_at_rows
@@ -74,12 +77,16 @@ def learned_on(
     observed = estimator.n_observed_
     value = estimator.log_evidence_ + float(observed @ np.log(estimator.output_scale_))
     jitter = float(settings.jitter) if estimator.inducing_ is None else estimator.jitter_  # type: ignore[arg-type]
+    model, tallies = estimator.posterior_.model, getattr(estimator, "tallies_", None)
+    data = prepare(X, y, power=DEFAULT, rows=dict(side), missing=str(settings.missing))
+    seen_by_then = joined(tallies, data.tallies(model.likelihood))
     before = kept_result(
         estimator.posterior_,
         value,
         rows=estimator.n_rows_,
         jitter=jitter,
-        tallies=getattr(estimator, "tallies_", None),
+        tallies=tallies,
+        priors=asked_priors_of_stream(settings, model, seen_by_then),
     )
     if estimator.inducing_ is None:
         before = dataclasses.replace(

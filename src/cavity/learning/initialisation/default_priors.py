@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cavity.learning.data.scales import Scales, in_data_units
+from cavity.learning.data.scales import Scales, Tallies, in_data_units, scales_of
 from cavity.learning.initialisation.models import Given, measured
 from cavity.learning.initialisation.screening import latent_guesses
 from cavity.likelihoods.capabilities import HasClassProbabilities, HasNoiseParameter, capability
@@ -48,7 +48,23 @@ def default_priors(
         y: outputs, (N, P), NaN where missing.
         side: side data by name, (N,) each.
     """
-    scales = _scales(model, X, y, side)
+    values = _heights(model, y, side)
+    return _about(model, given, measured(X, values), np.sum(~np.isnan(values), axis=0))
+
+
+def priors_of_stream(model: GP, given: Given, tallies: Tallies) -> GP:
+    """`default_priors` from what was counted of the rows.
+
+    Args:
+        model: the model.
+        given: which parts came with values of their own.
+        tallies: of inputs and outputs.
+    """
+    return _about(model, given, scales_of(*tallies), tallies[1].count)
+
+
+def _about(model: GP, given: Given, scales: Scales, counts: np.ndarray) -> GP:
+    scales = _wider(scales, counts)
     chosen: dict[str, LogStudentT] = {}
     if not given.likelihood:
         chosen |= _of_part(model.likelihood, "likelihood", scales, SHARE, NOISE)
@@ -62,25 +78,30 @@ def default_priors(
     return with_named(flat(model), chosen)
 
 
-def _scales(model: GP, X: np.ndarray, y: np.ndarray, side: Mapping[str, np.ndarray]) -> Scales:
-    """Those of the data, with a distance between rows as the unit of inputs.
+def _heights(model: GP, y: np.ndarray, side: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The outputs, or the latent values that would roughly give them, (N, P)."""
+    if capability(model.likelihood, HasNoiseParameter) is not None:
+        return y
+    if capability(model.likelihood, HasClassProbabilities) is not None:
+        return np.asarray(initial_latents(model.likelihood, y[:, 0]))
+    return latent_guesses(model.likelihood, y, side)
+
+
+def _wider(scales: Scales, counts: np.ndarray) -> Scales:
+    """Scales with a distance between rows as the unit of inputs, and outputs that spread more.
 
     The variance of few outputs is likely too small: it is raised so far that the 90 % interval of
     a normal distribution is that of Student's t, which is right where it is not known.
+
+    Args:
+        scales: of the data.
+        counts: of outputs, (P,).
     """
     from scipy.special import stdtrit
 
-    if capability(model.likelihood, HasNoiseParameter) is not None:
-        values = y
-    elif capability(model.likelihood, HasClassProbabilities) is not None:
-        values = np.asarray(initial_latents(model.likelihood, y[:, 0]))
-    else:
-        values = latent_guesses(model.likelihood, y, side)
-    scales = measured(X, values)
-    count, outputs = int(np.sum(~np.isnan(values))), values.shape[1]
-    degrees = max(count - outputs, 1)
+    degrees = max(float(np.sum(counts)) - len(counts), 1.0)
     wider = stdtrit(degrees, HELD) / NORMAL
-    spread = scales.y_spread * float(wider * np.sqrt(count / degrees))
+    spread = scales.y_spread * float(wider * np.sqrt(1.0 + len(counts) / degrees))
     return dataclasses.replace(scales, distances=True, y_spread=spread)
 
 

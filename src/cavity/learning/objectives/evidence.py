@@ -132,10 +132,9 @@ class Objective:
         self.stationary = self.carries and accuracy is not None and problem.stationary()
         self.warm = WarmStart()
         self.finite_value = True  # of the last evaluation, whatever its gradient
-        self.defined = False  # whether a point was
-        self.undefined = False  # whether one was not that this jitter does not do for
-        # what goes on by steps of its own has no other way than more jitter
-        self.steps_back = self.method.training.steps is None
+        # whether a point was defined, and whether one was not for which this jitter does not do
+        self.defined, self.undefined = False, False
+        self.steps_back = self.method.training.steps is None  # others need more jitter to go on
         self.function = LearningEnergy(
             start=start,
             maps=maps,

@@ -87,9 +87,21 @@ def maps_of(result: Inference, model: AbstractGP) -> Any:
     return result.bijections if isinstance(result, FitResult) else bijections(model)
 
 
+@dataclasses.dataclass(frozen=True)
+class KeptResult(Inference):
+    """A result of which the posterior and the evidence were kept.
+
+    Attributes:
+        priors: of its parameters; None for flat ones.
+    """
+
+    priors: Any = dataclasses.field(default=None, kw_only=True)
+
+
 def densities_of(result: Inference, model: AbstractGP) -> Any:
     """The priors of the parameters."""
-    return result.priors if isinstance(result, FitResult) else flat(model)
+    known = result.priors if isinstance(result, FitResult | KeptResult) else None
+    return flat(model) if known is None else known
 
 
 def kept_result(
@@ -99,7 +111,8 @@ def kept_result(
     rows: int,
     jitter: float,
     tallies: Tallies | None = None,
-) -> Inference:
+    priors: AbstractGP | None = None,
+) -> KeptResult:
     """A result of which the posterior and the evidence were kept, as files and estimators do.
 
     Args:
@@ -108,6 +121,7 @@ def kept_result(
         rows: their number.
         jitter: the share of the mean prior variance that was added.
         tallies: what was counted of its rows; None where that was not kept.
+        priors: of its parameters; None for flat ones.
     """
 
     def on_device(x: object) -> object:
@@ -115,8 +129,8 @@ def kept_result(
 
     posterior = jax.tree.map(on_device, posterior)
     message = "kept from before"
-    known: dict[str, Any] = {"n_rows": rows, "tallies": tallies}
-    return Inference(posterior, log_evidence, True, message, jitter, EXACT, None, None, **known)
+    known: dict[str, Any] = {"n_rows": rows, "tallies": tallies, "priors": priors}
+    return KeptResult(posterior, log_evidence, True, message, jitter, EXACT, None, None, **known)
 
 
 def memory_of(result: UpdateResult) -> dict[str, Any] | None:
