@@ -87,7 +87,8 @@ def update(
             )
         updated.save(out)
     if not result.converged:
-        session.warn(f"not converged: {result.message}")
+        how = " (--max-iterations)" if result.message.endswith("allow more") else ""
+        session.warn(f"not converged: {result.message}{how}")
     head = (
         f"{plural(len(encoded.X), 'row')} of {table} learned, {result.rows_seen} in all; model "
         f"written to {out} ({session.seconds:.1f} s)\nlog evidence of all rows "
