@@ -171,3 +171,32 @@ def test_a_full_disk_leaves_the_old_file(here, tables, fitted, monkeypatch):
     assert "no space left" in done.json["error"]["message"]
     assert fitted.read_bytes() == before
     assert [path.name for path in here.iterdir()] == ["m.cavity"]
+
+
+@pytest.mark.parametrize("inducing", ["keep", "move"])
+def test_it_ends_converged(here, tables, fitted, inducing):
+    """And with fewer iterations it says which option allows more."""
+    update = ("update", fitted, tables / "test.csv", "--out", "n.cavity", "--inducing", inducing)
+    done = run(*update, "--json")
+    assert done.json["converged"] is True
+    assert done.json["warnings"] == []
+    few = run(*update, "--json", "--max-iterations", 1)
+    assert few.json["converged"] is False
+    assert "limit of 1 iterations: allow more (--max-iterations)" in few.err
+    assert few.json["log_evidence"] < done.json["log_evidence"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_table_without_rows_changes_nothing(here, tables, fitted, ending):
+    getattr(pl.read_csv(tables / "test.csv")[:0], f"write_{ending}")(f"empty.{ending}")
+    before = fitted.read_bytes()
+    for out in (fitted, "n.cavity"):
+        done = run("update", fitted, f"empty.{ending}", "--out", out, "--json")
+        assert done.code == 0
+        assert "has no rows: there is nothing to learn" in done.err
+        assert done.json["skipped"] is True
+        assert (here / out).read_bytes() == before
+    pl.DataFrame({"height": []}).write_csv("other.csv")
+    assert "no column 'smoker'" in run("update", fitted, "other.csv", "--out", "o.cavity").err
+    (here / "none.csv").write_text("")
+    assert run("update", fitted, "none.csv", "--out", "o.cavity").code == 1

@@ -231,3 +231,22 @@ def test_labels_are_left_out_by_probability():
     assert found.shape == y.shape
     assert np.all(found < 0.0)
     assert found.mean() < gp.log_predictive_density(X, labels).mean()
+
+
+@pytest.mark.parametrize("inducing", [None, 5])
+def test_covariances_that_no_memory_holds(inducing):
+    """Of a million rows, which would take terabytes; deviations of them are no trouble."""
+    X = np.linspace(0.0, 1.0, 12)[:, None]
+    model = cavity.GPRegressor(n_inducing=inducing, random_state=0).fit(X, np.sin(5 * X[:, 0]))
+    many = np.broadcast_to(X[:1], (1_000_000, 1))
+    with jax.enable_x64(True):
+        key = jax.random.key(0)
+    for work in (
+        lambda: model.predict(many, return_cov=True),
+        lambda: model.predict_latent(many, return_cov=True),
+        lambda: model.sample_y(many),
+        lambda: model.posterior_.joint(many),
+        lambda: model.posterior_.sample(many, key=key),
+    ):
+        with jax.enable_x64(True), pytest.raises(MemoryError, match=r"1000000 rows needs .* GB"):
+            work()

@@ -89,14 +89,23 @@ def update(
             )
         updated.save(out)
     if not result.converged:
-        session.warn(f"not converged: {result.message}")
-    head = (
-        f"{plural(len(encoded.X), 'row')} of {table} learned, {result.rows_seen} in all; model "
-        f"written to {out} ({session.seconds:.1f} s)\nlog evidence of all rows "
-        f"{updated.record['log_evidence']:.4f} nats, {result.lost:.4f} of the past lost\n\n"
-        "how the rows were predicted before:\n"
+        how = " (--max-iterations)" if result.message.endswith("allow more") else ""
+        session.warn(f"not converged: {result.message}{how}")
+    learned = f"{plural(len(encoded.X), 'row')} of {table} learned"
+    where = f"model written to {out} ({session.seconds:.1f} s)"
+    text = _told(learned, where, result, updated.record["log_evidence"], scores)
+    return Outcome(_record(updated, model, table, out), text)
+
+
+def _told(
+    learned: str, where: str, result: UpdateResult, evidence: float, scores: dict[str, Any]
+) -> str:
+    """What is said of an update."""
+    return (
+        f"{learned}, {result.rows_seen} in all; {where}\nlog evidence of all rows "
+        f"{evidence:.4f} nats, {result.lost:.4f} of the past lost\n\n"
+        f"how the rows were predicted before:\n{describe_metrics(scores)}"
     )
-    return Outcome(_record(updated, model, table, out), head + describe_metrics(scores))
 
 
 def _unchanged(fitted: TableModel, model: str, table: str, out: str, said: str) -> Outcome:

@@ -115,8 +115,9 @@ def read_costs(path: str, classes: tuple[str, ...]) -> np.ndarray:
     Raises:
         DataError: unless the table has a row and a column of finite numbers for each class.
     """
+    table = read_table(path)
     try:
-        costs = np.asarray(align_costs(read_table(path), classes), float)
+        costs = np.asarray(align_costs(table, classes), float)
     except (TypeError, ValueError) as error:
         raise DataError(f"{path} holds no costs: {error}") from None
     if not np.all(np.isfinite(costs)):

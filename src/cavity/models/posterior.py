@@ -157,8 +157,8 @@ class AbstractPosterior(eqx.Module):
             MemoryError: if the covariances between so many rows do not fit into it.
         """
         X = self._inputs(X)
-        mean, _ = self._in_chunks(_moments, X)
         with self._naming_memory(X.shape[0]):
+            mean, _ = self._in_chunks(_moments, X)
             cov = within_functions(covariance_between_rows(self, X))
         return Joint(self._shape(mean), cov[0] if self.vector else cov)
 
@@ -178,8 +178,8 @@ class AbstractPosterior(eqx.Module):
             MemoryError: if the covariances between so many rows do not fit into it.
         """
         X = self._inputs(X)
-        mean, _ = self._in_chunks(_moments, X)
         with self._naming_memory(X.shape[0]):
+            mean, _ = self._in_chunks(_moments, X)
             draws = mean + self._about_mean(X, (n, *mean.shape), key)
         return draws[..., 0] if self.vector else draws
 
