@@ -72,14 +72,28 @@ def update(
         session.note(f"{model} has learned from this batch already; nothing is done")
         return _unchanged(fitted, model, table, out, f"skipped: {batch}")
     options: dict[str, Any] = {"power": used, "inducing": inducing, "half_life": half_life}
-    options |= {"memory": memory, "learn": learn, "rows": encoded.side or None}
-    options["max_iterations"] = max_iterations
-    scores = fitted.metrics(encoded)
+    options |= {"memory": memory, "learn": learn, "max_iterations": max_iterations}
+    scores, first = (
+        fitted.metrics(encoded),
+        (_result(fitted), encoded.X, _outputs(fitted, encoded)),
+    )
     with jax.enable_x64(True), one_blas_thread(), warnings.catch_warnings(record=True) as heard:
-        result = go_on(_result(fitted), encoded.X, _outputs(fitted, encoded), **options)
+        result = go_on(*first, rows=encoded.side or None, **options)
     for warning in heard:
         session.warn(str(warning.message))
     updated = _updated(fitted, encoded, result, scores, [*known, batch][-REMEMBERED:])
+    _write(updated, model, before, out)
+    if not result.converged:
+        how = " (--max-iterations)" if result.message.endswith("allow more") else ""
+        session.warn(f"not converged: {result.message}{how}")
+    learned = f"{plural(len(encoded.X), 'row')} of {table} learned"
+    where = f"model written to {out} ({session.seconds:.1f} s)"
+    text = _told(learned, where, result, updated.record["log_evidence"], scores)
+    return Outcome(_record(updated, model, table, out), text)
+
+
+def _write(updated: TableModel, model: str, before: Any, out: str) -> None:
+    """Writes the model, unless the one that was read is another by now."""
     with held(Path(model)):
         if _stamp(model) != before:
             raise DataError(
@@ -88,13 +102,6 @@ def update(
                 kind="io",
             )
         updated.save(out)
-    if not result.converged:
-        how = " (--max-iterations)" if result.message.endswith("allow more") else ""
-        session.warn(f"not converged: {result.message}{how}")
-    learned = f"{plural(len(encoded.X), 'row')} of {table} learned"
-    where = f"model written to {out} ({session.seconds:.1f} s)"
-    text = _told(learned, where, result, updated.record["log_evidence"], scores)
-    return Outcome(_record(updated, model, table, out), text)
 
 
 def _told(
