@@ -89,13 +89,18 @@ def update(
     if not result.converged:
         how = " (--max-iterations)" if result.message.endswith("allow more") else ""
         session.warn(f"not converged: {result.message}{how}")
-    head = (
-        f"{plural(len(encoded.X), 'row')} of {table} learned, {result.rows_seen} in all; model "
+    text = _text(session, updated, result, f"{plural(len(encoded.X), 'row')} of {table}", out)
+    return Outcome(_record(updated, model, table, out), text + describe_metrics(scores))
+
+
+def _text(session: Session, updated: TableModel, result: UpdateResult, rows: str, out: str) -> str:
+    """What was learned, and where it is."""
+    return (
+        f"{rows} learned, {result.rows_seen} in all; model "
         f"written to {out} ({session.seconds:.1f} s)\nlog evidence of all rows "
         f"{updated.record['log_evidence']:.4f} nats, {result.lost:.4f} of the past lost\n\n"
         "how the rows were predicted before:\n"
     )
-    return Outcome(_record(updated, model, table, out), head + describe_metrics(scores))
 
 
 def _unchanged(fitted: TableModel, model: str, table: str, out: str, said: str) -> Outcome:
