@@ -86,13 +86,11 @@ def update(
     if not result.converged:
         how = " (--max-iterations)" if result.message.endswith("allow more") else ""
         session.warn(f"not converged: {result.message}{how}")
-    learned = f"{plural(len(encoded.X), 'row')} of {table} learned"
-    where = f"model written to {out} ({session.seconds:.1f} s)"
-    text = _told(learned, where, result, updated.record["log_evidence"], scores)
-    return Outcome(_record(updated, model, table, out), text)
+    text = _text(session, updated, result, f"{plural(len(encoded.X), 'row')} of {table}", out)
+    return Outcome(_record(updated, model, table, out), text + describe_metrics(scores))
 
 
-def _write(updated: TableModel, model: str, before: Any, out: str) -> None:
+def _write(updated: TableModel, model: str, before: str, out: str) -> None:
     """Writes the model, unless the one that was read is another by now."""
     with held(Path(model)):
         if _stamp(model) != before:
@@ -104,14 +102,13 @@ def _write(updated: TableModel, model: str, before: Any, out: str) -> None:
         updated.save(out)
 
 
-def _told(
-    learned: str, where: str, result: UpdateResult, evidence: float, scores: dict[str, Any]
-) -> str:
-    """What is said of an update."""
+def _text(session: Session, updated: TableModel, result: UpdateResult, rows: str, out: str) -> str:
+    """What was learned, and where it is."""
     return (
-        f"{learned}, {result.rows_seen} in all; {where}\nlog evidence of all rows "
-        f"{evidence:.4f} nats, {result.lost:.4f} of the past lost\n\n"
-        f"how the rows were predicted before:\n{describe_metrics(scores)}"
+        f"{rows} learned, {result.rows_seen} in all; model "
+        f"written to {out} ({session.seconds:.1f} s)\nlog evidence of all rows "
+        f"{updated.record['log_evidence']:.4f} nats, {result.lost:.4f} of the past lost\n\n"
+        "how the rows were predicted before:\n"
     )
 
 

@@ -1,7 +1,6 @@
 """What inference gives: a Gaussian process again."""
 
 import abc
-import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -28,8 +27,7 @@ from cavity.models.process import (
 from cavity.numerics.chunking import cached_size, map_over_rows, padded_size
 from cavity.numerics.jit import compiled
 from cavity.numerics.linalg import root_of
-from cavity.numerics.memory import naming_memory
-from cavity.numerics.text import plural
+from cavity.numerics.memory import naming_covariance
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.numerics.validation import (
     as_floats,
@@ -41,8 +39,6 @@ from cavity.numerics.validation import (
 
 # Values of one N x M matrix held at a time by predictions, and by those on a GPU.
 BUDGET, BUDGET_ON_GPU = 1 << 22, 1 << 26
-# Matrices of covariances between rows that there are at a time.
-COPIES = 3
 
 
 class Marginals(NamedTuple):
@@ -157,7 +153,7 @@ class AbstractPosterior(eqx.Module):
             MemoryError: if the covariances between so many rows do not fit into it.
         """
         X = self._inputs(X)
-        with self._naming_memory(X.shape[0]):
+        with naming_covariance(X.shape[0], self.outputs):
             mean, _ = self._in_chunks(_moments, X)
             cov = within_functions(covariance_between_rows(self, X))
         return Joint(self._shape(mean), cov[0] if self.vector else cov)
@@ -178,7 +174,7 @@ class AbstractPosterior(eqx.Module):
             MemoryError: if the covariances between so many rows do not fit into it.
         """
         X = self._inputs(X)
-        with self._naming_memory(X.shape[0]):
+        with naming_covariance(X.shape[0], self.outputs):
             mean, _ = self._in_chunks(_moments, X)
             draws = mean + self._about_mean(X, (n, *mean.shape), key)
         return draws[..., 0] if self.vector else draws
@@ -237,12 +233,6 @@ class AbstractPosterior(eqx.Module):
         check_columns("X", X, self.n_inputs)
         check_finite("X", X)
         return X
-
-    def _naming_memory(self, rows: int) -> contextlib.AbstractContextManager[None]:
-        """Names the memory that covariances between rows need, if there is not enough."""
-        needed = 8.0 * COPIES * self.outputs * float(rows) ** 2
-        what = f"the covariance between {plural(rows, 'row')}"
-        return naming_memory(what, needed, "ask for fewer rows at a time, or for variances")
 
     def _shape(self, x: Array) -> Float[Array, "n *P"]:
         # not jnp.asarray, which compiles for every shape

@@ -30,8 +30,9 @@ class _Threads:
 
 
 THREADS = _Threads()
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
-    os.register_at_fork(before=THREADS.before, after_in_child=THREADS.in_child)
+register = getattr(os, "register_at_fork", None)
+if register is not None:  # not on Windows, which has no forks
+    register(before=THREADS.before, after_in_child=THREADS.in_child)
 
 
 def refuse_lost_threads() -> None:

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import jax
 
+from cavity.numerics.text import plural
+
 GB = 1e9
+# Matrices of covariances between rows that there are at a time.
+COPIES = 3
 
 
 def memory() -> float:
@@ -43,3 +47,10 @@ def naming_memory(what: str, needed: float, instead: str) -> Iterator[None]:
         raise MemoryError(story) from None
     except MemoryError:
         raise MemoryError(story) from None
+
+
+def naming_covariance(rows: int, functions: int) -> contextlib.AbstractContextManager[None]:
+    """Names the memory that covariances between so many rows need, as `naming_memory` does."""
+    needed = 8.0 * COPIES * functions * float(rows) ** 2
+    what = f"the covariance between {plural(rows, 'row')}"
+    return naming_memory(what, needed, "ask for fewer rows at a time, or for variances")

@@ -58,7 +58,7 @@ def typed(value: Any, annotation: Any, name: str) -> Any:
         return _bounded(value, Annotated[int, (0, MOST)], name)
     if annotation in _PLAIN:
         return _plain(value, annotation, name)
-    if hasattr(annotation, "dtypes"):  # jaxtyping's
+    if getattr(annotation, "dtypes", None) is not None:  # jaxtyping's
         return _array(value, annotation, name)
     if is_typeddict(annotation):
         hints = _hints(annotation)

@@ -10,9 +10,7 @@ import jax
 import numpy as np
 
 from cavity.estimators.registry import CLASSIFICATION
-from cavity.inference.graph.views import InducingView
 from cavity.likelihoods.capabilities import number_of_classes
-from cavity.models.posterior import Posterior
 from cavity.numerics.linalg import MOST_JITTER
 from cavity.numerics.tree import named
 from cavity.parameters import Interval, Positive, bijections
@@ -233,10 +231,10 @@ def check_posterior(
         raise WrongValue(f"its model has {posterior.n_inputs} inputs, its table {inputs}")
     _check_numbers(posterior)
     X = jax.ShapeDtypeStruct((TRIED, inputs), np.float64)
-    rows = dict.fromkeys(getattr(posterior, "side", ()), np.ones(TRIED))
+    rows: dict[str, Any] = dict.fromkeys(getattr(posterior, "side", ()), np.ones(TRIED))
     try:
         with jax.enable_x64(True):
-            eqx.filter_eval_shape(lambda *given: tried(*given, rows), posterior, X)
+            eqx.filter_eval_shape(lambda model, at: tried(model, at, rows), posterior, X)
     except Exception as error:  # whatever arrays and settings that do not fit lead to
         said = (str(error).splitlines() or ["no reason given"])[0]
         raise WrongValue(f"its parts do not go together ({said[:100]})") from None
@@ -251,8 +249,9 @@ def _check_numbers(posterior: Any) -> None:
         if not np.all(np.isfinite(array)):
             raise WrongValue(f"{name} is not finite")
         domain = domains.get(name)
-        bounded = isinstance(domain, Positive | Interval) and array.size
-        if bounded and (np.min(array) < domain.lower or np.max(array) > domain.upper):
+        if not isinstance(domain, Positive | Interval) or not array.size:
+            continue
+        if np.min(array) < domain.lower or np.max(array) > domain.upper:
             raise WrongValue(f"{name} is outside its domain, {domain}")
 
 
@@ -300,12 +299,14 @@ def _check_views(posterior: Any) -> None:
     """Lets posteriors pass whose functions are those of their model."""
 
     def is_view(node: object) -> bool:
-        return isinstance(node, InducingView)
+        parts = (getattr(node, name, None) for name in ("kernel", "mean", "inducing"))
+        return all(part is not None for part in parts)
 
-    if not isinstance(posterior, Posterior) or getattr(posterior.model, "inducing", None) is None:
+    model, process = posterior.model, getattr(posterior, "process", None)
+    if process is None or getattr(model, "inducing", None) is None:
         return
-    views = [v for v in jax.tree.leaves(posterior.process, is_leaf=is_view) if is_view(v)]
-    latents = [(f.kernel, f.mean, f.inducing) for f in posterior.model.latents]
+    views = [v for v in jax.tree.leaves(process, is_leaf=is_view) if is_view(v)]
+    latents = [(f.kernel, f.mean, f.inducing) for f in model.latents]
     known = [_shapes(parts) for parts in latents]
     if any(_shapes((v.kernel, v.mean.mean, v.inducing)) not in known for v in views):
         raise WrongValue("its functions are not those of its model")
