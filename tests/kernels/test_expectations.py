@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cavity import kernels
 from cavity.kernels import (
     RBF,
     Constant,
@@ -13,6 +14,7 @@ from cavity.kernels import (
     Matern52,
     SpectralMixture,
     White,
+    expectations,
 )
 from cavity.kernels.expectations import (
     GaussianInputs,
@@ -370,3 +372,14 @@ def test_bad_inputs_are_refused():
         GaussianInputs(jnp.zeros((3, 2)), jnp.zeros((3, 2, 3)))
     with pytest.raises(ValueError, match="the inputs have 2"):
         expected_cross(RBF().on(2), GaussianInputs(MEAN, COVARIANCES["full"]), Z)
+
+
+def test_arrays_of_numpy_and_active_columns():
+    """As arrays of JAX: loops over rows take elements of them."""
+    random = np.random.default_rng(0)
+    mean, Z = random.normal(size=(2, 3)), random.normal(size=(4, 3))
+    some, var = kernels.Active(kernels.Matern32(), (0,)), np.full((2, 3), 0.1)
+    found = expectations.expected_cross(some, expectations.GaussianInputs(mean, var), Z)
+    inputs = expectations.GaussianInputs(jnp.asarray(mean), jnp.asarray(var))
+    wanted = expectations.expected_cross(some, inputs, jnp.asarray(Z))
+    np.testing.assert_array_equal(found, wanted)

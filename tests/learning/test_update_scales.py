@@ -100,3 +100,17 @@ def test_counts_that_begin_with_zeros_and_classes_that_begin_with_one():
     classifier.partial_fit(many[:30], np.zeros(30, bool), classes=[False, True])
     classifier.partial_fit(many[30:], labels[30:])
     assert classifier.score(many[30:], labels[30:]) > 0.95
+
+
+@CALLED
+def test_diagnostics_refuse_rows_that_are_gone():
+    """Bounds of the evidence of the last rows alone are none of that of all rows."""
+    old = cavity.infer(model(), X[FIRST], Y[FIRST])
+    after = cavity.update(old, X[NEXT], Y[NEXT], learn=False, inducing="keep")
+    for look in (cavity.bracket, cavity.examine):
+        with pytest.raises(ValueError, match="those from before are gone"):
+            look(after)
+    with pytest.raises(ValueError, match="those from before are gone"):
+        cavity.integrate(after, X[NEXT], Y[NEXT])
+    assert len(cavity.suggest(after, X[:5], n=2).rows) == 2  # by the posterior of all rows
+    assert cavity.bracket(model(), X[FIRST], Y[FIRST]).proved

@@ -47,3 +47,12 @@ def test_truth_values_are_known_by_all_of_them_only():
     fit = marks(bits.astype(float))
     assert known(bits[20:28], fit).count == 0
     assert known(np.vstack([bits, bits[:5]]), fit)[:3] == (0, 60, True)
+
+
+def test_values_that_repeat_are_no_rows_of_the_fit():
+    """Whole numbers go on: some of the new ones came before, at other times."""
+    levels = np.random.default_rng(1).integers(-2, 3, 80)
+    for series in (np.cumsum(levels), np.arange(80) % 7, np.round(9.0 * np.sin(np.arange(80)))):
+        rows = marks(series[:, None].astype(float))
+        assert np.any(np.isin(rows[60:], rows[:60]))
+        assert known_rows(rows, rows[:60]) == Known(0, 60, to_the_end=True)

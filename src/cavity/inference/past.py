@@ -84,7 +84,7 @@ class Past(eqx.Module):
     noise: Scalar | None = None
     count: Scalar | float = 0.0
 
-    def at_noise(self, variance: Scalar) -> "Past":
+    def at_noise(self, variance: Scalar | float) -> "Past":
         r"""What the same outputs say where the noise has another variance.
 
         Sites of Gaussian noise are $\log \mathcal N(y; f, \sigma^2) = -\tfrac12 \log 2 \pi
@@ -93,6 +93,7 @@ class Past(eqx.Module):
         """
         if self.noise is None or self.with_prior:
             return self
+        variance = jnp.asarray(variance, self.noise.dtype)
         share = self.noise / variance
         before, now = jnp.log(2.0 * jnp.pi * self.noise), jnp.log(2.0 * jnp.pi * variance)
         messages = jax.tree.map(lambda x: share * x, self.messages)

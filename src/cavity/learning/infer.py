@@ -321,7 +321,7 @@ def _by_minimum(
         except StartFailed:
             return None
         sites, jitter = objective.sites_at(minimum.x), objective.jitter
-        optimiser = "L-BFGS-B" if method.training.steps is None else "Adam"
+        optimiser = "L-BFGS-B" if method.training.steps is None else objective.moved_by
         report = ConvergenceReport(minimum.iterations, 0.0, 0, optimiser, minimum.converged)
     block = data.first_block
     posterior, value = posterior_at(

@@ -317,9 +317,10 @@ class TiedPowerEP(AbstractMethod):
             most.
         learning_rate: of Adam; it falls to zero along a cosine.
         natural: the step in (0, 1] of natural gradients for the site, shortened where it would
-            leave no proper Gaussian; above power 0 steps of 0.1 to 0.5 are safe for one function,
-            and 0.05 for several classes in small minibatches. Parameters of the model are left to
-            Adam.
+            leave no proper Gaussian, and while the energy of the minibatch grows, as above power 0
+            it may: steps of 0.1 to 0.5 are safe for one function, the larger ones with more of the
+            noise of minibatches left, and 0.05 for several classes in small minibatches.
+            Parameters of the model are left to Adam.
         tolerance: with all rows, learning ends when the energy falls by less than this many nats
             per iteration.
         seed: of the minibatches.

@@ -139,6 +139,26 @@ class Inference:
         return described(self, table(self.posterior.model))
 
 
+def check_whole(result: Inference, what: str) -> None:
+    """Refuses a result that has learned from rows that are gone, which are not there to ask.
+
+    Args:
+        result: any.
+        what: is looked at by all rows.
+
+    Raises:
+        ValueError: where rows are gone.
+    """
+    data = result.data
+    if data is not None and data.past is not None:
+        raise ValueError(
+            f"this result is of cavity.update, and {what} would be judged by its last rows alone: "
+            "those from before are gone, and what they said is kept for predictions and updates; "
+            "give a model and rows in the place of the result, as in "
+            "cavity.infer(result.posterior.model, X, y)"
+        )
+
+
 def described(result: Inference, parameters: str) -> str:
     """A result in a line, above the table of its parameters."""
     status = "converged" if result.converged else "not converged"

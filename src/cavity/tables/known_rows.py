@@ -7,6 +7,8 @@ import numpy as np
 
 # Bytes of the mark of a row; such numbers are exact in float64, and in JSON.
 BYTES = 6
+# Deviations of a count beyond which it is not by chance.
+DEVIATIONS = 4.0
 
 
 class Known(NamedTuple):
@@ -16,7 +18,8 @@ class Known(NamedTuple):
         first: the row of the fit that the first row of the table is.
         count: how many are, from the first row of the table on; 0 for none.
         to_the_end: whether they go on to the last row of the fit.
-        elsewhere: how many rows after them are rows of the fit all the same.
+        elsewhere: how many rows after them are rows of the fit all the same; 0 where they are no
+            more than may be alike by chance.
     """
 
     first: int
@@ -59,4 +62,13 @@ def known_rows(table: np.ndarray, fitted: np.ndarray) -> Known:
             found = Known(int(first), count, to_the_end=bool(to_the_end))
     if not telling:
         return found
-    return found._replace(elsewhere=int(np.sum(np.isin(table[found.count :], fitted))))
+    after = table[found.count :]
+    alike = int(np.sum(np.isin(after, fitted)))
+    return found._replace(elsewhere=alike if alike > _by_chance(fitted, len(after)) else 0)
+
+
+def _by_chance(fitted: np.ndarray, count: int) -> float:
+    """So many new rows may be like some of the fit, which are as often like each other."""
+    _, times = np.unique(fitted, return_counts=True)
+    share = float(np.sum(times[times > 1]) / len(fitted))
+    return count * share + DEVIATIONS * float(np.sqrt(count * share * (1.0 - share)))

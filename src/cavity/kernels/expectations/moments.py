@@ -1,6 +1,9 @@
 """Expectations of a kernel under Gaussian inputs."""
 
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from cavity.kernels.base import AbstractKernel
@@ -13,12 +16,14 @@ def expected_cross(
     kernel: AbstractKernel, inputs: GaussianInputs, Z: Float[Array, "M D"]
 ) -> Float[Array, "N M"]:
     r"""Expected covariances $\mathbb E\, k(\mathbf x_n, \mathbf z_m)$ with the inducing points."""
+    inputs, Z = _on_device(inputs, Z)
     of = _rule(kernel, inputs, Z)
     return map_inputs(lambda rows: of.cross(rows, Z), inputs, of.numbers(Z))
 
 
 def expected_diag(kernel: AbstractKernel, inputs: GaussianInputs) -> Float[Array, " N"]:
     r"""Expected variances $\mathbb E\, k(\mathbf x_n, \mathbf x_n)$."""
+    (inputs,) = _on_device(inputs)
     of = _rule(kernel, inputs, inputs.mean[:1])
     return map_inputs(lambda rows: of.diag(rows), inputs, of.numbers(inputs.mean[:1]))
 
@@ -32,6 +37,7 @@ def expected_slopes(
     covariances with k are $\mathbf S\, \mathbb E\, \partial k$, so $\mathbb E\, \mathbf x k$ is
     $\boldsymbol\mu\, \mathbb E\, k + \mathbf S\, \mathbb E\, \partial k$.
     """
+    inputs, Z = _on_device(inputs, Z)
     of = _rule(kernel, inputs, Z)
     return map_inputs(lambda rows: of.slopes(rows, Z), inputs, of.numbers(Z))
 
@@ -53,6 +59,7 @@ def covariance_forms(
         Z: M inducing points.
         W: symmetric matrices.
     """
+    inputs, Z, W = _on_device(inputs, Z, W)
     of, W = _rule(kernel, inputs, Z), symmetric(W)
 
     return map_inputs(lambda rows: of.forms(rows, Z, W), inputs, of.numbers(Z))
@@ -74,6 +81,7 @@ def covariance_products(
         left: vectors a.
         right: vectors b.
     """
+    inputs, Z, left, right = _on_device(inputs, Z, left, right)
     of = _rule(kernel, inputs, Z)
 
     def chunk(rows: GaussianInputs, left: Array, right: Array) -> Float[Array, "n P"]:
@@ -89,6 +97,7 @@ def covariance_sum(
     weights: Float[Array, "N G"],
 ) -> Float[Array, "G M M"]:
     r"""Sums $\sum_n w_{ng}\, \mathrm{Cov}\, k(\mathbf x_n, \mathbf Z)$ over the inputs."""
+    inputs, Z, weights = _on_device(inputs, Z, weights)
     of = _rule(kernel, inputs, Z)
 
     def chunk(rows: tuple[GaussianInputs, Array]) -> Float[Array, "G M M"]:
@@ -105,9 +114,15 @@ def expected_outer_sum(
     weights: Float[Array, "N G"],
 ) -> Float[Array, "G M M"]:
     r"""Sums $\sum_n w_{ng}\, \mathbb E\, \mathbf k_n \mathbf k_n^\top$, $k_{nm} = k(x_n, z_m)$."""
+    inputs, Z, weights = _on_device(inputs, Z, weights)
     K = expected_cross(kernel, inputs, Z)
     squares = (weights.T[:, :, None] * K).swapaxes(1, 2) @ K
     return covariance_sum(kernel, inputs, Z, weights) + squares
+
+
+def _on_device(*trees: Any) -> Any:
+    """Arrays of numpy as those of JAX, which compiled loops over rows can take elements of."""
+    return jax.tree.map(jnp.asarray, trees)
 
 
 def _rule(kernel: AbstractKernel, inputs: GaussianInputs, Z: Array) -> AbstractRule:

@@ -37,6 +37,9 @@ CONSTANT = 1e-12
 # Locations move by so many spreads where logarithms move by one (benchmarks/results/steps.csv).
 LOCATION = 2.0
 
+# An array of numpy, or of JAX where data are traced with what was counted of them.
+Column = Any
+
 # One program each: their many small steps would be compiled one by one.
 coordinates_of = compiled(to_real)
 model_at = compiled(from_real)
@@ -97,10 +100,10 @@ class Tally:
         largest: the largest magnitude of each column.
     """
 
-    count: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
-    largest: np.ndarray
+    count: Column
+    mean: Column
+    squares: Column
+    largest: Column
 
     @property
     def var(self) -> np.ndarray:

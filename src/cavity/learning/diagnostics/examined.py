@@ -18,7 +18,7 @@ from cavity.learning.data.training_data import Data
 from cavity.learning.diagnostics.row_covariance import Observations, evidence_of_sites, residuals
 from cavity.learning.infer import as_dtype, infer
 from cavity.learning.method import AbstractMethod
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.result import FitResult, Inference, check_whole
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
@@ -136,6 +136,7 @@ def _result_and_data(
         )
     if result is not None:
         _check_kind(result)
+        check_whole(result, "its evidence")
     kept = None if result is None else result.data
     if X is None and y is None and result is not None and kept is not None:
         return result, kept

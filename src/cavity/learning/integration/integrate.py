@@ -20,7 +20,7 @@ from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.lbfgs import minimise
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.result import FitResult, Inference, check_whole
 from cavity.models.base import AbstractModel
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.numerics.text import plural
@@ -128,6 +128,7 @@ def integrate(
             "row needs a site of its own: use method=cavity.PowerEP()"
         )
     check_model(result.model, None, method)
+    check_whole(result, "its parameters")
     fitted = result.data
     exponent: Any = power
     if power is None:

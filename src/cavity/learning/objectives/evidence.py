@@ -43,6 +43,8 @@ TIGHTEST, LOOSEST, VALUE_SHARE = 1e-5, 1e-3, 0.03
 # the value is some ten times half the sum of the squares of a sweep's changes. This sum may be so
 # much at the most.
 CREEP, MOST_CHANGE = 10.0, 0.03
+# Times that a natural-gradient step is halved at the most, and the growth that is rounding.
+HALVINGS, ROUNDING = 8, 1e-9
 
 
 def _of_the_form(sites: Sites, wanted: Sites) -> Sites:
@@ -239,23 +241,38 @@ class Objective:
         value, _ = self._evaluated(x, sites, None, 1.0, jitter)
         return value + float(learned_with(self.model(x), self.function.densities))
 
+    @property
+    def moved_by(self) -> str:
+        """What moves the point at each step."""
+        if self.method.training.natural is None:
+            return "Adam"
+        free = self.coordinates.n_parameters > 0
+        return "Adam and natural gradients" if free else "natural gradients"
+
     def step(self, x: np.ndarray, batch: Minibatch) -> tuple[np.ndarray, float, np.ndarray]:
         """The point, after a natural step if asked for; value and slope of a minibatch there."""
         scale, natural = float(self.data.length) / batch.size, self.method.training.natural
         if natural is None:
             return x, *self.on_rows(x, batch, scale)
-        x = self.natural(x, batch, scale, natural)
-        value, slope = self.on_rows(x, batch, scale)
+        for _ in range(HALVINGS):
+            moved, before = self.natural(x, batch, scale, natural)
+            value, slope = self.on_rows(moved, batch, scale)
+            if value <= before + ROUNDING * abs(before):
+                break
+            natural *= 0.5  # above power 0 the energy may grow along the whole step
+        else:
+            moved, (value, slope) = x, self.on_rows(x, batch, scale)
         slope[self.coordinates.n_parameters :] = 0.0
-        return x, value, slope
+        return moved, value, slope
 
     def natural(
         self, x: np.ndarray, batch: Minibatch | None, scale: float, step: float
-    ) -> np.ndarray:
-        """The point after a natural-gradient step of the tied sites."""
+    ) -> tuple[np.ndarray, float]:
+        """The point after a natural-gradient step of the tied sites, and the value before it."""
         programs, numbers = (self.natural_update, natural_update_of_batch), (scale, step)
-        flat = self._run(*programs, x, self.sites, batch, self.jitter, *numbers)
-        return np.concatenate([x[: self.coordinates.n_parameters], np.asarray(flat, np.float64)])
+        flat, before = self._run(*programs, x, self.sites, batch, self.jitter, *numbers)
+        parameters = x[: self.coordinates.n_parameters]
+        return np.concatenate([parameters, np.asarray(flat, np.float64)]), float(before)
 
     def state(self) -> State:
         """The warm start of the next evaluation, as a tree that can be saved."""

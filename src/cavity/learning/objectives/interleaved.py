@@ -25,6 +25,8 @@ class Interleaved:
         objective: the objective, whose sites are moved along.
     """
 
+    moved_by = "Adam"
+
     def __init__(self, objective: Objective):
         self.objective, self.data, self.bounds = objective, objective.data, objective.bounds
         self.sites = objective.sites

@@ -130,17 +130,18 @@ def natural_update(
     scale: Scalar,
     step: Scalar,
     index: Array | None,
-) -> Array:
-    """The tied sites after a step of natural gradients, as a vector."""
+) -> tuple[Array, Scalar]:
+    """The tied sites after a step of natural gradients, as a vector, and the value before it."""
     loss = objective.function(data, jitter, scale, index)
-    slope = objective.unravel(jax.grad(loss, argnums=1)(move, flat_sites, private))
+    value, flat_slope = jax.value_and_grad(loss, argnums=1)(move, flat_sites, private)
+    slope = objective.unravel(flat_slope)
     moved = jax.tree.map(
         lambda site, by: natural_step(site, by, step),
         objective.unravel(flat_sites),
         slope,
         is_leaf=is_optimised,
     )
-    return ravel_pytree(moved)[0]
+    return ravel_pytree(moved)[0], value
 
 
 # for rows that are not in memory

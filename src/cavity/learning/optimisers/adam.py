@@ -35,6 +35,11 @@ class Stochastic(Protocol):
         """Bounds of the coordinates."""
         ...
 
+    @property
+    def moved_by(self) -> str:
+        """What moves the point at each step, in words."""
+        ...
+
     def step(self, x: np.ndarray, batch: Minibatch) -> tuple[np.ndarray, float, np.ndarray]:
         """The point that Adam is to move on from, the value there and its slope.
 
@@ -154,7 +159,8 @@ class Adam:
         if not message:
             said = "settled in" if level else "not settled after"
             slopes = f"the steepest slope of all rows is {steepest:.2g} nats per unit"
-            message = f"{said} {steps} steps of Adam: {slopes}{'' if level else '; allow more'}"
+            run = f"{steps} steps of {self.objective.moved_by}"
+            message = f"{said} {run}: {slopes}{'' if level else '; allow more'}"
         done = (steps, steps + 1, tuple(self.history))
         return Minimum(self.x, value, level and not interrupted, interrupted, message, *done)
 
