@@ -4,6 +4,7 @@ from benchmarks.mutations.fault import Fault
 
 PAST, ROWS = "inference/past.py", "learning/streaming/live_rows.py"
 REMEMBERED, UPDATE = "models/remembered.py", "learning/streaming/update.py"
+FOUND = "learning/streaming/found.py"
 UPDATES = ("learning/test_update.py",)
 COMMAND, COMMANDS = "cli/update.py", "cli/test_update.py::"
 WHERE_IT_FAILS = ("learning/test_update_faults.py",)
@@ -81,13 +82,13 @@ STREAMING_FAULTS = (
     Fault(
         "the past does not fade",
         UPDATE,
-        "past.scaled(0.5 ** (len(given) / half_life))",
-        "past.scaled(1.0)",
+        "0.5 ** (len(given) / half_life)",
+        "1.0",
         UPDATES,
     ),
     Fault(
         "other inducing variables are taken whatever they cost",
-        UPDATE,
+        FOUND,
         "return chosen is not None and chosen.result.objective < stayed.result.objective",
         "return chosen is not None",
         WHERE_IT_FAILS,
