@@ -81,7 +81,7 @@ def summary() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--priors", nargs="*", default=["none", "weak"])
     parser.add_argument("--rows", type=int, nargs="*", default=[2, 3, 4, 6, 12, 20])

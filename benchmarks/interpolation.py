@@ -39,9 +39,10 @@ def theirs(kernel: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> tup
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-    ones, wide = np.ones(X.shape[1]), (1e-3, 1e5)
+    ones: Any = np.ones(X.shape[1])
+    wide = (1e-3, 1e5)
     part = RBF(ones, wide) if kernel == "rbf" else Matern(ones, wide, nu=2.5)
-    model = GaussianProcessRegressor(
+    model: Any = GaussianProcessRegressor(
         ConstantKernel(1.0, (1e-6, 1e9)) * part,
         alpha=ALPHA,
         normalize_y=True,
@@ -89,7 +90,7 @@ def summary() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kernels", nargs="*", default=["rbf", "matern52"])
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()

@@ -39,7 +39,7 @@ def started(checkout: Path) -> Worker:
     return process
 
 
-def shortened(data: Split, rows: int) -> dict[str, np.ndarray]:
+def shortened(data: Split, rows: int) -> dict[str, Any]:
     """The rows that are used, without columns that do not vary and tests of unseen classes."""
     X, y, X_test, y_test = data
     X, y, X_test, y_test = X[:rows], y[:rows], X_test[:TESTS], y_test[:TESTS]
@@ -86,7 +86,7 @@ def summary(key: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("other", type=Path)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--rows", type=int, default=500)

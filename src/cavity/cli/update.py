@@ -21,6 +21,7 @@ from cavity.learning.initialisation.models import Given
 from cavity.learning.streaming.result import UpdateResult, kept_result, memory_of, with_memory
 from cavity.learning.streaming.settings import UpdateSettings, check_remembers
 from cavity.learning.streaming.update import update as go_on
+from cavity.models.gp import GP
 from cavity.numerics.text import plural
 from cavity.persistence.atomic_file import held, regular_bytes
 from cavity.persistence.errors import DataError
@@ -153,7 +154,9 @@ def _result(fitted: TableModel) -> Any:
     value = record["log_evidence"] + rows * float(np.sum(np.log(fitted.output_scale)))
     known = {"jitter": record["jitter"], "tallies": fitted.tallies}
     if record.get("priors") == "weak" and fitted.tallies is not None:
-        known["priors"] = priors_of_stream(fitted.posterior.model, Given(), fitted.tallies)
+        known["priors"] = priors_of_stream(
+            cast(GP, fitted.posterior.model), Given(), fitted.tallies
+        )
     kept = kept_result(fitted.posterior, value, rows=rows, **known)
     return with_memory(kept, fitted.memory)
 

@@ -169,8 +169,10 @@ def _updated(result: Inference, given: LiveRows, settings: UpdateSettings) -> Up
     found = _found(result, settings, past, live, given, tallies)
     gone, kept = _forgotten(found, settings)
     seen = result.rows_seen if isinstance(result, UpdateResult) else result.n_rows
+    fields: dict[str, Any] = fields_of(found.result, FitResult)
+    fields["tallies"] = tallies
     return UpdateResult(
-        **fields_of(found.result, FitResult) | {"tallies": tallies},
+        **fields,
         rows_seen=seen + len(given),
         lost=lost_by(found.problem, found.data.past),
         before=before,
