@@ -303,7 +303,7 @@ def test_progress_is_reported_and_an_interrupt_keeps_the_best():
         if len(seen) == 4:
             raise KeyboardInterrupt
 
-    model = cavity.GPRegressor().fit(X, y, callback=interrupt)
+    model = cavity.GPRegressor(priors="none").fit(X, y, callback=interrupt)
     assert [p.iteration for p in seen] == [1, 2, 3, 4]
     assert model.interrupted_
     assert not model.converged_

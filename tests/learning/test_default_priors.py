@@ -60,6 +60,20 @@ def test_the_variance_of_few_outputs_counts_as_likely_too_small():
     assert 0.84 < np.mean(held) < 0.96
 
 
+def test_of_noise_alone_nothing_is_remembered():
+    """A function of a lengthscale below all distances would do as well as noise."""
+    rng = np.random.default_rng(5)
+    X, y = rng.random((20, 1)), rng.standard_normal(20)
+    assert cavity.GPRegressor(random_state=0).fit(X, y).score(X, y) < 0.3
+
+
+def test_tables_of_many_columns_for_each_row_have_none():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((5, 16)), rng.standard_normal((5, 1))
+    assert all(prior == priors.Flat() for prior in found("rbf", X, y).values())
+    assert found("rbf", X[:, :15], y)["kernel.lengthscale"] != priors.Flat()
+
+
 def test_parts_that_came_with_values_and_periods_have_none():
     X, y = table(columns=1)
     flat = priors.Flat()

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
-from numpy.typing import ArrayLike
 
 from cavity.numerics.types import Array, PyTree, Scalar
 from cavity.parameters.trees import Model, describe, entries
@@ -28,7 +27,7 @@ def _shown(value: Numbers) -> str:
     return few if each.size == 1 else f"[{few}{', ...' if each.size > 4 else ''}]"
 
 
-def _check_positive(**values: ArrayLike) -> None:
+def _check_positive(**values: Any) -> None:
     for name, value in values.items():
         if not np.all(np.asarray(value, float) > 0):
             raise ValueError(f"{name} of a prior must be positive, given {value}")

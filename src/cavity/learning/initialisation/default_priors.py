@@ -24,7 +24,13 @@ from cavity.parameters.priors import LogStudentT, flat
 
 # Scales of the logarithms of variances, lengthscales and noise variances; those of deviations are
 # half of those of variances.
-VARIANCE, LENGTHSCALE, NOISE = 0.7, 0.8, 1.0
+VARIANCE, LENGTHSCALE, NOISE = 1.0, 0.8, 1.0
+# Logarithms of lengthscales are nearly normal: of noise alone, a function of a lengthscale shorter
+# than any distance would do as well as noise, and remember each row.
+DEGREES = 100.0
+# Tables of more columns per row have no priors: all their rows are about as far from each other,
+# so that a function of the length that lengthscales are centred at is as good as noise.
+WIDEST = 3
 # The noise variance at which its prior is centred, as a share of the outputs' variance.
 SHARE = 0.2
 # The probability below the upper end of a 90 % interval, and that end of a standard normal one.
@@ -35,6 +41,8 @@ def default_priors(
     model: GP, given: Given, X: np.ndarray, y: np.ndarray, side: Mapping[str, np.ndarray]
 ) -> GP:
     """A tree of priors of the model's parameters, flat for those that came with values.
+
+    All are flat of a table with more than three columns for each row.
 
     Variances of kernels are centred at that of the outputs (of the latent values that would
     roughly give them), lengthscales at the spread of their column times the square root of the
@@ -64,6 +72,8 @@ def priors_of_stream(model: GP, given: Given, tallies: Tallies) -> GP:
 
 
 def _about(model: GP, given: Given, scales: Scales, counts: np.ndarray) -> GP:
+    if len(scales.x_spread) > WIDEST * np.max(counts):
+        return flat(model)
     scales = _wider(scales, counts)
     chosen: dict[str, LogStudentT] = {}
     if not given.likelihood:
@@ -128,7 +138,7 @@ def _of_part(
             half = own.output / 2.0
             prior = LogStudentT(np.asarray(unit[entry] * share**half), np.asarray(spread * half))
         elif own == Units(input=1):
-            prior = LogStudentT(np.asarray(unit[entry]), np.asarray(LENGTHSCALE))
+            prior = LogStudentT(np.asarray(unit[entry]), np.asarray(LENGTHSCALE), DEGREES)
         else:
             continue
         found[f"{name}.{entry}"] = prior
