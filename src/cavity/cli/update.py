@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import os
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +22,6 @@ from cavity.learning.initialisation.models import Given
 from cavity.learning.streaming.result import UpdateResult, kept_result, memory_of, with_memory
 from cavity.learning.streaming.settings import UpdateSettings, check_remembers
 from cavity.learning.streaming.update import update as go_on
-from cavity.models.gp import GP
 from cavity.numerics.text import plural
 from cavity.persistence.atomic_file import held, regular_bytes
 from cavity.persistence.errors import DataError
@@ -74,10 +74,8 @@ def update(
         return _unchanged(fitted, model, table, out, f"skipped: {batch}")
     options: dict[str, Any] = {"power": used, "inducing": inducing, "half_life": half_life}
     options |= {"memory": memory, "learn": learn, "max_iterations": max_iterations}
-    scores, first = (
-        fitted.metrics(encoded),
-        (_result(fitted), encoded.X, _outputs(fitted, encoded)),
-    )
+    scores = fitted.metrics(encoded)
+    first = (_result(fitted), encoded.X, _outputs(fitted, encoded))
     with jax.enable_x64(True), one_blas_thread(), warnings.catch_warnings(record=True) as heard:
         result = go_on(*first, rows=encoded.side or None, **options)
     for warning in heard:
@@ -153,10 +151,8 @@ def _result(fitted: TableModel) -> Any:
     rows = int(record.get("rows_seen", record["n_rows"]))
     value = record["log_evidence"] + rows * float(np.sum(np.log(fitted.output_scale)))
     known = {"jitter": record["jitter"], "tallies": fitted.tallies}
-    if record.get("priors") == "weak" and fitted.tallies is not None:
-        known["priors"] = priors_of_stream(
-            cast(GP, fitted.posterior.model), Given(), fitted.tallies
-        )
+    if record.get("priors") == "weak":
+        known["priors"] = partial(priors_of_stream, Given())
     kept = kept_result(fitted.posterior, value, rows=rows, **known)
     return with_memory(kept, fitted.memory)
 

@@ -1,13 +1,14 @@
 """Priors of parameters that estimators are asked for by name."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
 from cavity.estimators.registry import one_of
 from cavity.estimators.settings import Settings, parts_given
-from cavity.learning.data.scales import Tallies
 from cavity.learning.initialisation.default_priors import default_priors, priors_of_stream
+from cavity.learning.streaming.result import PriorsOf
 from cavity.models.gp import GP
 
 PRIORS = ("weak", "none")
@@ -33,11 +34,9 @@ def asked_priors(
     return default_priors(model, parts_given(settings), X, y, side)
 
 
-def asked_priors_of_stream(settings: Settings, model: GP, tallies: Tallies | None) -> GP | None:
-    """As `asked_priors`, from what was counted of all rows so far; None where that is unknown."""
-    if tallies is None or not _asked(settings):
-        return None
-    return priors_of_stream(model, parts_given(settings), tallies)
+def asked_priors_of_stream(settings: Settings) -> PriorsOf | None:
+    """As `asked_priors`, of a model and what was counted of all rows so far."""
+    return partial(priors_of_stream, parts_given(settings)) if _asked(settings) else None
 
 
 def _asked(settings: Settings) -> bool:

@@ -9,12 +9,9 @@ import numpy as np
 from cavity.estimators.asked_priors import asked_priors_of_stream
 from cavity.estimators.learning import Learned
 from cavity.estimators.settings import AUTO_INDUCING, Settings
-from cavity.learning.data.arrays import prepare
 from cavity.learning.optimisers.powers import DEFAULT
-from cavity.learning.streaming.record import joined
 from cavity.learning.streaming.result import kept_result
 from cavity.learning.streaming.update import update
-from cavity.models.gp import GP
 from cavity.models.remembered import with_points_at_rows
 
 
@@ -78,18 +75,18 @@ def learned_on(
     observed = estimator.n_observed_
     value = estimator.log_evidence_ + float(observed @ np.log(estimator.output_scale_))
     jitter = float(settings.jitter) if estimator.inducing_ is None else estimator.jitter_  # type: ignore[arg-type]
-    tallies = getattr(estimator, "tallies_", None)
     before = kept_result(
-        estimator.posterior_, value, rows=estimator.n_rows_, jitter=jitter, tallies=tallies
+        estimator.posterior_,
+        value,
+        rows=estimator.n_rows_,
+        jitter=jitter,
+        tallies=getattr(estimator, "tallies_", None),
+        priors=asked_priors_of_stream(settings),
     )
     if estimator.inducing_ is None:
         before = dataclasses.replace(
             before, posterior=with_points_at_rows(cast(Any, before.posterior), jitter)
         )
-    model = cast(GP, before.posterior.model)
-    new = prepare(X, y, power=DEFAULT, rows=dict(side), missing=str(settings.missing))
-    by_then = joined(tallies, new.tallies(model.likelihood))
-    before = dataclasses.replace(before, priors=asked_priors_of_stream(settings, model, by_then))
     result = update(
         before,
         X,

@@ -68,8 +68,8 @@ class GPRegressor(
         standardise: start from the location and spread of the data; otherwise from unit values.
         priors: of the parameters of kernels and likelihoods that are named, which are learned
             by maximum a posteriori: "weak" centres variances, lengthscales and noise in units of
-            the data, because few rows do not tell a noise from a function, and gives way to some
-            tens of rows; "none" for maximum evidence. Objects are used as given.
+            the data, because few rows do not tell a noise from a function; many rows outweigh it;
+            "none" for maximum evidence. Objects are used as given.
             `log_evidence_` is without them.
         n_restarts: further runs from perturbed starting values; the best is kept.
         max_iterations: iterations of one run at the most; 0 keeps the starting values.

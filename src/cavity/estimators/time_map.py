@@ -21,6 +21,10 @@ LEAVING = (
     "the linear functions that were learned grow away from the data, by a factor of {growth:.2g} "
     "over {steps}: use fewer steps, or fewer states"
 )
+STRAYED = (
+    "{left} of {paths} left the data and are set aside: the functions that were learned do not "
+    "hold them where there are no rows; use fewer steps or fewer states, or more rows"
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -88,7 +92,7 @@ class TimeMap:
                 key=jax.random.key(self.seed),
             )
         future = dataclasses.replace(future, one_series=not self.several)
-        return Outlook(future, self.outputs)
+        return Outlook(future, self.outputs, future.left)
 
     def smoothed(self, X: np.ndarray | None = None) -> "Outlook":
         """The outputs of the rows of the fit, noise included, as all of them tell.
@@ -103,12 +107,6 @@ class TimeMap:
         return Outlook(past, self.outputs)
 
 
-STRAYED = (
-    "{left} of {paths} left the data and are set aside: the functions that were learned do not "
-    "hold them where there are no rows; use fewer steps or fewer states, or more rows"
-)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outlook:
     """Distributions of outputs, in the units of the data.
@@ -118,15 +116,12 @@ class Outlook:
     Attributes:
         standard: distributions of standardised outputs, those that vary.
         outputs: how outputs are standardised.
+        left: paths that were set aside because they left the data.
     """
 
     standard: Any
     outputs: Standardised
-
-    @property
-    def left(self) -> int:
-        """Paths that were set aside because they left the data."""
-        return getattr(self.standard, "left", 0)
+    left: int = 0
 
     @property
     def strayed(self) -> str | None:

@@ -105,7 +105,7 @@ class Schema:
         }
 
     @staticmethod
-    def from_dict(record: Mapping[str, Any]) -> "Schema":
+    def from_dict(record: Any) -> "Schema":
         """Inverse of `to_dict`, also after a round trip through JSON.
 
         Raises:

@@ -243,7 +243,7 @@ def coordinate_bounds(model: Any, maps: Any, whole: Scales) -> np.ndarray:
         lower = -reach
         if b == Positive() and unit == Units(output=2):
             least = np.log(LEAST_VARIANCE) + 2.0 * np.log(scales.y_spread)
-            lower = np.minimum(least - np.log(start), 0.0)
+            lower = np.clip(least - np.log(start), lower, 0.0)
         parts.append(np.column_stack([lower, reach]))
     return np.concatenate([*parts, np.zeros((0, 2))])
 

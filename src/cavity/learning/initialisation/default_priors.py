@@ -2,8 +2,8 @@
 
 Few rows do not tell a noise from a function, or how fast it varies, and the largest evidence is
 then often where the noise is nothing or the function a constant. These priors know only that
-outputs have a spread and inputs a distance, and give way as a power of how far the data ask for
-something else.
+outputs have a spread and inputs a distance, and those of variances give way as a power of how far
+the data ask for something else.
 """
 
 import dataclasses
@@ -60,12 +60,12 @@ def default_priors(
     return _about(model, given, measured(X, values), np.sum(~np.isnan(values), axis=0))
 
 
-def priors_of_stream(model: GP, given: Given, tallies: Tallies) -> GP:
+def priors_of_stream(given: Given, model: GP, tallies: Tallies) -> GP:
     """`default_priors` from what was counted of the rows.
 
     Args:
-        model: the model.
         given: which parts came with values of their own.
+        model: the model.
         tallies: of inputs and outputs.
     """
     return _about(model, given, scales_of(*tallies), tallies[1].count)

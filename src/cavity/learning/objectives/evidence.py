@@ -67,8 +67,7 @@ class Objective:
     """Energy minus log priors, with its gradient, in coordinates of the model and of tied sites.
 
     Private sites are brought to their fixed point at every evaluation, from the last ones, and
-    are constant under differentiation. Keeps the jitter that the first point needed, and the
-    sites of the least value.
+    are constant under differentiation.
 
     Args:
         start: the model to start from; its coordinates are zero.
@@ -134,8 +133,7 @@ class Objective:
         self.stationary = self.carries and accuracy is not None and problem.stationary()
         self.warm = WarmStart()
         self.finite_value = True  # of the last evaluation, whatever its gradient
-        # whether a point was defined, and whether one was not for which this jitter does not do
-        self.defined, self.undefined = False, False
+        self.defined = self.undefined = False  # whether a point was, and one was not by its jitter
         self.steps_back = self.method.training.steps is None  # others need more jitter to go on
         self.function = LearningEnergy(
             start=start,
@@ -276,8 +274,8 @@ class Objective:
 
     def state(self) -> State:
         """The warm start of the next evaluation, as a tree that can be saved."""
-        numbers: State = {"jitter": self.jitter, "finite_value": self.finite_value}
-        numbers |= {"defined": self.defined}
+        kept = ("jitter", "finite_value", "defined", "undefined")
+        numbers: State = {name: getattr(self, name) for name in kept}
         if not self.carries:
             return numbers
         numbers |= {"fall": None if np.isinf(self.fall) else self.fall, "warm": self.warm.state()}
@@ -288,7 +286,7 @@ class Objective:
     def restore(self, state: State) -> None:
         """Takes the warm start from a state that was saved."""
         self.jitter, self.finite_value = float(state["jitter"]), bool(state["finite_value"])
-        self.defined = bool(state["defined"])
+        self.defined, self.undefined = bool(state["defined"]), bool(state["undefined"])
         if not self.carries:
             return
         self.best, self.fall = (
@@ -385,9 +383,8 @@ class Objective:
 
     def _streamed(self, x: np.ndarray, jitter: float) -> tuple[float, np.ndarray]:
         """Value and gradient of exact factors, from the messages of all batches."""
-        typed = jnp.asarray(jitter, self.coordinates.origin.dtype)
-        move = jnp.asarray(self.coordinates.move(x))
-        value, slope = streamed_value_and_grad(self.function, move, self.data, typed)
+        typed, move = jnp.asarray(jitter, self.coordinates.origin.dtype), self.coordinates.move(x)
+        value, slope = streamed_value_and_grad(self.function, jnp.asarray(move), self.data, typed)
         return value, self.coordinates.gradient(slope, np.zeros(0))
 
     def _averaged(self, x: np.ndarray, sites: Sites, jitter: float) -> tuple[float, np.ndarray]:

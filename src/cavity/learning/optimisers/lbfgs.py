@@ -84,6 +84,7 @@ class Minimum:
         evaluations: evaluations of the objective.
         history: the value after each iteration.
         ends: the values at which runs from several starts ended; none for one start.
+        stuck: whether no step lowered the objective further, though it has a slope.
     """
 
     x: np.ndarray
@@ -95,6 +96,7 @@ class Minimum:
     evaluations: int
     history: tuple[float, ...]
     ends: tuple[float, ...] = ()
+    stuck: bool = False
 
 
 class Evaluation(NamedTuple):
@@ -391,4 +393,4 @@ def minimise(
         "no step lowers the objective further, though it has a slope: rounding errors hide the "
         "fall, as where the noise is near zero, or it jumps, as where a mode ends"
     )
-    return search.minimum(message, converged=False)
+    return dataclasses.replace(search.minimum(message, converged=False), stuck=True)

@@ -23,10 +23,14 @@ from cavity.learning.objectives.tied import minimise_objective
 from cavity.learning.optimisers.adam import Adam
 from cavity.learning.optimisers.checkpoint import Search, Searches
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, StartFailed
+from cavity.likelihoods.capabilities import HasNoiseParameter, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.linalg import escalate
 from cavity.parameters import Positive, free_parts
 
+# Noise below this share of the outputs' variance makes rounding errors of the evidence seen.
+SEEN = 1e-6
+NOISE_FREE = "the noise is nearly zero, where rounding errors hide what is left to gain"
 EnergyOfSites = Callable[[Sites, float], float]
 
 # Natural-gradient steps of states before learning.
@@ -155,13 +159,13 @@ class Run:
             objective.begin_again(raised)  # the sites at hand are of the last point tried
             minimum = self._search(objective, best.x)
             evaluations = best.evaluations + minimum.evaluations
-            better = minimum.objective < best.objective - self.least_fall
-            if not better:
-                objective.jitter, objective.best_sites = used, sites
-                minimum = dataclasses.replace(best, interrupted=minimum.interrupted)
-            minimum = dataclasses.replace(minimum, evaluations=evaluations)
-            if not better:
-                break
+            if minimum.objective < best.objective - self.least_fall:
+                minimum = dataclasses.replace(minimum, evaluations=evaluations)
+                continue
+            objective.jitter, objective.best_sites = used, sites
+            cut = minimum.interrupted
+            minimum = dataclasses.replace(best, interrupted=cut, evaluations=evaluations)
+            break
         if objective.has_optimised:
             self.sites = objective.sites_at(minimum.x)
         else:
@@ -171,9 +175,19 @@ class Run:
         own = objective.has_optimised or objective.in_memory is None or model.ordered
         self.energy = None if own else functools.partial(objective.energy_at, minimum.x)
         found = objective.model(minimum.x)
+        if minimum.stuck and self._nearly_noise_free(objective, found):
+            minimum = dataclasses.replace(minimum, converged=True, message=NOISE_FREE)
         if self.max_iterations:
             self.at_bounds = at_bounds(found, maps, minimum.x, objective.bounds)
         return found, minimum, objective.jitter
+
+    def _nearly_noise_free(self, objective: Objective, model: AbstractModel) -> bool:
+        """Whether an evidence in closed form has so little noise that its rounding is seen."""
+        noise = capability(model.likelihood, HasNoiseParameter)
+        if noise is None or objective.carries or objective.has_optimised:
+            return False
+        spread = self.data.scales(model.likelihood).y_spread
+        return bool(np.all(np.asarray(noise.variance) < SEEN * spread**2))
 
     def _hindered(self, objective: Objective, minimum: Minimum) -> bool:
         """Whether points that need more jitter kept a search from its end."""

@@ -18,19 +18,11 @@ from cavity.learning.methods import PowerEP
 from cavity.learning.optimisers.checkpoint import Searches
 from cavity.learning.optimisers.restarts import Run
 from cavity.learning.result import FitResult, Inference
-from cavity.learning.streaming.live_rows import (
-    LiveRows,
-)
+from cavity.learning.streaming.live_rows import LiveRows
 from cavity.learning.streaming.one_pass import visited_once
 from cavity.learning.streaming.record import moved_along, tallies_of
-from cavity.learning.streaming.result import (
-    densities_of,
-    fields_of,
-    maps_of,
-)
-from cavity.learning.streaming.settings import (
-    UpdateSettings,
-)
+from cavity.learning.streaming.result import densities_of, fields_of, maps_of
+from cavity.learning.streaming.settings import UpdateSettings
 from cavity.models.base import AbstractGP
 from cavity.parameters.priors import learned_with
 
@@ -104,7 +96,7 @@ def same_functions(data: Data) -> Data:
 def inferred(result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings) -> Found:
     """Inference at fixed parameters."""
     model, _, jitter = checked_start(model, data, result.jitter)
-    method, densities = PowerEP(), densities_of(result, model)
+    method, densities = PowerEP(), densities_of(result, model, data.seen)
     problem = data.problem(model, method.approximation, jitter)
     zero = problem.empty_sites()
     if settings.one_pass and has_sites(zero):
@@ -134,7 +126,7 @@ def learned(
     result: Inference, model: AbstractGP, data: Data, settings: UpdateSettings
 ) -> Found | None:
     """The model with parameters learned; None where its evidence is undefined."""
-    maps, densities = maps_of(result, model), densities_of(result, model)
+    maps, densities = maps_of(result, model), densities_of(result, model, data.seen)
     if settings.inducing == "keep":
         held = all_fixed(maps.inducing)
         searched = eqx.tree_at(lambda m: m.inducing, maps, held)

@@ -1,7 +1,7 @@
 """Results that updates take, and give."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import jax
@@ -21,6 +21,9 @@ from cavity.models.posterior import AbstractPosterior
 from cavity.models.remembered import past_of
 from cavity.parameters import bijections
 from cavity.parameters.priors import flat, learned_with
+
+# Priors of a model's parameters, from what was counted of all rows.
+PriorsOf = Callable[[Any, Tallies], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +65,7 @@ def as_update(
         fields = fields_of(result, FitResult)
     else:
         model = cast(AbstractGP, result.posterior.model)
-        densities = densities_of(result, model)
+        densities = densities_of(result, model, tallies)
         fields = fields_of(result, Inference) | {
             "model": model,
             "objective": -result.log_evidence - float(learned_with(model, densities)),
@@ -92,16 +95,25 @@ class KeptResult(Inference):
     """A result of which the posterior and the evidence were kept.
 
     Attributes:
-        priors: of its parameters; None for flat ones.
+        priors: gives those of the parameters of a model from what was counted of all rows; None
+            for flat ones.
     """
 
-    priors: Any = dataclasses.field(default=None, kw_only=True)
+    priors: PriorsOf | None = dataclasses.field(default=None, kw_only=True)
 
 
-def densities_of(result: Inference, model: AbstractGP) -> Any:
-    """The priors of the parameters."""
-    known = result.priors if isinstance(result, FitResult | KeptResult) else None
-    return flat(model) if known is None else known
+def densities_of(result: Inference, model: AbstractGP, seen: Tallies | None) -> Any:
+    """The priors of the parameters.
+
+    Args:
+        result: from before.
+        model: the model at hand.
+        seen: what was counted of all rows; None where that is not known.
+    """
+    if isinstance(result, FitResult):
+        return result.priors
+    asked = result.priors if isinstance(result, KeptResult) else None
+    return flat(model) if asked is None or seen is None else asked(model, seen)
 
 
 def kept_result(
@@ -111,7 +123,7 @@ def kept_result(
     rows: int,
     jitter: float,
     tallies: Tallies | None = None,
-    priors: AbstractGP | None = None,
+    priors: PriorsOf | None = None,
 ) -> KeptResult:
     """A result of which the posterior and the evidence were kept, as files and estimators do.
 
@@ -121,7 +133,7 @@ def kept_result(
         rows: their number.
         jitter: the share of the mean prior variance that was added.
         tallies: what was counted of its rows; None where that was not kept.
-        priors: of its parameters; None for flat ones.
+        priors: as `KeptResult` has them.
     """
 
     def on_device(x: object) -> object:
