@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cavity.means import Constant, Linear, Zero
+from cavity.means import BayesianLinear, Constant, Linear, Zero
 from cavity.parameters import FIXED, Real, Units, bijections, units
 from tests.tolerances import assert_close
 
@@ -25,6 +25,7 @@ MEANS = [
     (Linear(W), X @ W),
     (Linear(W, 0.3), X @ W + 0.3),
     (Linear(W, np.array([0.3, -1.0]), 2.0), (X - 2.0) @ W + [0.3, -1.0]),
+    (BayesianLinear(W[:, 0], 0.3, 2.0, 1.0, CENTRE), (X - CENTRE) @ W[:, 0] + 0.3),
 ]
 
 

@@ -126,6 +126,6 @@ def mean_at(mean: means.AbstractMean, X: np.ndarray) -> np.ndarray:
             return np.zeros(len(X), WIDE)
         case means.Constant():
             return np.full(len(X), wide(mean.value))
-        case means.Linear():
+        case means.Linear() | means.BayesianLinear():
             return (X - wide(mean.centre)) @ wide(mean.weights) + wide(mean.bias)
     raise TypeError(f"no formula for {type(mean).__name__}")

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from cavity.kernels import base, dot_product, stationary
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array, Float
 from cavity.parameters import fixed, real
@@ -24,6 +25,11 @@ class AbstractMean(eqx.Module):
     """
 
     constant: ClassVar[bool] = False
+
+    @property
+    def covariance(self) -> base.AbstractKernel | None:
+        """The covariance of what is not known of the mean; None where all of it is."""
+        return None
 
     @abc.abstractmethod
     def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
@@ -133,3 +139,74 @@ class Linear(AbstractMean):
                 f"the inputs have {X.shape[1]}"
             )
         return jnp.matmul(X - self.centre, self.weights) + self.bias
+
+
+class BayesianLinear(AbstractMean):
+    r"""A linear mean whose weights are not known and are integrated out.
+
+    $m(\mathbf x) = \mathbf w^\top (\mathbf x - \mathbf c) + b$ with independent Gaussian $w_d$
+    and $b$. The model's covariance is then that of its kernel plus $\sum_d s_d^2 (x_d - c_d)
+    (x'_d - c_d) + s_b^2$, so that predictions far from the data know how well the slopes are
+    known. `posterior.mean_function()` has what the data say about them.
+
+    Args:
+        weights: means of $\mathbf w$ (D,), in units of the output per unit of the inputs, or
+            (D, P) for P outputs.
+        bias: the mean of $b$, in units of the output; one number, or one per output (P,).
+        weight_deviations: $\mathbf s$, standard deviations of $\mathbf w$: one number, one per
+            column (D,), or of the shape of the weights.
+        bias_deviation: $s_b$, the standard deviation of $b$: one number, or one per output.
+        centre: $\mathbf c$, a place in input space, one number or one per column.
+
+    Raises:
+        ValueError: if the shapes of weights, bias and deviations do not belong together, or (when
+            called) if the inputs do not have one column per weight.
+
+    References:
+        Rasmussen and Williams (2006), section 2.7, eqs. 2.38 to 2.40.
+    """
+
+    weights: Float[Array, "D *P"] = fixed(output=1, input=-1)
+    bias: Float[Array, "..."] = fixed(output=1)
+    weight_deviations: Float[Array, "D ..."] = fixed(output=1, input=-1)
+    bias_deviation: Float[Array, "..."] = fixed(output=1)
+    centre: Float[Array, "..."] = fixed(input=1, location=True)
+
+    def __init__(
+        self,
+        weights: Any,
+        bias: Any = 0.0,
+        weight_deviations: Any = 1.0,
+        bias_deviation: Any = 1.0,
+        centre: Any = 0.0,
+    ):
+        self.weights, self.bias, self.centre = weights, bias, centre
+        alike = np.ndim(weight_deviations) == 0
+        self.weight_deviations = weight_deviations * np.ones(
+            np.shape(weights)[:1] if alike else ()
+        )
+        self.bias_deviation = bias_deviation
+
+    def __check_init__(self) -> None:
+        Linear(self.weights, self.bias, self.centre)
+        weights, slopes = np.shape(self.weights), np.shape(self.weight_deviations)
+        height = np.shape(self.bias_deviation)
+        if slopes not in (weights, weights[:1]) or height not in ((), np.shape(self.bias)):
+            raise ValueError(
+                "a linear mean needs a deviation for each column or weight, and one or one per "
+                f"output for the bias: given weights of shape {weights}, weight_deviations "
+                f"{slopes}, bias_deviation {height}"
+            )
+
+    @property
+    def covariance(self) -> base.AbstractKernel:
+        slopes, height = self.weight_deviations, self.bias_deviation
+        if np.ndim(slopes) > 1 or np.ndim(height):
+            raise ValueError(
+                "the outputs of a model have one covariance: give weight_deviations of shape (D,) "
+                "and one bias_deviation"
+            )
+        return dot_product.Linear(slopes**2, self.centre) + stationary.Constant(height**2)
+
+    def __call__(self, X: Float[Array, "N D"]) -> Float[Array, "N *P"]:
+        return Linear(self.weights, self.bias, self.centre)(X)

@@ -192,7 +192,9 @@ def test_kernels_name_columns(here, tables):
 def test_means(here, tables, mean):
     done = fit(tables / "train.csv", "--mean", mean, "--ignore", "colour", "--json")
     assert done.code == 0
-    assert any(name.startswith("mean.") for name in done.json["parameters"]) == (mean == "linear")
+    names = {name for name in done.json["parameters"] if name.startswith("mean.")}
+    parts = "weights", "bias", "weight_deviations", "bias_deviation", "centre"
+    assert names == ({f"mean.{part}" for part in parts} if mean == "linear" else set())
 
 
 def test_rows_with_missing_cells_are_left_out_on_request(here):

@@ -13,6 +13,7 @@ from cavity.cli.training_tables import Tables
 from cavity.estimators.base import AbstractEstimator
 from cavity.estimators.classifier import GPClassifier
 from cavity.estimators.regressor import GPRegressor
+from cavity.models.mean_function import with_found_mean
 from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel, diagnostics, parameters
 
@@ -53,7 +54,9 @@ def fitted_model(estimator: AbstractEstimator, request: Request, tables: Tables)
         "evaluations": int(estimator.n_evaluations_),
         "jitter": float(estimator.jitter_),
         "sites": dataclasses.asdict(estimator.sites_),
-        "parameters": parameters(posterior.model, scale, known_noise=posterior.known_noise),
+        "parameters": parameters(
+            with_found_mean(posterior), scale, known_noise=posterior.known_noise
+        ),
         "test": None,
     }
     if layers:

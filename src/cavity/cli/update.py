@@ -22,6 +22,7 @@ from cavity.learning.initialisation.models import Given
 from cavity.learning.streaming.result import UpdateResult, kept_result, memory_of, with_memory
 from cavity.learning.streaming.settings import UpdateSettings, check_remembers
 from cavity.learning.streaming.update import update as go_on
+from cavity.models.mean_function import with_found_mean
 from cavity.numerics.text import plural
 from cavity.persistence.atomic_file import held, regular_bytes
 from cavity.persistence.errors import DataError
@@ -190,7 +191,9 @@ def _updated(
         "iterations": int(result.n_iterations),
         "evaluations": int(result.n_evaluations),
         "sites": dataclasses.asdict(result.sites),
-        "parameters": parameters(posterior.model, scale, known_noise=posterior.known_noise),
+        "parameters": parameters(
+            with_found_mean(posterior), scale, known_noise=posterior.known_noise
+        ),
         "bracket": None,
         "verdict": None,
         "test": None,

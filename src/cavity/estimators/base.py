@@ -29,6 +29,7 @@ from cavity.learning.infer import one_blas_thread
 from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
 from cavity.models.base import AbstractModel
+from cavity.models.mean_function import with_found_mean
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.validation import check_magnitude
 
@@ -160,7 +161,7 @@ class AbstractEstimator(BaseEstimator, abc.ABC):
         result = learned.result
         self.output_scale_ = scale
         self.posterior_ = to_numpy(result.posterior)
-        self._keep_parts(self.posterior_.model)
+        self._keep_parts(with_found_mean(self.posterior_))
         shift = float(learned.observed @ np.log(self.output_scale_))
         value = result.log_evidence
         self.log_evidence_ = None if value is None else value - shift

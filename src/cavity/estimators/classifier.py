@@ -54,7 +54,8 @@ class GPClassifier(
             starts them.
         learn_inducing: whether the points move in learning.
         max_inducing: points at the most with "enough".
-        mean: prior mean of the latent function: "constant", "zero", "linear", or a mean object.
+        mean: prior mean of the latent function: "constant", "zero", "linear" (its weights are
+            integrated out), or a mean object.
         standardise: start from the location and spread of the data; otherwise from unit values.
         priors: of the parameters of a kernel that is named: "weak" or "none", see `GPRegressor`.
         n_restarts: further runs from perturbed starting values; the best is kept.
@@ -71,7 +72,7 @@ class GPClassifier(
         log_evidence_: approximate log marginal likelihood, nats; None for the method "mcmc".
         kernel_: the fitted kernel.
         likelihood_: the fitted likelihood.
-        mean_: the fitted prior mean.
+        mean_: the fitted prior mean; of a linear one what the data say about its weights.
         inducing_: the fitted inducing variables; None for a full GP.
         converged_: whether learning and inference converged.
         message_: why learning ended, and `choice_`.

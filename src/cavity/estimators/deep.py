@@ -279,7 +279,7 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
                 "at that of the inputs"
             )
         settings = dataclasses.replace(settings, names=None)
-    starts, _ = build(settings, inputs, problem.outputs, problem.side)
+    starts, _ = build(settings, inputs, problem.outputs, problem.side, learn_mean=True)
     result = fit_deep(
         starts,
         hidden,

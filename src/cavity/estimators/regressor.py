@@ -61,7 +61,8 @@ class GPRegressor(
             starts them.
         learn_inducing: whether the points move in learning.
         max_inducing: points at the most with "enough".
-        mean: prior mean: "constant", "zero", "linear", or a mean object.
+        mean: prior mean: "constant", "zero", "linear" (its weights are
+            integrated out), or a mean object.
         block_size: rows of the blocks that share a site, found by clustering; None for none.
             At power 1 this is PITC. With Gaussian noise only.
         missing: "error", or "skip" to leave out outputs that are NaN.
@@ -85,7 +86,7 @@ class GPRegressor(
             None for the method "mcmc".
         kernel_: the fitted kernel.
         likelihood_: the fitted likelihood.
-        mean_: the fitted prior mean.
+        mean_: the fitted prior mean; of a linear one what the data say about its weights.
         inducing_: the fitted inducing variables; None for a full GP.
         converged_: whether learning and inference converged.
         message_: why learning ended.

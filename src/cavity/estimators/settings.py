@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from cavity import likelihoods
 from cavity.estimators.left_to_data import check_growth, check_power, is_auto, is_enough
+from cavity.estimators.prior_means import prior_mean
 from cavity.estimators.registry import (
-    MEANS,
     REGRESSION,
     Method,
     allows,
@@ -41,7 +41,7 @@ from cavity.learning.optimisers.powers import DEFAULT
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability, number_of_classes
 from cavity.likelihoods.support import Support
-from cavity.means import AbstractMean, Constant, Linear, Zero
+from cavity.means import AbstractMean, BayesianLinear, Constant, Zero
 from cavity.models.gp import GP
 from cavity.numerics.linalg import MOST_JITTER
 from cavity.parameters import FIXED, Bijection, bijections
@@ -222,7 +222,12 @@ def check_full_rows(rows: int) -> None:
 
 
 def build(
-    settings: Settings, X: np.ndarray, y: np.ndarray, side: Mapping[str, np.ndarray]
+    settings: Settings,
+    X: np.ndarray,
+    y: np.ndarray,
+    side: Mapping[str, np.ndarray],
+    *,
+    learn_mean: bool = False,
 ) -> tuple[list[GP], GP]:
     """Models with starting values, the likeliest first, and the bijections to learn them in.
 
@@ -231,14 +236,22 @@ def build(
         X: inputs, (N, D).
         y: outputs, (N, P), NaN where missing.
         side: side data by name, (N,) each.
+        learn_mean: whether weights of a linear mean are learned and not integrated out.
 
     Raises:
         ValueError: for unknown names or impossible numbers, before any work.
     """
     kernel = _kernel(settings, X.shape[1])
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
-    model = _laid_out(kernel, likelihood, _mean(settings, X, y.shape[1]))
     given, count = _check_inducing(settings, *X.shape)
+    mean = prior_mean(
+        settings.mean,
+        X,
+        y.shape[1],
+        standardise=bool(settings.standardise),
+        integrated=not learn_mean and _takes_any_kernel(settings, kernel, given),
+    )
+    model = _laid_out(kernel, likelihood, mean)
     points = count if given is None else given.size
     starts = [model]
     if settings.standardise:
@@ -292,7 +305,8 @@ def _laid_out(kernel: AbstractKernel, likelihood: AbstractLikelihood, mean: Abst
     if likelihood.latents == 1:
         return GP(kernel, likelihood, None, mean)
     if likelihood.support is Support.LABELS:
-        each = mean if isinstance(mean, Zero) else (mean,) * number_of_classes(likelihood)
+        alike = isinstance(mean, Zero | BayesianLinear)
+        each = mean if alike else (mean,) * number_of_classes(likelihood)
         return GP(kernel, likelihood, None, each)
     noise = float(likelihoods.Gaussian().variance)
     beside = (Constant(latent.prior_mean(noise)) for latent in likelihood.latent_functions[1:])
@@ -318,17 +332,13 @@ def _kernel(settings: Settings, n_inputs: int) -> AbstractKernel:
     return parse(settings.kernel, n_inputs, settings.names)
 
 
-def _mean(settings: Settings, X: np.ndarray, outputs: int) -> AbstractMean:
-    if isinstance(settings.mean, AbstractMean):
-        return settings.mean
-    kind = one_of("mean", settings.mean, MEANS)
-    if kind == "zero":
-        return Zero()
-    if kind == "constant":
-        return Constant(np.zeros(outputs) if outputs > 1 else 0.0)
-    shape = X.shape[1:] if outputs == 1 else (X.shape[1], outputs)
-    centre = X.mean(axis=0) if settings.standardise else np.zeros(X.shape[1])
-    return Linear(np.zeros(shape), np.zeros(outputs if outputs > 1 else ()), centre)
+def _takes_any_kernel(
+    settings: Settings, kernel: AbstractKernel, given: AbstractInducing | None
+) -> bool:
+    """Whether inference suits other kernels as well, and does not draw what they integrate out."""
+    points = given is None or isinstance(given, Points)
+    points = points and settings.inducing_kind == "points" and feature_count(kernel) is None
+    return points and not build_method(settings.method).samples
 
 
 def _check_inducing(

@@ -9,6 +9,7 @@ from cavity.models.latent.gplvm import GPLVM
 from cavity.models.latent_gp import LatentGP
 from cavity.models.linear.coefficients import Coefficients, coefficients
 from cavity.models.linear.linear_model import LinearModel
+from cavity.models.mean_function import found_mean
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.models.network.network import Network
 from cavity.models.network.start import NetworkStart
@@ -35,6 +36,7 @@ __all__ = [
     "Posterior",
     "SampledPosterior",
     "coefficients",
+    "found_mean",
     "integrated_parameters",
 ]
 

@@ -213,6 +213,19 @@ class AbstractGP(AbstractModel):
         return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
 
     @property
+    @typing.final
+    def covariances(self) -> tuple[AbstractKernel, ...]:
+        """The kernel of every latent function plus what its mean adds, or one that all share."""
+        added = tuple(mean.covariance for mean in self.means)
+        if not any(added):
+            return self.kernels
+        count = max(len(self.kernels), len(added))
+        kernels = self.kernels if len(self.kernels) == count else self.kernels * count
+        added = added if len(added) == count else added * count
+        pairs = zip(kernels, added, strict=True)
+        return tuple(kernel if own is None else kernel + own for kernel, own in pairs)
+
+    @property
     def input_kernels(self) -> dict[str, AbstractKernel]:
         """The kernels by their dotted names."""
         return named_kernels("kernel", self.kernel)
@@ -226,10 +239,11 @@ class AbstractGP(AbstractModel):
     @property
     @typing.final
     def latents(self) -> tuple[LatentGP, ...]:
-        """Every latent function with its kernel and its mean; parameters that rows share last."""
+        """Every latent function with covariance and mean; parameters that rows share last."""
         parameters = shared_parameters(self.likelihood)
         count = self.likelihood.latents - len(parameters)
-        kernels = self.kernels if len(self.kernels) == count else self.kernels * count
+        kernels = self.covariances
+        kernels = kernels if len(kernels) == count else kernels * count
         means = self.means if len(self.means) == count else self.means * count
         functions = tuple(
             LatentGP(kernel, mean, self._functionals(kernel))
@@ -244,7 +258,7 @@ class AbstractGP(AbstractModel):
 
         They are the inducing variables, or weights of features where kernels have explicit ones.
         """
-        each = [self._functionals(kernel) for kernel in self.kernels]
+        each = [self._functionals(kernel) for kernel in self.covariances]
         sizes = {None if functionals is None else functionals.size for functionals in each}
         return each[0] if len(sizes) == 1 else None
 

@@ -204,7 +204,8 @@ def class_graph(
     functions = class_functions(model, jitter)
     term = approximation.term(model.likelihood, exact=model.functionals is None)
     if model.functionals is None:
-        prior = [jittered(k.cross(rows.x, rows.x), jitter, k.diag(rows.x)) for k in model.kernels]
+        kernels = model.covariances
+        prior = [jittered(k.cross(rows.x, rows.x), jitter, k.diag(rows.x)) for k in kernels]
         variable: AbstractClassVariable = CoupledClassValues(jnp.stack(prior), classes)
         chunk = rows.x.shape[0]
     else:
@@ -230,7 +231,7 @@ def class_functions(model: AbstractGP, jitter: float | Scalar) -> ClassFunctions
     functionals = model.functionals
     if functionals is not None:
         views = tuple(
-            inducing_view(kernel, functionals, outputs[0], jitter) for kernel in model.kernels
+            inducing_view(kernel, functionals, outputs[0], jitter) for kernel in model.covariances
         )
     return ClassFunctions(views, outputs, model.likelihood.latents)
 
@@ -332,5 +333,5 @@ def class_process(
     functions = cast(ContrastView | ClassView, view).functions
     if model.functionals is None:
         values = cast(CoupledClassValuesBelief, belief)
-        return FullClasses(model.kernels, functions, rows.x, values)
+        return FullClasses(model.covariances, functions, rows.x, values)
     return SparseClasses(functions, cast(CoupledClassInducingBelief, belief))

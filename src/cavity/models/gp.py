@@ -131,7 +131,7 @@ class GP(AbstractGP):
         if SLOPES in rows.side:
             numbers = np.asarray(rows.side[SLOPES]).ravel()
             columns_of(f'rows={{"{SLOPES}"}}', numbers, numbers.size, columns)
-            for kernel in self.kernels:
+            for kernel in self.covariances:
                 check_slopes(kernel)
 
     def check_approximation(self, approximation: AbstractApproximation, *, natural: bool) -> None:
@@ -188,7 +188,7 @@ class GP(AbstractGP):
             )
         else:
             term = approximation.term(self.likelihood, exact=full)
-            exchangeable = self.likelihood.differences and len(self.kernels) == 1
+            exchangeable = self.likelihood.differences and len(self.covariances) == 1
             factor = SiteFactor(
                 edges=edges,
                 rows=rows,
@@ -218,7 +218,7 @@ class GP(AbstractGP):
         count = len(self.latents) - len(shared_parameters(self.likelihood))
         found = [first.lay_out(rows, jitter, number=0, **signs)]
         for number, latent in enumerate(others, 1):
-            if number < count and len(self.kernels) == 1:
+            if number < count and len(self.covariances) == 1:
                 found.append(latent.lay_out_like(found[0], rows.y.shape[-1]))
             else:
                 found.append(latent.lay_out(rows, jitter, number=number, **signs))

@@ -38,7 +38,7 @@ class LatentGP(eqx.Module):
     r"""A latent function with a Gaussian process prior, $f \sim \mathcal{GP}(m, k)$.
 
     Attributes:
-        kernel: covariance function.
+        kernel: covariance function, with what is not known of the mean.
         mean: prior mean function.
         inducing: inducing variables; None where rows see the function's own values.
     """

@@ -67,7 +67,8 @@ class SampledPosterior(AbstractPosterior):
         if self.model.likelihood.latents == 1:
             return self
         function, weights = self.draws.latents[i], self.weights[:, i : i + 1]
-        prior = (function.kernel, function.mean)
+        kernels = self.draws.kernels
+        prior = (kernels[min(i, len(kernels) - 1)], function.mean)
         draws = eqx.tree_at(lambda model: (model.kernel, model.mean), self.draws, prior)
         return dataclasses.replace(self, draws=draws, weights=weights, outputs=1, single=True)
 
@@ -102,7 +103,7 @@ class SampledPosterior(AbstractPosterior):
         means, spreads = [], []
         # `latent` leaves the weights of one function
         for i, (function, w) in enumerate(zip(model.latents, weights, strict=False)):
-            if i < len(model.kernels):  # all share the first otherwise
+            if i < len(model.covariances):  # all share the first otherwise
                 kernel = function.kernel
                 cross = kernel.cross(self.inputs, X)
                 half = self._root(kernel, noise, cross)

@@ -11,6 +11,7 @@ from cavity.estimators.layers import layers_of, weight_priors
 from cavity.kernels.base import AbstractKernel, Active
 from cavity.likelihoods.base import ONE_LATENT, LatentFunction
 from cavity.likelihoods.support import Support
+from cavity.means import BayesianLinear
 from cavity.models.base import AbstractGP, AbstractModel
 from cavity.numerics.tree import named
 from cavity.parameters import FIXED, Units, bijections
@@ -206,7 +207,7 @@ def parameter_rows(
         classes: names of the classes, in order.
         measured: the units of columns that have some, by the name of the column.
     """
-    known = {}
+    known, domains = {}, named(bijections(model))
     if weight_priors(model):
         known |= _of_priors(model, features)
     elif layers_of(model):
@@ -219,7 +220,9 @@ def parameter_rows(
             unit = Units() if dimensionless else field.metadata.get("units", Units())
             along = {0: features, 1: targets} if unit.input else {array.ndim - 1: targets}
             known[f"{owner}.{field.name}"] = _axes(array, along), unit
-    rows, domains = [], named(bijections(model))
+            if isinstance(node, BayesianLinear) and field.name != "centre":
+                domains.pop(f"{owner}.{field.name}")
+    rows = []
     output = "target" if model.likelihood.support is Support.REAL else "function"
     for name, value in values.items():
         if "inducing" not in name.split(".") and domains.get(name) != FIXED:

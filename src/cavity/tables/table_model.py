@@ -24,6 +24,7 @@ from cavity.learning.streaming.record import as_tallies, described
 from cavity.likelihoods.base import AbstractLikelihood, LatentFunction
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
+from cavity.models.mean_function import with_found_mean
 from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.text import plural
 from cavity.numerics.tree import named
@@ -258,7 +259,7 @@ class TableModel:
                 raise WrongValue("its classes are divided by a scale")
             check_posterior(posterior, AbstractPosterior, len(schema.features))
             known = posterior.known_noise
-            values = parameters(posterior.model, scale, known_noise=known)
+            values = parameters(with_found_mean(posterior), scale, known_noise=known)
         record = record | {"parameters": values}
         return cls(posterior, schema, record, scale, y_mean, y_var, memory, tallies)
 

@@ -125,7 +125,7 @@ def _learnable(gp: GP) -> int:
 
     Weights of hundreds of places do not gain as many, so that there is a limit.
     """
-    kernel = gp.latents[0].kernel
+    kernel = gp.kernels[0]
     is_map = lambda x: isinstance(x, Bijection)  # noqa: E731
     maps = jax.tree.leaves(bijections(kernel), is_leaf=is_map)
     leaves = zip(jax.tree.leaves(kernel), maps, strict=True)

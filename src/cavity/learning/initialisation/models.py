@@ -13,7 +13,7 @@ from cavity.learning.initialisation.screening import latent_guesses, screen, sta
 from cavity.likelihoods.capabilities import HasClassProbabilities, HasNoiseParameter, capability
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.likelihoods.latent_values import initial_latents
-from cavity.means import Constant, Zero
+from cavity.means import BayesianLinear, Constant, Zero
 from cavity.models.gp import GP
 
 # The noise variance of a regression on latent guesses to begin with, as a share of their
@@ -152,7 +152,8 @@ def _classes(
         means = tuple(eqx.tree_at(_height(mean), mean, np.asarray(h)) for mean, h in heights)
     kernel: Any = model.kernel
     if not given.kernel:
-        stand_in = GP(kernel, Gaussian(), None, Zero())
+        trend = means if isinstance(means, BayesianLinear) else Zero()
+        stand_in = GP(kernel, Gaussian(), None, trend)
         known = dataclasses.replace(given, likelihood=False, mean=True)
         centred = guesses - guesses.mean(axis=0)
         kernel = _gaussian(stand_in, known, X, centred, None, points, seed)[0].kernel
@@ -170,12 +171,16 @@ def _with_kernel(model: GP, kernel: object) -> GP:
 
 
 def _centred(model: GP, given: Given, scales: Scales) -> GP:
-    """The model with its mean started at the means of the outputs, unless it was given."""
+    """The model with its mean at the means of the outputs and as wide, unless it was given."""
     mean = model.mean
     if given.mean or isinstance(mean, Zero):
         return model
     height = scales.y_centre if len(scales.y_centre) > 1 else scales.y_centre[0]
     moved = eqx.tree_at(_height(mean), mean, np.asarray(height))
+    if isinstance(mean, BayesianLinear):
+        deviations = lambda m: (m.weight_deviations, m.bias_deviation)  # noqa: E731
+        wider = [deviation * scales.y_spread for deviation in deviations(mean)]
+        moved = eqx.tree_at(deviations, moved, wider)
     return eqx.tree_at(lambda m: m.mean, model, moved)
 
 

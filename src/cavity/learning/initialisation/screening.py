@@ -191,13 +191,21 @@ class _Rows(NamedTuple):
         K = K[:, : len(K)]
         unit = float(np.mean(np.diagonal(K)))
         seen, lost = _explained(K / unit, n)
-        evidence, scale = _evidences(seen, lost, residual, self.noise)
+        evidence, scale = _evidences(seen, lost, residual, self.noise, self._trends())
         first = int(np.argmax(evidence > np.max(evidence) - TIE))
         if evidence[first] == -np.inf:
             return None
         least = LEAST_NOISE * float(np.nanmean(residual**2))
         variance = max(scale[first] * RATIOS[first], least) if self.noise is None else None
         return _Start(kernel, place, periods, evidence[first], scale[first] / unit, variance)
+
+    def _trends(self) -> np.ndarray:
+        """What the mean may be at the rows, as columns of full rank; none where it is known."""
+        covariance = self.model.means[0].covariance
+        if covariance is None:
+            return np.zeros((len(self.y), 0))
+        values, vectors = np.linalg.eigh(covariance.cross(*[self.inputs[: len(self.y)]] * 2))
+        return vectors[:, values > RANK * values[-1]]
 
 
 def _with_period(rows: _Rows, start: _Start, cycle: Cycle, periods: Sequence[float]) -> _Start:
@@ -248,27 +256,36 @@ def _prior(kernel: AbstractKernel, mean: OutputMean, X: Any) -> tuple[Array, Arr
 
 
 def _evidences(
-    K: np.ndarray, lost: np.ndarray, residual: np.ndarray, noise: float | None
+    K: np.ndarray,
+    lost: np.ndarray,
+    residual: np.ndarray,
+    noise: float | None,
+    trends: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Log evidence of $\mathcal N(0, s (\mathbf K + r \mathbf I))$ at each ratio r, and s.
 
     With half of the lost variances over the noise variance taken off, as in the variational
     bound. The scale s is the best one, $\tfrac1N \mathbf y^\top (\mathbf K + r \mathbf I)^{-1}
     \mathbf y$, or makes the noise s r what it is known to be. -inf where there is no answer.
+    Of outputs with trends it is that of all contrasts in which these play no part.
     """
-    present = ~np.isnan(residual)
-    count = present.sum()
+    present, count = ~np.isnan(residual), 0
     volume, quadratic = np.zeros(len(RATIOS)), np.zeros(len(RATIOS))
     patterns, which = np.unique(present, axis=1, return_inverse=True)
     if not np.all(np.isfinite(K)):
         return np.full(len(RATIOS), -np.inf), np.ones(len(RATIOS))
     for number, rows in enumerate(patterns.T):
         outputs = residual[rows][:, which.ravel() == number]
-        values, vectors = np.linalg.eigh(K[rows][:, rows])
+        inner = K[rows][:, rows]
+        if trends.shape[1]:
+            free = np.linalg.qr(trends[rows], mode="complete")[0][:, trends.shape[1] :]
+            inner, outputs = free.T @ inner @ free, free.T @ outputs
+        count += outputs.size
+        values, vectors = np.linalg.eigh(inner)
         total = np.maximum(values, 0.0) + RATIOS[:, None]
         volume += outputs.shape[1] * (np.log(total).sum(axis=1) + lost[rows].sum() / RATIOS)
         quadratic += (((vectors.T @ outputs) ** 2).sum(axis=1) / total).sum(axis=1)
-    scale = quadratic / count if noise is None else noise / RATIOS
+    scale = quadratic / max(count, 1) if noise is None else noise / RATIOS
     usable = (scale > 0.0) & np.isfinite(scale)
     scale = np.where(usable, scale, 1.0)
     # -½ (log|s (K + rI)| + yᵀ(s (K + rI))⁻¹y), constants left out

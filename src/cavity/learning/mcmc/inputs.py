@@ -182,7 +182,7 @@ def _problem(model: GP, given: tuple[Any, Any, Any], jitter: float) -> _Problem:
         )
     mean, var, y = (jnp.asarray(a, wide) for a in (mean, var, y))
     Y = y if y.ndim == 2 else y[:, None]
-    kernel: Any = model.kernel
+    kernel = model.covariances[0]
     deviation = jnp.sqrt(var)
     spread = [kernel.diag(X) for X in (mean, mean - deviation, mean + deviation)]
     problem = _Problem(
@@ -322,7 +322,7 @@ def _factor(
     problem: _Problem, units: Float[Array, "N D"]
 ) -> tuple[Float[Array, "N N"], Float[Array, "N 1"], Float[Array, "N D"]]:
     """The Cholesky factor of the values' prior covariance, their prior mean, and the inputs."""
-    kernel: Any = problem.model.kernel
+    kernel = problem.model.covariances[0]
     X = problem.mean + problem.deviation * units
     index = jnp.arange(X.shape[0])
     K = kernel.cross(X, X).at[index, index].set(kernel.diag(X) + problem.nugget)
@@ -343,7 +343,7 @@ def _value_at(
     key: PRNGKeyArray,
 ) -> Float[Array, " P"]:
     """The function at another place, drawn given its values at the inputs."""
-    kernel: Any = problem.model.kernel
+    kernel = problem.model.covariances[0]
     L, prior, X = _factor(problem, state.units)
     x = (problem.mean[n] + problem.deviation[n] * new)[None]
     both = jnp.concatenate([kernel.cross(X, x), state.values - prior], axis=1)

@@ -56,7 +56,7 @@ class Problem(eqx.Module):
 
     def priors(self, model: AbstractGP) -> tuple[Float[Array, "K N N"], Float[Array, "L N"]]:
         """Covariances and means of the latent functions at the data, a priori."""
-        K = jnp.stack([self._covariance(kernel) for kernel in model.kernels])
+        K = jnp.stack([self._covariance(kernel) for kernel in model.covariances])
         means = [jnp.reshape(latent.mean(self.inputs), -1) for latent in model.latents]
         return K, jnp.stack(means)
 

@@ -49,7 +49,7 @@ def _chosen(
 def _(
     before: Points, posterior: AbstractPosterior, X: np.ndarray, choice: str, most: int
 ) -> AbstractInducing:
-    Z, kernel = np.asarray(before.Z), cast(AbstractGP, posterior.model).kernels[0]
+    Z, kernel = np.asarray(before.Z), cast(AbstractGP, posterior.model).covariances[0]
     if choice == "move":
         points = select_inducing(kernel, np.concatenate([Z, X]), len(Z))
     else:

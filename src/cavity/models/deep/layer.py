@@ -87,6 +87,11 @@ class Layer(eqx.Module):
         self.mean = Zero() if mean is None else mean
         if not isinstance(self.mean, AbstractMean):
             raise TypeError(f"mean of a layer must be a mean function, given {mean!r}")
+        if self.mean.covariance is not None:
+            raise ValueError(
+                f"weights of the mean of a layer are parameters, given {type(mean).__name__}: "
+                "give means.Linear"
+            )
         if noise_variance is not None and np.shape(noise_variance) not in ((), (int(width),)):
             raise ValueError(
                 f"the noise variance of a layer of {plural(int(width), 'function')} is one number "

@@ -1,0 +1,41 @@
+"""Prior means that estimators are asked for by name."""
+
+import numpy as np
+
+from cavity.estimators.registry import MEANS, one_of
+from cavity.means import AbstractMean, BayesianLinear, Constant, Linear, Zero
+
+# Deviations of a linear mean at its centre and along each column, in spreads of the outputs.
+BROAD = 10.0
+
+
+def prior_mean(
+    asked: object, X: np.ndarray, outputs: int, *, standardise: bool, integrated: bool
+) -> AbstractMean:
+    """A prior mean at its start, where the spread of the outputs is 1.
+
+    Args:
+        asked: a name, or the mean itself.
+        X: inputs, (N, D).
+        outputs: their number.
+        standardise: whether the centre and the spreads of the inputs are those of the data.
+        integrated: whether weights of a linear mean are integrated out.
+
+    Raises:
+        ValueError: for what names no mean.
+    """
+    if isinstance(asked, AbstractMean):
+        return asked
+    kind = one_of("mean", asked, MEANS)
+    if kind == "zero":
+        return Zero()
+    if kind == "constant":
+        return Constant(np.zeros(outputs) if outputs > 1 else 0.0)
+    shape = X.shape[1:] if outputs == 1 else (X.shape[1], outputs)
+    centre = X.mean(axis=0) if standardise else np.zeros(X.shape[1])
+    start = np.zeros(shape), np.zeros(outputs if outputs > 1 else ())
+    if not integrated:
+        return Linear(*start, centre)
+    spread = X.std(axis=0) if standardise else np.ones(X.shape[1])
+    slopes = BROAD / np.where(spread > 0.0, spread, 1.0)
+    return BayesianLinear(*start, slopes, BROAD, centre)
