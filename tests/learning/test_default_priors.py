@@ -37,13 +37,15 @@ def test_they_are_centred_in_units_of_the_data():
     variance = y.var(ddof=1) * wider**2
     each = found("rbf", X, y)
     np.testing.assert_allclose(each["kernel.variance"].median, variance)
-    np.testing.assert_allclose(each["kernel.lengthscale"].median, X.std(axis=0) * np.sqrt(2.0))
+    np.testing.assert_allclose(each["kernel.lengthscale"].mode, X.std(axis=0) * np.sqrt(2.0))
+    assert each["kernel.lengthscale"].shape == 0.5
     np.testing.assert_allclose(each["likelihood.variance"].median, 0.2 * variance)
     scaled = found("rbf", 100.0 * X, 1e-3 * y)
     for name, prior in scaled.items():
-        if isinstance(prior, priors.LogStudentT):
-            factor = 100.0 if name.endswith("lengthscale") else 1e-6
-            np.testing.assert_allclose(prior.median, factor * each[name].median)
+        if isinstance(prior, priors.LogInverseGamma):
+            np.testing.assert_allclose(prior.mode, 100.0 * each[name].mode)
+        elif isinstance(prior, priors.LogStudentT):
+            np.testing.assert_allclose(prior.median, 1e-6 * each[name].median)
             assert prior.scale == each[name].scale
 
 
@@ -65,6 +67,17 @@ def test_of_noise_alone_nothing_is_remembered():
     rng = np.random.default_rng(5)
     X, y = rng.random((20, 1)), rng.standard_normal(20)
     assert cavity.GPRegressor(random_state=0).fit(X, y).score(X, y) < 0.3
+
+
+def test_columns_that_do_not_matter_are_left_out():
+    """At the cost of a few nats all together, which the rows make up for."""
+    X, y = table(rows=60, columns=9, seed=3)
+    each = found("rbf", X, y)["kernel.lengthscale"]
+    lengths = np.where(np.arange(9) == 0, each.mode, 1e4 * each.mode)
+    lost = each.log_prob_of_logarithm(each.mode) - each.log_prob_of_logarithm(lengths)
+    assert 0.0 < float(np.sum(lost)) < 10.0
+    fitted = cavity.GPRegressor(random_state=0).fit(X, y[:, 0]).kernel_.lengthscale
+    assert np.median(fitted[1:] / each.mode[1:]) > 8.0
 
 
 def test_tables_of_many_columns_for_each_row_have_none():
@@ -109,7 +122,7 @@ def test_of_sparse_models_and_classes():
     ):
         starts, _ = build(settings, X, outputs, {})
         each = named(default_priors(starts[0], parts_given(settings), X, outputs, {}))
-        weak = {name for name, prior in each.items() if isinstance(prior, priors.LogStudentT)}
+        weak = {name for name, prior in each.items() if prior != priors.Flat()}
         assert weak >= {"kernel.variance", "kernel.lengthscale"}
         assert not any(name.startswith(("inducing", "mean")) for name in weak)
 

@@ -1,9 +1,11 @@
 """Prior densities of parameters, for maximum a posteriori learning.
 
-Densities are of the real value, with no Jacobian of the optimiser's scale; `LogStudentT` alone
-is learned with by the density of the logarithm, whose mode has a meaning of its own.
+Densities are of the real value, with no Jacobian of the optimiser's scale; `LogStudentT` and
+`LogInverseGamma` are learned with by the density of the logarithm, whose mode has a meaning of its
+own.
 """
 
+import abc
 import dataclasses
 from collections.abc import Callable
 from typing import Any, cast
@@ -166,16 +168,50 @@ class InverseGamma:
         return f"inversegamma({self.shape:g}, {self.scale:g})"
 
 
+class _OfLogarithm(abc.ABC):
+    """A density of the value that learning takes as that of its logarithm.
+
+    Numbers, not types, of a compiled program: priors that differ in them share one.
+    """
+
+    def __post_init__(self) -> None:
+        _check_positive(**self._numbers)
+
+    @abc.abstractmethod
+    def log_prob_of_logarithm(self, value: Array) -> Array:
+        """The log density of log(value)."""
+
+    def log_prob(self, value: Array) -> Array:
+        return self.log_prob_of_logarithm(value) - jnp.log(value)
+
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        own: Any = self
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(own)}
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
+        return tuple(self._numbers.values()), None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, children: tuple[Any, ...]) -> Any:
+        own: Any = cls
+        new = object.__new__(cls)  # what JAX puts in the place of numbers is not checked
+        for field, child in zip(dataclasses.fields(own), children, strict=True):
+            object.__setattr__(new, field.name, child)
+        return new
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__.lower()}({', '.join(map(_shown, self._numbers.values()))})"
+
+
 @jax.tree_util.register_pytree_node_class
 @dataclasses.dataclass(frozen=True, eq=False)
-class LogStudentT:
+class LogStudentT(_OfLogarithm):
     r"""Density of exp(z), z Student-t: weak, and never in the way of what many data say.
 
     Where a normal density of z would hold values far from the median back ever more strongly,
     this one falls as a power of |z|. Its density of the value grows without bound towards 0, as
     1 / value does, so that learning uses the density of the logarithm.
-
-    Numbers, not types, of a compiled program: priors that differ in them share one.
 
     Attributes:
         median: exp of the centre of z, one number or one for each entry of the parameter.
@@ -187,35 +223,46 @@ class LogStudentT:
     scale: Any = 1.0
     df: Any = 4.0
 
-    def __post_init__(self) -> None:
-        _check_positive(median=self.median, scale=self.scale, df=self.df)
-
-    def log_prob(self, value: Array) -> Array:
-        return self.log_prob_of_logarithm(value) - jnp.log(value)
-
     def log_prob_of_logarithm(self, value: Array) -> Array:
-        """The log density of log(value)."""
         z = (jnp.log(value) - jnp.log(self.median)) / self.scale
         half = 0.5 * (jnp.asarray(self.df, z.dtype) + 1.0)
         constant = gammaln(half) - gammaln(half - 0.5) - 0.5 * jnp.log(self.df * np.pi)
         return constant - jnp.log(self.scale) - half * jnp.log1p(z**2 / self.df)
 
-    def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
-        return (self.median, self.scale, self.df), None
 
-    @classmethod
-    def tree_unflatten(cls, _: None, children: tuple[Any, ...]) -> "LogStudentT":
-        new = object.__new__(cls)  # what JAX puts in the place of numbers is not checked
-        for field, child in zip(dataclasses.fields(cls), children, strict=True):
-            object.__setattr__(new, field.name, child)
-        return new
+@jax.tree_util.register_pytree_node_class
+@dataclasses.dataclass(frozen=True, eq=False)
+class LogInverseGamma(_OfLogarithm):
+    r"""Inverse gamma density, by the mode of the logarithm, of which learning uses the density.
 
-    def __str__(self) -> str:
-        numbers = ", ".join(map(_shown, (self.median, self.scale, self.df)))
-        return f"logstudentt({numbers})"
+    $p(\log v) \propto e^{-a (z + e^{-z})}$ with $z = \log (v / \text{mode})$: small values are all
+    but ruled out, and large ones cost a power of how large they are.
+
+    Attributes:
+        mode: exp of the most likely logarithm, one number or one for each entry of the parameter.
+        shape: a, that of the gamma density of 1 / v.
+    """
+
+    mode: Any = 1.0
+    shape: Any = 1.0
+
+    def log_prob_of_logarithm(self, value: Array) -> Array:
+        z = jnp.log(value) - jnp.log(self.mode)
+        a = jnp.asarray(self.shape, z.dtype)
+        return a * jnp.log(a) - gammaln(a) - a * (z + jnp.exp(-z))
 
 
-Prior = Flat | Normal | LogNormal | LogitNormal | HalfNormal | Gamma | InverseGamma | LogStudentT
+Prior = (
+    Flat
+    | Normal
+    | LogNormal
+    | LogitNormal
+    | HalfNormal
+    | Gamma
+    | InverseGamma
+    | LogStudentT
+    | LogInverseGamma
+)
 
 
 def flat(model: Model) -> Model:
@@ -243,12 +290,12 @@ def log_prior(model: PyTree, prior_tree: PyTree) -> Scalar:
 def learned_with(model: PyTree, prior_tree: PyTree) -> Scalar:
     """What learning adds to the log evidence, in nats: `log_prior`, but of some logarithms.
 
-    These are those of parameters with a `LogStudentT` prior. Arguments and errors are those of
-    `log_prior`.
+    These are those of parameters with a `LogStudentT` or `LogInverseGamma` prior. Arguments and
+    errors are those of `log_prior`.
     """
 
     def term(prior: Any, value: Array) -> Array:
-        of_logarithm = isinstance(prior, LogStudentT)
+        of_logarithm = isinstance(prior, _OfLogarithm)
         return prior.log_prob_of_logarithm(value) if of_logarithm else prior.log_prob(value)
 
     return _sum(model, prior_tree, term)

@@ -20,14 +20,15 @@ from cavity.likelihoods.latent_values import initial_latents
 from cavity.models.gp import GP
 from cavity.numerics.tree import named, with_named
 from cavity.parameters import Positive, Units, bijections, describe, units
-from cavity.parameters.priors import LogStudentT, flat
+from cavity.parameters.priors import LogInverseGamma, LogStudentT, flat
 
-# Scales of the logarithms of variances, lengthscales and noise variances; those of deviations are
-# half of those of variances.
-VARIANCE, LENGTHSCALE, NOISE = 1.0, 0.8, 1.0
-# Logarithms of lengthscales are nearly normal: of noise alone, a function of a lengthscale shorter
-# than any distance would do as well as noise, and remember each row.
-DEGREES = 100.0
+# Scales of the logarithms of variances and of noise variances; those of deviations are half of
+# those of variances.
+VARIANCE, NOISE = 1.0, 1.0
+# Of noise alone, a function of a lengthscale shorter than any distance would do as well as noise,
+# and remember each row; long lengthscales say that a column does not matter, which many do not.
+# All columns together have the shape of one, or those that do not matter would outweigh data.
+SHAPE = 1.0
 # Tables of more columns per row have no priors: all their rows are about as far from each other,
 # so that a function of the length that lengthscales are centred at is as good as noise.
 WIDEST = 3
@@ -75,7 +76,7 @@ def _about(model: GP, given: Given, scales: Scales, counts: np.ndarray) -> GP:
     if len(scales.x_spread) > WIDEST * np.max(counts):
         return flat(model)
     scales = _wider(scales, counts)
-    chosen: dict[str, LogStudentT] = {}
+    chosen: dict[str, LogStudentT | LogInverseGamma] = {}
     if not given.likelihood:
         chosen |= _of_part(model.likelihood, "likelihood", scales, SHARE, NOISE)
     if not given.kernel:
@@ -117,7 +118,7 @@ def _wider(scales: Scales, counts: np.ndarray) -> Scales:
 
 def _of_part(
     part: Any, name: str, scales: Scales, share: float, spread: float
-) -> dict[str, LogStudentT]:
+) -> dict[str, LogStudentT | LogInverseGamma]:
     """Priors of a kernel or a likelihood by dotted name.
 
     Args:
@@ -134,11 +135,12 @@ def _of_part(
     for entry, own in measured_in.items():
         if maps.get(entry) != Positive():
             continue
+        value = np.asarray(unit[entry])
         if own.output:
             half = own.output / 2.0
-            prior = LogStudentT(np.asarray(unit[entry] * share**half), np.asarray(spread * half))
+            prior: Any = LogStudentT(value * share**half, np.asarray(spread * half))
         elif own == Units(input=1):
-            prior = LogStudentT(np.asarray(unit[entry]), np.asarray(LENGTHSCALE), DEGREES)
+            prior = LogInverseGamma(value, np.asarray(SHAPE / value.size))
         else:
             continue
         found[f"{name}.{entry}"] = prior
