@@ -37,13 +37,13 @@ def test_they_are_centred_in_units_of_the_data():
     variance = y.var(ddof=1) * wider**2
     each = found("rbf", X, y)
     np.testing.assert_allclose(each["kernel.variance"].median, variance)
-    np.testing.assert_allclose(each["kernel.lengthscale"].mode, X.std(axis=0) * np.sqrt(2.0))
+    np.testing.assert_allclose(each["kernel.lengthscale"].scale, X.std(axis=0) * np.sqrt(2.0))
     assert each["kernel.lengthscale"].shape == 0.5
     np.testing.assert_allclose(each["likelihood.variance"].median, 0.2 * variance)
     scaled = found("rbf", 100.0 * X, 1e-3 * y)
     for name, prior in scaled.items():
         if isinstance(prior, priors.LogInverseGamma):
-            np.testing.assert_allclose(prior.mode, 100.0 * each[name].mode)
+            np.testing.assert_allclose(prior.scale, 100.0 * each[name].scale)
         elif isinstance(prior, priors.LogStudentT):
             np.testing.assert_allclose(prior.median, 1e-6 * each[name].median)
             assert prior.scale == each[name].scale
@@ -73,11 +73,12 @@ def test_columns_that_do_not_matter_are_left_out():
     """At the cost of a few nats all together, which the rows make up for."""
     X, y = table(rows=60, columns=9, seed=3)
     each = found("rbf", X, y)["kernel.lengthscale"]
-    lengths = np.where(np.arange(9) == 0, each.mode, 1e4 * each.mode)
-    lost = each.log_prob_of_logarithm(each.mode) - each.log_prob_of_logarithm(lengths)
+    best = each.scale / each.shape
+    lengths = np.where(np.arange(9) == 0, best, 1e4 * best)
+    lost = each.log_prob_of_logarithm(best) - each.log_prob_of_logarithm(lengths)
     assert 0.0 < float(np.sum(lost)) < 10.0
     fitted = cavity.GPRegressor(random_state=0).fit(X, y[:, 0]).kernel_.lengthscale
-    assert np.median(fitted[1:] / each.mode[1:]) > 8.0
+    assert np.median(fitted[1:] / each.scale[1:]) > 8.0
 
 
 def test_tables_of_many_columns_for_each_row_have_none():

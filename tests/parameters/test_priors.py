@@ -46,8 +46,8 @@ def test_student_t_of_the_logarithm():
     assert str(prior) == "logstudentt(3, 0.7, 5)"
 
 
-def test_inverse_gamma_by_the_mode_of_the_logarithm():
-    prior, reference = priors.LogInverseGamma(3.0, 0.4), stats.invgamma(0.4, scale=1.2)
+def test_inverse_gamma_of_the_logarithm():
+    prior, reference = priors.LogInverseGamma(0.4, 1.2), stats.invgamma(0.4, scale=1.2)
     x = np.array([0.05, 0.1, 1.0, 3.0, 1e6])
     found = np.asarray(prior.log_prob(jnp.asarray(x)))
     np.testing.assert_allclose(found, reference.logpdf(x), rtol=1e-10)
@@ -57,7 +57,7 @@ def test_inverse_gamma_by_the_mode_of_the_logarithm():
     tree = eqx.tree_at(lambda m: m.lengthscale, priors.flat(kernel), prior)
     expected = reference.logpdf([0.5, 3.0]).sum() + np.log(0.5 * 3.0)
     assert_close(priors.learned_with(kernel, tree), expected)
-    assert str(prior) == "loginversegamma(3, 0.4)"
+    assert str(prior) == "loginversegamma(0.4, 1.2)"
 
 
 def test_numbers_of_a_student_t_are_arguments_of_a_program():
@@ -89,7 +89,7 @@ def test_half_normal_has_no_negative_values():
         (lambda: priors.InverseGamma(1.0, 0.0), "scale"),
         (lambda: priors.LogStudentT([1.0, 0.0]), "median"),
         (lambda: priors.LogStudentT(1.0, 1.0, 0.0), "df"),
-        (lambda: priors.LogInverseGamma(0.0), "mode"),
+        (lambda: priors.LogInverseGamma(0.0), "shape"),
     ],
 )
 def test_impossible_parameters_are_refused(make, name):

@@ -233,23 +233,23 @@ class LogStudentT(_OfLogarithm):
 @jax.tree_util.register_pytree_node_class
 @dataclasses.dataclass(frozen=True, eq=False)
 class LogInverseGamma(_OfLogarithm):
-    r"""Inverse gamma density, by the mode of the logarithm, of which learning uses the density.
+    r"""Inverse gamma density, of whose logarithm learning uses the density.
 
-    $p(\log v) \propto e^{-a (z + e^{-z})}$ with $z = \log (v / \text{mode})$: small values are all
-    but ruled out, and large ones cost a power of how large they are.
+    $p(\log v) \propto v^{-a} e^{-s / v}$: values far below s are all but ruled out, and large ones
+    cost a power of how large they are. The most likely logarithm is that of $s / a$.
 
     Attributes:
-        mode: exp of the most likely logarithm, one number or one for each entry of the parameter.
         shape: a, that of the gamma density of 1 / v.
+        scale: s, one number or one for each entry of the parameter.
     """
 
-    mode: Any = 1.0
     shape: Any = 1.0
+    scale: Any = 1.0
 
     def log_prob_of_logarithm(self, value: Array) -> Array:
-        z = jnp.log(value) - jnp.log(self.mode)
-        a = jnp.asarray(self.shape, z.dtype)
-        return a * jnp.log(a) - gammaln(a) - a * (z + jnp.exp(-z))
+        ratio = self.scale / value
+        a = jnp.asarray(self.shape, ratio.dtype)
+        return a * jnp.log(ratio) - ratio - gammaln(a)
 
 
 Prior = (

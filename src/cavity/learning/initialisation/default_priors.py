@@ -25,9 +25,10 @@ from cavity.parameters.priors import LogInverseGamma, LogStudentT, flat
 # Scales of the logarithms of variances and of noise variances; those of deviations are half of
 # those of variances.
 VARIANCE, NOISE = 1.0, 1.0
-# Of noise alone, a function of a lengthscale shorter than any distance would do as well as noise,
-# and remember each row; long lengthscales say that a column does not matter, which many do not.
-# All columns together have the shape of one, or those that do not matter would outweigh data.
+# The shape of lengthscales, of all columns together. Of noise alone, a function of a lengthscale
+# shorter than any distance would do as well as noise, and remember each row: below typical ones the
+# density falls at once. Long ones say that a column does not matter, as many do not: they cost
+# little, however many they are.
 SHAPE = 1.0
 # Tables of more columns per row have no priors: all their rows are about as far from each other,
 # so that a function of the length that lengthscales are centred at is as good as noise.
@@ -46,9 +47,9 @@ def default_priors(
     All are flat of a table with more than three columns for each row.
 
     Variances of kernels are centred at that of the outputs (of the latent values that would
-    roughly give them), lengthscales at the spread of their column times the square root of the
-    number of columns, noise variances at a fifth of that of the outputs. Shapes, degrees of
-    freedom, periods, frequencies and means have flat priors.
+    roughly give them), noise variances at a fifth of that of the outputs. Lengthscales are hardly
+    shorter than the spread of their column times the square root of the number of columns.
+    Shapes, degrees of freedom, periods, frequencies and means have flat priors.
 
     Args:
         model: the model, with inducing variables or without.
@@ -140,7 +141,7 @@ def _of_part(
             half = own.output / 2.0
             prior: Any = LogStudentT(value * share**half, np.asarray(spread * half))
         elif own == Units(input=1):
-            prior = LogInverseGamma(value, np.asarray(SHAPE / value.size))
+            prior = LogInverseGamma(np.asarray(SHAPE / value.size), value)
         else:
             continue
         found[f"{name}.{entry}"] = prior
