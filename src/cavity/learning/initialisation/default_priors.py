@@ -26,8 +26,8 @@ from cavity.parameters.priors import LogInverseGamma, LogStudentT, flat
 # those of variances.
 VARIANCE, NOISE = 1.0, 1.0
 # The shape of lengthscales, of all columns together. Of noise alone, a function of a lengthscale
-# shorter than any distance would do as well as noise, and remember each row: below typical ones the
-# density falls at once. Long ones say that a column does not matter, as many do not: they cost
+# shorter than any distance would do as well as noise, and remember each row: the density falls at
+# once below typical ones. Long ones say that a column does not matter, as many do not: they cost
 # little, however many they are.
 SHAPE = 1.0
 # Tables of more columns per row have no priors: all their rows are about as far from each other,

@@ -20,8 +20,11 @@ from cavity.parameters import free_parts
 
 # Powers that are compared, each continued from the one before; of equals the default counts.
 POWERS = (1.0, DEFAULT, 0.0)
-# Rows from which on cavities do not decide, and the least that are held out, or else a quarter.
+# Rows from which on cavities do not decide, and half are held out: a few of thousands that a power
+# is certain of and wrong about decide. Of fewer, the least that are held out, or else a quarter.
 MANY, HELD_OUT = 5_000, 500
+# Standard errors by which another power than the default has to be better.
+CLEAR = 2.0
 # Rows below which none are held out.
 FEWEST = 4
 
@@ -57,8 +60,8 @@ def fit_powers(
     densities are those of each output given all others, from cavities. These know nothing of what
     was learned from the same rows, so where inducing inputs are learned, from 5,000 rows on, and
     where rows share sites, some rows are held out, and the model at the chosen power goes on to
-    learn from all. Another power than 0.5 has to be better by more than a standard error of the
-    mean difference. The evidence is no measure: it grows with the power.
+    learn from all. Another power than 0.5 has to be better by more than two standard errors of
+    the mean difference. The evidence is no measure: it grows with the power.
 
     Args:
         starts: models with different starting values, the likeliest first.
@@ -84,7 +87,7 @@ def fit_powers(
         trials, power = _judged(found, each, "each row", data.observed)
         return _with_all(found[power], found), trials
     order = np.random.default_rng(seed).permutation(len(X))
-    count = max(len(X) // 10, min(HELD_OUT, len(X) // 4))
+    count = len(X) // 2 if len(X) >= MANY else min(HELD_OUT, len(X) // 4)
     held, kept = data.of(np.sort(order[:count])), data.of(np.sort(order[count:]))
     found = _chain(kept, starts, powers)
     each = [held.densities(result) for result in found.values()]
@@ -199,7 +202,7 @@ def _judged(
         usual = powers.index(DEFAULT)
         gain = each[best] - each[usual]
         error = np.std(gain) / np.sqrt(len(gain))
-        best = best if np.mean(gain) > error else usual
+        best = best if np.mean(gain) > CLEAR * error else usual
     trials = (
         PowerTrial(
             power,
