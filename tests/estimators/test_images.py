@@ -1,5 +1,7 @@
 """Classification of images by convolutional Gaussian processes."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -41,6 +43,46 @@ def test_patches_tell_what_pixels_do_not(fitted):
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
     assert np.isfinite(fitted.log_evidence_)
     assert "kernel learned on 32 images" in fitted.message_
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_how_patches_count_is_chosen_by_the_evidence(monkeypatch):
+    """Of bars anywhere: patches near each other are not more alike than others."""
+    monkeypatch.setattr(learning, "TRIED", 3)
+    settings = SMALL | {"max_iterations": 0, "scale_iterations": 1}
+    model = ConvGPClassifier(**settings).fit(X, Y)
+    chosen, _, rest = model.message_.partition(" of log evidences ")
+    each = dict(pair.rsplit(" ", 1) for pair in rest.split("; ")[0].split(", "))
+    assert set(each) == {
+        f"{parts}{plus}"
+        for parts in ("position", "weighted", "invariant")
+        for plus in ("", " + rbf")
+    }
+    assert chosen == max(each, key=lambda form: float(each[form]))
+    assert chosen == model.parts_ + (f" + {model.plus_}" if model.plus_ else "")
+    assert model.parts_ != "position"
+    given = ConvGPClassifier(**settings, parts="weighted").fit(X, Y)
+    assert given.parts_ == "weighted"
+    assert "of log evidences" not in given.message_
+
+
+def test_kernels_without_an_evidence_are_not_likely(monkeypatch):
+    evidences = iter([-3.0, -1.0, None, -2.0, None])
+
+    def fit(*_, **__):
+        found = next(evidences)
+        if found is None:
+            raise learning.NumericalError("no evidence")
+        return SimpleNamespace(log_evidence=found)
+
+    monkeypatch.setattr(learning, "fit", fit)
+    start = kernels.RBF(), cavity.inducing.Points(X.reshape(40, -1)[:2])
+    search = SimpleNamespace(seed=0, power=0.5, jitter=1e-8)
+    best, found = learning.likeliest([start] * 4, X.reshape(40, -1), Y, search)
+    assert (best, found) == (1, [-3.0, -1.0, -np.inf, -2.0])
+    with pytest.raises(learning.NumericalError):
+        learning.likeliest([start], X.reshape(40, -1), Y, search)
 
 
 def test_rows_of_pixels_are_the_same_images(fitted):

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from cavity.cli.chosen import check_enough, check_power
 from cavity.cli.deep import check_model, deep_estimator
 from cavity.cli.fitted import fitted_model
-from cavity.cli.images import check_images, images_estimator
+from cavity.cli.images import check_images, images_estimator, kernel_in_words
 from cavity.cli.linear import check_linear, linear_estimator
 from cavity.cli.model_kinds import DEEP, LINEAR, NETWORK
 from cavity.cli.network import check_network, network_estimator
@@ -230,11 +230,13 @@ def fit_model(
     elif request.model == NETWORK:
         estimator, kernel = network_estimator(request, tables), NETWORK
     elif request.image_shape is not None:
-        estimator, kernel = images_estimator(request, tables)
+        estimator, kernel = images_estimator(request, tables), ""
     else:
         estimator, kernel = _of_functions(session, request, tables)
     stopped = _learned(estimator, request, tables, kept)
     check_finite(estimator)
+    if request.image_shape is not None:
+        kernel = kernel_in_words(request, estimator)
     written = dataclasses.replace(request, kernel=kernel)
     return fitted_model(estimator, written, tables), stopped
 

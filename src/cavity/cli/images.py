@@ -8,7 +8,7 @@ from cavity.cli.model_kinds import GP, refuse_unused
 from cavity.cli.request import Request
 from cavity.cli.session import blaming, usage
 from cavity.cli.training_tables import Tables
-from cavity.estimators.images import ConvGPClassifier
+from cavity.estimators.images import AUTO, ConvGPClassifier
 from cavity.estimators.registry import CLASSIFICATION, LIKELIHOODS, one_of
 from cavity.learning.initialisation.images import SUMS
 
@@ -50,7 +50,7 @@ def check_images(request: Request) -> None:
         raise usage("--power", "give a number from 0 to 1, or leave it out")
     if request.parts is not None:
         with blaming("--parts"):
-            one_of("parts", request.parts, SUMS)
+            one_of("parts", request.parts, (*SUMS, AUTO))
     kernel_of(request)
 
 
@@ -83,8 +83,8 @@ def kernel_of(request: Request) -> tuple[tuple[int, int], str | None]:
     return patch, found[3]
 
 
-def images_estimator(request: Request, tables: Tables) -> tuple[ConvGPClassifier, str]:
-    """The estimator that a request for a model of images asks for, and its kernel in words.
+def images_estimator(request: Request, tables: Tables) -> ConvGPClassifier:
+    """The estimator that a request for a model of images asks for.
 
     Args:
         request: what was asked for, checked.
@@ -105,7 +105,7 @@ def images_estimator(request: Request, tables: Tables) -> tuple[ConvGPClassifier
         chosen["n_inducing"] = int(request.inducing)
     if request.max_iterations != Request.max_iterations:
         chosen["max_iterations"] = request.max_iterations
-    estimator = ConvGPClassifier(
+    return ConvGPClassifier(
         image_shape=shape,
         patch_shape=patch,
         parts=parts,
@@ -115,5 +115,11 @@ def images_estimator(request: Request, tables: Tables) -> tuple[ConvGPClassifier
         random_state=request.seed,
         **chosen,
     )
-    words = f"conv{patch[0]}x{patch[1]} ({parts})" + (" + rbf" if plus else "")
-    return estimator, f"{words} of images {request.image_shape}"
+
+
+def kernel_in_words(request: Request, estimator: ConvGPClassifier) -> str:
+    """The kernel of a fitted model of images."""
+    patch, _ = kernel_of(request)
+    words = f"conv{patch[0]}x{patch[1]} ({estimator.parts_})"
+    beside = f" + {estimator.plus_}" if estimator.plus_ else ""
+    return f"{words}{beside} of images {request.image_shape}"

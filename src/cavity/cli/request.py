@@ -86,7 +86,7 @@ class Request:
         str | None,
         option(
             "NAME",
-            "How patches of images count: by position, weighted, or invariant; position.",
+            "How patches of images count: by position, weighted, invariant, or auto; auto.",
         ),
     ] = None
     components: Annotated[
