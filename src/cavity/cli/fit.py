@@ -34,6 +34,7 @@ from cavity.estimators.base import AbstractEstimator
 from cavity.estimators.class_form import with_affordable_form
 from cavity.estimators.classifier import GPClassifier
 from cavity.estimators.deep import DeepGPClassifier, DeepGPRegressor
+from cavity.estimators.images import ConvGPClassifier
 from cavity.estimators.registry import (
     CLASSIFICATION,
     LIKELIHOODS,
@@ -235,7 +236,7 @@ def fit_model(
         estimator, kernel = _of_functions(session, request, tables)
     stopped = _learned(estimator, request, tables, kept)
     check_finite(estimator)
-    if request.image_shape is not None:
+    if isinstance(estimator, ConvGPClassifier):
         kernel = kernel_in_words(request, estimator)
     written = dataclasses.replace(request, kernel=kernel)
     return fitted_model(estimator, written, tables), stopped

@@ -63,8 +63,10 @@ def _found(process: AbstractProcess, mean: AbstractMean, *, single: bool) -> Abs
     if not isinstance(mean, BayesianLinear):
         return mean
     found = [np.asarray(part) for part in _weights(process, mean)]
-    parts = [part[..., 0] if single and part.shape[-1] == 1 else part for part in found]
-    return BayesianLinear(*parts, mean.centre)
+    weights, bias, slopes, height = (
+        part[..., 0] if single and part.shape[-1] == 1 else part for part in found
+    )
+    return BayesianLinear(weights, bias, slopes, height, mean.centre)
 
 
 @compiled

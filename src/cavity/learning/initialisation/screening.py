@@ -204,7 +204,8 @@ class _Rows(NamedTuple):
         covariance = self.model.means[0].covariance
         if covariance is None:
             return np.zeros((len(self.y), 0))
-        values, vectors = np.linalg.eigh(covariance.cross(*[self.inputs[: len(self.y)]] * 2))
+        seen: Any = self.inputs[: len(self.y)]
+        values, vectors = np.linalg.eigh(np.asarray(covariance.cross(seen, seen)))
         return vectors[:, values > RANK * values[-1]]
 
 
