@@ -13,6 +13,7 @@ from cavity.learning import free_simulation as module
 from cavity.learning.diagnostics.lagged_outputs import LaggedOutputs
 from cavity.learning.free_simulation import FreeSimulation, free_simulation
 from cavity.likelihoods import Gaussian
+from cavity.models.state_space.posterior import StateSpacePosterior
 
 
 def autoregression(rows=3000, noise=0.3, seed=0):
@@ -58,6 +59,10 @@ def test_several_outputs_and_no_controls():
     assert lags.simulated(np.zeros((7, 0)), 5).shape == (5, 7, 2)
 
 
+# never asked anything: what follows it is put in its place
+POSTERIOR = object.__new__(StateSpacePosterior)
+
+
 def told_by(mean, deviation, monkeypatch, rows):
     """A posterior whose forecasts are these, and what its search was given."""
     given = {}
@@ -77,7 +82,7 @@ def told_by(mean, deviation, monkeypatch, rows):
 
     monkeypatch.setattr(module, "follow_states", follow)
     y, u = autoregression(rows)
-    return free_simulation(None, y, u), y, u, given
+    return free_simulation(POSTERIOR, y, u), y, u, given
 
 
 def test_rows_that_are_held_out_are_not_seen(monkeypatch):
@@ -89,6 +94,7 @@ def test_rows_that_are_held_out_are_not_seen(monkeypatch):
 
 def test_forecasts_are_widened_to_what_came(monkeypatch):
     """A deviation that is too small is multiplied by what it lacks; one that is right stays."""
+    monkeypatch.setattr(module, "AS_EXPECTED", 0.0)
     wide, y, *_ = told_by(0.0, 0.1, monkeypatch, 1000)
     true = float(np.sqrt(np.mean(y[-200:] ** 2)))
     assert wide.widening[0] == pytest.approx(true / 0.1)
@@ -101,6 +107,24 @@ def test_forecasts_are_widened_to_what_came(monkeypatch):
     assert wide.crps[0] == pytest.approx(right.crps[0])
     # a quiet end is no reason for narrower forecasts
     assert told_by(0.0, 9.0, monkeypatch, 1000)[0].widening == (1.0,)
+
+
+def test_rows_that_deviate_alike_count_as_few():
+    """With a correlation of 0.95 two hundred rows say of their size what ten say that are
+    independent, so that half of the excess of their mean square is believed."""
+    random = np.random.default_rng(0)
+    independent = 3.0 * random.standard_normal(200)
+    square = np.mean(independent**2)
+    expected = np.sqrt((10.0 + 200.0 * square) / 210.0)
+    assert module._widening(independent) == pytest.approx(expected, rel=0.01)
+    slow = [0.0]
+    for _ in range(20000):
+        slow.append(0.95 * slow[-1] + random.standard_normal())
+    piece = np.array(slow[1:])
+    piece *= 3.0 / np.sqrt(np.mean(piece**2))
+    pieces = [module._widening(part) ** 2 for part in np.split(piece, 100)]
+    assert np.mean(pieces) == pytest.approx(0.5 + 0.5 * 9.0, rel=0.2)
+    assert module._widening(np.array([np.nan, 0.1, np.nan])) == 1.0
 
 
 def test_the_better_model_is_named(monkeypatch):
@@ -118,10 +142,10 @@ def test_the_better_model_is_named(monkeypatch):
 
 def test_short_series_are_not_simulated():
     y, u = autoregression(99)
-    assert free_simulation(None, y, u) is None
+    assert free_simulation(POSTERIOR, y, u) is None
     y, u = autoregression(150)
     y[:60] = np.nan
-    assert free_simulation(None, y, u) is None
+    assert free_simulation(POSTERIOR, y, u) is None
 
 
 def test_paths_without_end_are_judged_too(monkeypatch):

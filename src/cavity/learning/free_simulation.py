@@ -28,8 +28,8 @@ ITERATIONS = 30
 # Quantiles by which forecasts are judged: the outermost are the ends of 90 % intervals.
 LEVELS = np.arange(1, 20) / 20.0
 # Forecasts are never narrowed, as a quiet end of a series says little of what follows it, and
-# widened by this factor at the most.
-MOST = 20.0
+# widened by this factor at the most. Against what came stand so many rows that go as they should.
+MOST, AS_EXPECTED = 20.0, 10.0
 # Scores that differ by less than this share are called alike.
 ALIKE = 0.05
 PATHS = 300
@@ -142,7 +142,7 @@ def free_simulation(
     paths = lags.simulated(known[-held:], PATHS, seed)
     mean, deviation = np.asarray(future.mean), np.sqrt(np.asarray(future.var))
     away = (after - _finite(mean)) / _finite(deviation)
-    widening = np.clip(np.sqrt(np.nanmean(away**2, axis=0)), 1.0, MOST)
+    widening = np.array([_widening(column) for column in away.T])
     mean, own = _finite(mean), _finite(np.asarray(future.quantile(LEVELS)))
     wide = mean + widening * (own - mean)
     beside = np.quantile(paths, LEVELS, axis=0)
@@ -158,6 +158,20 @@ def free_simulation(
 def _finite(values: np.ndarray) -> np.ndarray:
     """Values of paths that may have grown without limit."""
     return np.clip(np.nan_to_num(values, nan=FARTHEST), -FARTHEST, FARTHEST)
+
+
+def _widening(away: np.ndarray) -> float:
+    """By how much forecasts were too narrow, from what came in units of their deviations.
+
+    Neighbours deviate alike. Of an autoregression of first order with correlation r the squares
+    say as much as a share (1 - r²) / (1 + r²) of independent ones, and with these stand some rows
+    of the expected size.
+    """
+    seen = away[~np.isnan(away)]
+    r = float(np.sum(seen[1:] * seen[:-1]) / np.sum(seen**2)) if len(seen) > 1 else 0.0
+    count = max(1.0, len(seen) * (1.0 - r**2) / (1.0 + r**2))
+    square = (AS_EXPECTED + count * np.mean(seen**2)) / (AS_EXPECTED + count)
+    return float(np.clip(np.sqrt(square), 1.0, MOST))
 
 
 def _crps(quantiles: np.ndarray, y: np.ndarray) -> tuple[float, ...]:
