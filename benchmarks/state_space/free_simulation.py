@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import time
 import warnings
+from typing import cast
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from benchmarks.state_space.identification import SETS, Identification, load
 from benchmarks.state_space.six_series import SERIES, simulated
 from cavity.estimators.time_map import TimeMap
 from cavity.learning.diagnostics.lagged_outputs import LaggedOutputs
+from cavity.learning.free_simulation import FreeSimulation
 
 TABLE = Table("free_simulation.csv", ("set", "forecast", "seed"))
 LEVELS = np.arange(1, 40) / 40.0
@@ -75,7 +77,8 @@ def measure(name: str, seed: int, iterations: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         forecaster.fit(data.y, data.u if data.u.shape[1] else None)
-    told, maps = forecaster.free_simulation_, forecaster.time_map
+    told = cast(FreeSimulation, forecaster.free_simulation_)
+    maps = forecaster.time_map
     about = {"factor": told.widening[0], "said": told.better, "radius": maps.growth(1)}
     about["seconds"] = time.perf_counter() - began
     plain = dataclasses.replace(maps, widening=None)

@@ -82,7 +82,9 @@ def told_by(mean, deviation, monkeypatch, rows):
 
     monkeypatch.setattr(module, "follow_states", follow)
     y, u = autoregression(rows)
-    return free_simulation(POSTERIOR, y, u), y, u, given
+    found = free_simulation(POSTERIOR, y, u)
+    assert found is not None
+    return found, y, u, given
 
 
 def test_rows_that_are_held_out_are_not_seen(monkeypatch):
@@ -164,7 +166,9 @@ def test_widened_distributions():
     moments = wide.moments()
     np.testing.assert_allclose(moments.mean, [[12.0, 2.0]])
     np.testing.assert_allclose(moments.std, [deviation])
-    expected = stats.norm(np.array([12.0, 2.0]), deviation)
-    np.testing.assert_allclose(wide.quantiles([0.9])[0, :, 0], expected.ppf(0.9), rtol=1e-6)
+    at = {"loc": np.array([12.0, 2.0]), "scale": deviation}
+    np.testing.assert_allclose(
+        wide.quantiles([0.9])[0, :, 0], stats.norm.ppf(0.9, **at), rtol=1e-6
+    )
     y = np.array([[13.0, 1.5]])
-    np.testing.assert_allclose(wide.log_density(y)[0], expected.logpdf(y[0]), rtol=1e-6)
+    np.testing.assert_allclose(wide.log_density(y)[0], stats.norm.logpdf(y[0], **at), rtol=1e-6)

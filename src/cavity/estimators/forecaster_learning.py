@@ -136,7 +136,7 @@ def _controls(controls: Standardised, data: TimeData) -> np.ndarray | None:
     return controls.forward(data.X) if data.X.shape[1] else None
 
 
-def _numbers(forecaster: Any) -> dict[str, float]:
+def _numbers(forecaster: Any) -> dict[str, Any]:
     """Options of all inference."""
     return {
         "power": float(cast(float, forecaster.power)),

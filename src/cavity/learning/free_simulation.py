@@ -8,7 +8,7 @@ missing.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -130,7 +130,7 @@ def free_simulation(
         found = follow_states(posterior, before, None if X is None else known[:-held], **options)
     except NumericalError:
         return None
-    future = found.posterior.forecast(
+    future = cast(StateSpacePosterior, found.posterior).forecast(
         held,
         None if X is None else known[-held:],
         propagation=propagation,
@@ -143,15 +143,17 @@ def free_simulation(
     mean, deviation = np.asarray(future.mean), np.sqrt(np.asarray(future.var))
     away = (after - _finite(mean)) / _finite(deviation)
     widening = np.array([_widening(column) for column in away.T])
-    mean, own = _finite(mean), _finite(np.asarray(future.quantile(LEVELS)))
+    mean, own = _finite(mean), _finite(np.asarray(future.quantile(LEVELS.tolist())))
     wide = mean + widening * (own - mean)
     beside = np.quantile(paths, LEVELS, axis=0)
     return FreeSimulation(
-        held,
-        lags.lags,
-        *(_crps(each, after) for each in (wide, beside)),
-        *(_coverage(each, after) for each in (own, beside)),
-        _numbers(widening),
+        rows=held,
+        lags=lags.lags,
+        crps=_crps(wide, after),
+        crps_lags=_crps(beside, after),
+        coverage=_coverage(own, after),
+        coverage_lags=_coverage(beside, after),
+        widening=_numbers(widening),
     )
 
 
