@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 import pickle
-import types
 import warnings
 
 import equinox as eqx
@@ -18,6 +17,7 @@ import cavity
 from cavity.inference.variables.inducing import InducingBelief
 from cavity.learning.free_simulation import FreeSimulation
 from cavity.learning.initialisation.state_space import linear_start
+from cavity.learning.result import FitResult
 from cavity.models.state_space import forecast
 from tests.tolerances import assert_close
 
@@ -226,7 +226,9 @@ def test_linear_parts_that_grow_are_said_to(fitted):
     weights = np.array([[1.05, 0.3], [0.0, 0.9], [0.0, 0.0]])
     posterior = eqx.tree_at(lambda p: p.transition.mean.mean.weights, copy.posterior_, weights)
     ended = {"log_evidence": 0.0, "converged": True, "n_iterations": 3, "interrupted": False}
-    copy._keep(types.SimpleNamespace(posterior=posterior, message="done", **ended), copy._data)
+    result = object.__new__(FitResult)
+    vars(result).update(posterior=posterior, message="done", **ended)
+    copy._keep(result, copy._data)
     assert copy.growth_ == pytest.approx(1.05)
     assert copy.message_.startswith("done; the linear functions that were learned grow")
     assert "a factor of 1.05 from row to row" in copy.message_
