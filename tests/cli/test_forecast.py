@@ -1,11 +1,14 @@
 """`cavity fit --model state-space`, and `cavity forecast` from such a model."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import polars as pl
 import pytest
 
 from cavity.estimators.time_map import TimeMap
+from cavity.persistence.errors import StorageError
 from cavity.report import forecast_figures
 from cavity.tables.forecasting import TableForecaster
 from tests.cli.conftest import run
@@ -44,6 +47,43 @@ def test_fit_and_show(folder):
     assert "forecast of y" in shown
     assert "2 states" in shown
     assert "transition.noise_variance" in shown
+
+
+def test_what_forecasts_are_widened_by_is_kept(folder, tmp_path):
+    """In files as they are written, and none in older ones; a factor of nothing is refused."""
+    path, done = folder
+    assert done.json["free_simulation"] is None  # 40 rows are too few
+    assert 0.0 < done.json["growth"] < 1.0
+    fitted = TableForecaster.load(path / "m.cavity")
+    assert fitted.time_map.widening is None
+    for widening in ((1.7,), (0.0,), (1.0, 2.0)):
+        maps = dataclasses.replace(fitted.time_map, widening=widening)
+        dataclasses.replace(fitted, time_map=maps).save(tmp_path / "w.cavity")
+        if widening == (1.7,):
+            assert TableForecaster.load(tmp_path / "w.cavity").time_map.widening == widening
+            continue
+        with pytest.raises(StorageError, match="damaged"):
+            TableForecaster.load(tmp_path / "w.cavity")
+
+
+@pytest.mark.slow
+def test_the_end_of_a_series_is_told_in_the_record(tmp_path):
+    y, u = system(110)
+    pl.DataFrame({"y": y, "push": u[:, 0]}).write_csv(tmp_path / "t.csv")
+    done = run(
+        *("fit", tmp_path / "t.csv", "--out", tmp_path / "m.cavity", "--json"),
+        *("--model", "state-space", "--target", "y", "--control", "push"),
+        *("--inducing", 6, "--max-iterations", 8),
+    )
+    assert done.code == 0, done.err
+    told = done.json["free_simulation"]
+    assert told["rows"] == 22
+    assert told["better"] in ("model", "lags", "alike")
+    assert "linear model of lagged outputs" in done.json["message"]
+    again = TableForecaster.load(tmp_path / "m.cavity")
+    assert list(again.time_map.widening) == told["widening"]
+    assert again.record["free_simulation"] == told
+    assert "90 % intervals held" in run("show", tmp_path / "m.cavity").out
 
 
 @pytest.mark.slow

@@ -15,6 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import cavity
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.learning.free_simulation import FreeSimulation
+from cavity.learning.initialisation.state_space import linear_start
+from cavity.learning.result import FitResult
 from cavity.models.state_space import forecast
 from tests.tolerances import assert_close
 
@@ -173,6 +176,62 @@ def test_paths_that_left_are_counted(fitted, monkeypatch):
     with pytest.warns(UserWarning, match="of 64 paths left the data and are set aside"):
         copy.predict(5, np.zeros((5, 1)))
     assert 0 < copy.paths_left_ <= 16
+
+
+def test_forecasts_are_widened_about_their_means(fitted):
+    """By what the end of the series asked for; the model itself stays as it is."""
+    copy = pickle.loads(pickle.dumps(fitted))
+    assert copy.free_simulation_ is None  # 40 rows are too few
+    one = (1.0,)
+    copy.free_simulation_ = FreeSimulation(8, 2, one, one, one, one, widening=(2.0,))
+    ahead = [1, 5], U[FUTURE]
+    mean, ends = fitted.predict(*ahead), fitted.predict_interval(*ahead)
+    assert_close(copy.predict(*ahead), mean)
+    assert_close(copy.predict_var(*ahead), 4.0 * fitted.predict_var(*ahead))
+    assert_close(copy.predict_interval(*ahead), mean[:, None] + 2.0 * (ends - mean[:, None]))
+    near = mean[:1]
+    narrow, wide = (f.log_predictive_density(near, U[FUTURE][:1]) for f in (fitted, copy))
+    assert_close(wide, narrow - np.log(2.0))
+
+
+@pytest.mark.slow
+def test_the_end_of_a_series_is_told_from_its_beginning():
+    """What came of it is an attribute and a part of the message, and may be left out."""
+    y, u = system(120)
+    forecaster = cavity.GPForecaster(**SMALL)
+    quietly(forecaster.fit, y, u)
+    told = forecaster.free_simulation_
+    assert told.rows == 24
+    assert told.message in forecaster.message_
+    assert 1.0 <= told.widening[0] < 2.0
+    assert 0.0 < told.crps[0] < 0.5
+    assert forecaster.time_map.widening == told.widening
+    quietly(forecaster.update, y[:4], u[:4], update_params=False)
+    assert forecaster.time_map.widening == told.widening
+    without = quietly(cavity.GPForecaster(calibrate=False, **SMALL).fit, y, u)
+    assert without.free_simulation_ is None
+    assert_close(without.states_, forecaster.states_[:120], "factorised")
+
+
+def test_linear_parts_are_stable_by_construction():
+    grows = np.exp(0.1 * np.arange(30.0))[:, None]  # by 1.1 from row to row
+    start = linear_start(grows, np.zeros((30, 0)), np.zeros(30), grows / grows.std())
+    assert np.max(np.abs(np.linalg.eigvals(start.transition[0]))) == pytest.approx(0.995)
+
+
+def test_linear_parts_that_grow_are_said_to(fitted):
+    """As a linear kernel may make them."""
+    assert fitted.growth_ <= 0.995 + 1e-9
+    copy = pickle.loads(pickle.dumps(fitted))
+    weights = np.array([[1.05, 0.3], [0.0, 0.9], [0.0, 0.0]])
+    posterior = eqx.tree_at(lambda p: p.transition.mean.mean.weights, copy.posterior_, weights)
+    ended = {"log_evidence": 0.0, "converged": True, "n_iterations": 3, "interrupted": False}
+    result = object.__new__(FitResult)
+    vars(result).update(posterior=posterior, message="done", **ended)
+    copy._keep(result, copy._data)
+    assert copy.growth_ == pytest.approx(1.05)
+    assert copy.message_.startswith("done; the linear functions that were learned grow")
+    assert "a factor of 1.05 from row to row" in copy.message_
 
 
 def test_growth_counts_what_a_linear_kernel_adds(fitted):

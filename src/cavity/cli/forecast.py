@@ -102,6 +102,7 @@ def _record(
     estimator: GPForecaster, request: Request, y: np.ndarray, series: SeriesColumn | None
 ) -> dict[str, Any]:
     """How a time series was fitted, as JSON values."""
+    simulated = estimator.free_simulation_
     return {
         "model": request.out,
         "task": FORECASTER,
@@ -120,6 +121,8 @@ def _record(
         "converged": bool(estimator.converged_),
         "message": estimator.message_,
         "log_evidence": estimator.log_evidence_,
+        "growth": estimator.growth_,
+        "free_simulation": None if simulated is None else simulated.to_dict(),
         "iterations": int(estimator.n_iter_),
         "last_state": estimator.states_[-1].tolist(),
         "parameters": parameters(estimator.model_, np.ones(1)),

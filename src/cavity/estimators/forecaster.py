@@ -12,11 +12,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from cavity.estimators.base import to_numpy
-from cavity.estimators.forecaster_settings import checked_settings, method_of
-from cavity.estimators.latent_map import Standardised, standardised
-from cavity.estimators.latent_settings import check_values, latent_kernel, latent_likelihood
+from cavity.estimators.forecaster_learning import followed, learned
+from cavity.estimators.forecaster_settings import checked_settings
+from cavity.estimators.latent_map import Standardised
+from cavity.estimators.latent_settings import check_values, latent_likelihood
 from cavity.estimators.registry import whole
-from cavity.estimators.time_map import Outlook, TimeMap
+from cavity.estimators.time_map import GROWING, Outlook, TimeMap
 from cavity.estimators.time_tables import (
     TimeData,
     followed_by,
@@ -26,10 +27,7 @@ from cavity.estimators.time_tables import (
     rows_after,
     time_data,
 )
-from cavity.learning.infer import one_blas_thread
 from cavity.learning.result import FitResult
-from cavity.learning.state_space import fit_state_space
-from cavity.learning.state_space_update import follow_states
 from cavity.models.state_space.posterior import StateSpacePosterior
 
 # Levels of quantiles that are asked for by default.
@@ -77,6 +75,8 @@ class GPForecaster(BaseEstimator):
             values.
         jitter: share of the mean prior variance added to the inducing covariance.
         random_state: seed or `numpy.random.RandomState` for everything random.
+        calibrate: whether the last fifth of a series of 100 rows or more is simulated from the
+            rows before it, and forecasts are widened by what was missing there.
 
     Attributes:
         states_: posterior means of the states of all rows, (T, n_states).
@@ -94,6 +94,12 @@ class GPForecaster(BaseEstimator):
         message_: why learning ended.
         n_iter_: iterations.
         interrupted_: whether fit was interrupted from the keyboard.
+        free_simulation_: how well the last fifth of the rows was told by the others, beside a
+            linear model of lagged outputs: `rows`, `crps`, `crps_lags`, `coverage`, `widening`,
+            `better`; None where that was not tried, with labels of series, less than 100 rows,
+            or outputs that are not real numbers.
+        growth_: by how much an error grows from row to row where there are no data; at most 0.995
+            where the kernel has no linear part.
         paths_left_: paths of the last forecast that left the data and were set aside.
 
     References:
@@ -114,6 +120,7 @@ class GPForecaster(BaseEstimator):
     max_iterations: object = 1000
     jitter: object = 1e-8
     random_state: object = None
+    calibrate: object = True
 
     def fit(self, y, X=None, fh=None, callback=None, checkpoint=None, series=None):
         """Learns the dynamics and the states of a series, or of several with the same dynamics.
@@ -255,65 +262,19 @@ class GPForecaster(BaseEstimator):
         if update_params:
             self._learn(whole_series, None, None)
         else:
-            self._follow(whole_series)
+            found = followed(self, whole_series, self._columns, self._controls)
+            self._keep(found, whole_series)
         return self
 
     # ------------------------------------------------------------------------- inside
 
     def _learn(self, data: TimeData, callback: Any, checkpoint: Any) -> None:
         """Learns from all rows and keeps the result."""
-        likelihood = checked_settings(self)
-        names = [f"output {j}" for j in range(data.y.shape[1])]
-        empty = np.isnan(data.y).all(axis=0)
-        if np.any(empty):
-            raise ValueError(f"{names[int(np.argmax(empty))]} has no value in any row")
-        check_values(data.y, likelihood, names)
-        outputs = standardised(data.y, likelihood.support, each=True)
-        if not np.any(outputs.varying):
-            raise ValueError("y is constant, so there are no dynamics to learn from it")
-        spread = data.X.std(axis=0)
-        controls = Standardised(data.X.mean(axis=0), np.where(spread > 0.0, spread, 1.0))
-        scaled = outputs.forward(data.y), controls.forward(data.X)
-        states = whole("n_states", self.n_states, 1)
-        columns = data.X.shape[1]
-        limit = whole("max_iterations", self.max_iterations, 0)
-        with jax.enable_x64(True), one_blas_thread():
-            result = fit_state_space(
-                scaled[0],
-                scaled[1] if columns else None,
-                states=states,
-                series=data.series,
-                kernel=latent_kernel(self.kernel, states + columns),
-                # Gaussian noise starts from what the linear model leaves, one for each output
-                likelihood=None if self.likelihood == "gaussian" else likelihood,
-                points=whole("n_inducing", self.n_inducing, 1),
-                emission=str(self.emission),
-                method=method_of(self, steps=limit, seed=self._seed),
-                power=float(cast(float, self.power)),
-                jitter=float(cast(float, self.jitter)),
-                seed=self._seed,
-                n_restarts=whole("n_restarts", self.n_restarts, 0),
-                max_iterations=limit,
-                callback=callback,
-                checkpoint=checkpoint,
-            )
-        self.y_mean_, self.y_scale_ = outputs.mean, outputs.scale
-        self.X_mean_, self.X_scale_ = controls.mean, controls.scale
-        self._keep(result, data)
-
-    def _follow(self, data: TimeData) -> None:
-        """The posterior of all rows at the parameters that were learned."""
-        scaled = self._columns.forward(data.y), self._controls.forward(data.X)
-        with jax.enable_x64(True), one_blas_thread():
-            result = follow_states(
-                self.posterior_,
-                scaled[0],
-                scaled[1] if data.X.shape[1] else None,
-                method=method_of(self),
-                power=float(cast(float, self.power)),
-                jitter=float(cast(float, self.jitter)),
-            )
-        self._keep(result, data)
+        found = learned(self, data, callback, checkpoint, seed=self._seed)
+        self.y_mean_, self.y_scale_ = found.outputs.mean, found.outputs.scale
+        self.X_mean_, self.X_scale_ = found.controls.mean, found.controls.scale
+        self.free_simulation_ = found.simulated
+        self._keep(found.result, data)
 
     def _keep(self, result: FitResult, data: TimeData) -> None:
         self._data, self.n_rows_, self.series_ = data, len(data.y), data.names
@@ -325,7 +286,9 @@ class GPForecaster(BaseEstimator):
         varying = self.y_scale_ > 0.0
         observed = np.sum(~np.isnan(data.y[:, varying]), axis=0)
         self.log_evidence_ = result.log_evidence - float(observed @ np.log(self.y_scale_[varying]))
-        self.converged_, self.message_ = result.converged, result.message
+        self.growth_ = self.time_map.growth(1)
+        grows = [] if self.growth_ <= 1.0 else [GROWING.format(growth=self.growth_)]
+        self.converged_, self.message_ = result.converged, "; ".join([result.message, *grows])
         self.n_iter_, self.interrupted_ = result.n_iterations, result.interrupted
         if not (self.converged_ or self.interrupted_):
             warnings.warn(f"not converged: {self.message_}", ConvergenceWarning, stacklevel=4)
@@ -359,6 +322,7 @@ class GPForecaster(BaseEstimator):
             paths=whole("n_paths", self.n_paths, 1),
             seed=self._seed,
             several=self._data.series is not None,
+            widening=None if self.free_simulation_ is None else self.free_simulation_.widening,
         )
 
     def _steps(self, fh: Any, X: Any) -> tuple[np.ndarray, np.ndarray | None]:

@@ -21,6 +21,10 @@ LEAVING = (
     "the linear functions that were learned grow away from the data, by a factor of {growth:.2g} "
     "over {steps}: use fewer steps, or fewer states"
 )
+GROWING = (
+    "the linear functions that were learned grow where there are no rows, by a factor of "
+    "{growth:.3g} from row to row, and long forecasts with them"
+)
 STRAYED = (
     "{left} of {paths} left the data and are set aside: the functions that were learned do not "
     "hold them where there are no rows; use fewer steps or fewer states, or more rows"
@@ -39,6 +43,8 @@ class TimeMap:
         paths: paths of a forecast.
         seed: of paths.
         several: whether forecasts have an axis of series in front, be it of one.
+        widening: what forecasts are widened by, one number per output that varies; see
+            `learning.free_simulation`.
     """
 
     posterior: StateSpacePosterior
@@ -48,6 +54,7 @@ class TimeMap:
     paths: int = 500
     seed: int = 0
     several: bool = False
+    widening: tuple[float, ...] | None = None
 
     def growth(self, steps: int) -> float:
         """How much an error may grow over some steps where there are no data.
@@ -92,7 +99,8 @@ class TimeMap:
                 key=jax.random.key(self.seed),
             )
         future = dataclasses.replace(future, one_series=not self.several)
-        return Outlook(future, self.outputs, future.left)
+        wide = 1.0 if self.widening is None else np.asarray(self.widening)
+        return Outlook(future, self.outputs, future.left, wide)
 
     def smoothed(self, X: np.ndarray | None = None) -> "Outlook":
         """The outputs of the rows of the fit, noise included, as all of them tell.
@@ -117,11 +125,13 @@ class Outlook:
         standard: distributions of standardised outputs, those that vary.
         outputs: how outputs are standardised.
         left: paths that were set aside because they left the data.
+        widening: what distributions are widened by, about their means.
     """
 
     standard: Any
     outputs: Standardised
     left: int = 0
+    widening: float | np.ndarray = 1.0
 
     @property
     def strayed(self) -> str | None:
@@ -135,13 +145,16 @@ class Outlook:
         """Means and deviations, (..., P) each."""
         with jax.enable_x64(True), one_blas_thread():
             mean, var = np.asarray(self.standard.mean), np.asarray(self.standard.var)
-        return self.outputs.back(Gaussians(mean, np.sqrt(var)))
+        return self.outputs.back(Gaussians(mean, self.widening * np.sqrt(var)))
 
     def quantiles(self, levels: Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles, (..., P, levels)."""
         with jax.enable_x64(True), one_blas_thread():
             probabilities = jnp.asarray([float(level) for level in levels])
             values = np.asarray(self.standard.quantile(probabilities))
+            mean = np.asarray(self.standard.mean)
+        if np.any(np.asarray(self.widening) != 1.0):
+            values = mean + self.widening * (values - mean)
         each = [self.outputs.back(Gaussians(value, np.zeros_like(value))) for value in values]
         return np.stack([value.mean for value in each], axis=-1)
 
@@ -157,7 +170,10 @@ class Outlook:
         typical = scaled[seen][0] if np.any(seen) else 1.0
         with jax.enable_x64(True), one_blas_thread():
             filled = np.where(seen, scaled, typical)
-            density = np.asarray(self.standard.log_density(filled))
+            if np.any(np.asarray(self.widening) != 1.0):
+                mean = np.asarray(self.standard.mean)
+                filled = mean + (filled - mean) / self.widening
+            density = np.asarray(self.standard.log_density(filled)) - np.log(self.widening)
         out = np.where(missing, np.nan, 0.0)
         out[..., varying] += density - np.log(self.outputs.scale[varying])
         return out

@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+import equinox as eqx
 import numpy as np
 
 from cavity.learning.fit import fit
@@ -16,6 +17,7 @@ from cavity.learning.methods import PowerEP, TiedPowerEP
 from cavity.learning.result import FitResult
 from cavity.models.state_space.gpssm import GPSSM
 from cavity.models.state_space.posterior import StateSpacePosterior
+from cavity.parameters import FIXED, bijections
 
 
 def follow_states(
@@ -26,11 +28,12 @@ def follow_states(
     power: float = 0.0,
     method: PowerEP | TiedPowerEP = PowerEP(),
     jitter: float = 1e-8,
+    max_iterations: int = 0,
 ) -> FitResult:
-    """The posterior of one series with more rows, parameters as they are.
+    """The posterior of one series with more rows or fewer, parameters as they are.
 
-    States and functions follow from all rows. The search for them starts, for earlier rows, where
-    they were, and for new ones where they were expected.
+    States and functions follow from these rows. The search for them starts, for rows that were
+    there, where they were, and for new ones where they were expected.
 
     Args:
         posterior: of the rows before.
@@ -39,16 +42,16 @@ def follow_states(
         power: of all rows.
         method: as in `fit`.
         jitter: as in `fit`.
+        max_iterations: by which parameters are learned again from here, the linear functions that
+            others are about excepted.
 
     Raises:
-        ValueError: as `fit`, and for fewer rows than there were.
+        ValueError: as `fit`.
         NumericalError: as `fit`.
     """
     model, mean = cast(GPSSM, posterior.model), np.asarray(posterior.states.mean)
-    new = len(Y) - len(mean)
-    if new < 0:
-        raise ValueError(f"the series has {len(mean)} rows so far, given {len(Y)}")
-    if new:
+    new, mean = len(Y) - len(mean), mean[: len(Y)]
+    if new > 0:
         controls = None if X is None else X[-new:]
         future = posterior.forecast(new, controls, propagation="linearised").states
         mean = np.concatenate([mean, np.asarray(future.mean)[0]])
@@ -61,9 +64,12 @@ def follow_states(
         start = start._replace(process_noise=noise)
         sites = starting_sites(model, start, coupled=first.hidden != "factorised")
     options: dict[str, Any] = {"power": power, "jitter": jitter, "missing": "skip"}
-    options |= {"max_iterations": 0}
-    result = fit(model, X, Y, method=first, sites=sites, **options)
+    maps = bijections(model)
+    options["bijections"] = eqx.tree_at(lambda m: m.transition.mean.weights, maps, FIXED)
+    learned = {"max_iterations": max_iterations}
+    how = learned if before is None else {"max_iterations": 0}
+    result = fit(model, X, Y, method=first, sites=sites, **how, **options)
     if before is None:
         return result
     sites = sites_after(cast(StateSpacePosterior, result.posterior), known, method)
-    return fit(model, X, Y, method=method, sites=sites, **options)
+    return fit(model, X, Y, method=method, sites=sites, **learned, **options)

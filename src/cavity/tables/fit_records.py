@@ -141,6 +141,19 @@ class MapFit(Ended):
     sites: Sites
 
 
+class Simulated(TypedDict):
+    """How the last rows of a series were told by the others; see `FreeSimulation`."""
+
+    rows: int
+    lags: int
+    crps: list[NotNegative]
+    crps_lags: list[NotNegative]
+    coverage: list[Share]
+    coverage_lags: list[Share]
+    widening: list[NotNegative]
+    better: str
+
+
 class SeriesFit(Ended):
     """Of a model of time series."""
 
@@ -153,6 +166,8 @@ class SeriesFit(Ended):
     method: NotRequired[str]
     series: NotRequired[str | None]
     series_labels: NotRequired[list[str] | None]
+    growth: NotRequired[NotNegative]
+    free_simulation: NotRequired[Simulated | None]
 
 
 class Memory(TypedDict):

@@ -136,6 +136,7 @@ class TableForecaster:
             "control_mean": maps.controls.mean,
             "control_scale": maps.controls.scale,
             "seed": maps.seed,
+            "widening": maps.widening,
             "marks": self.marks,
         }
         storage.save(path, maps.posterior, about)
@@ -177,7 +178,11 @@ class TableForecaster:
             states = cast(StateSpacePosterior, posterior)
             several = record.get("series") is not None
             seed = typed(about["seed"], Large, "seed")
-            maps = TimeMap(states, outputs, controls, seed=seed, several=several)
+            wide = about.get("widening")
+            if wide is not None:
+                varying = int(np.sum(outputs.varying))
+                wide = tuple(numbers(wide, "widening", varying, least=1.0).tolist())
+            maps = TimeMap(states, outputs, controls, seed=seed, several=several, widening=wide)
             known = np.array(typed(about.get("marks", []), list[float], "marks"), float)
             record = record | {"parameters": parameters(states.model, np.ones(1))}
         return TableForecaster(maps, schema, record, known)
