@@ -1,6 +1,7 @@
 """Linear models with sparse priors, with scikit-learn's interface."""
 
 import dataclasses
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -11,12 +12,14 @@ from cavity.estimators.blocks import feature_blocks
 from cavity.estimators.categories import feature_groups, learn_categories
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.coefficients import coefficient_table
-from cavity.estimators.integrated import asked_parts, integrated_out
+from cavity.estimators.integrated import PARTS, asked_parts
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import CLASSIFICATION, REGRESSION, build_likelihood, one_of, whole
 from cavity.estimators.regression import AbstractRegressor
 from cavity.learning.fit import fit
-from cavity.learning.initialisation.linear import PRIORS, starting_linear
+from cavity.learning.initialisation.linear import PRIORS, output_spread, starting_linear
+from cavity.learning.initialisation.linear_priors import averaged_over, linear_priors
+from cavity.learning.integration.averaged import MOST, QUICK, averaged
 from cavity.learning.methods import PowerEP
 from cavity.learning.result import FitResult
 from cavity.models.base import AbstractModel
@@ -35,7 +38,7 @@ class AbstractLinearSettings:
     power: object = 1.0
     groups: object = None
     blocks: object = None
-    integrate: object = None
+    integrate: object = "all"
     fit_intercept: object = True
     level: object = 0.9
     standardise: object = True
@@ -300,11 +303,7 @@ def _check(asked: AbstractLinearSettings) -> None:
     if not isinstance(asked.prior, AbstractWeightPrior):
         one_of("prior", asked.prior, PRIORS)
     whole("max_iterations", asked.max_iterations, 0)
-    if "prior" in asked_parts(asked.integrate) and asked.blocks is not None:
-        raise ValueError(
-            "parameters of a prior with blocks cannot be integrated out: leave 'prior' out of "
-            "integrate, or leave blocks=None"
-        )
+    asked_parts(asked.integrate)
     level: Any = asked.level
     if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < float(level) < 1.0:
         raise ValueError(f"level must lie strictly between 0 and 1, given {level!r}")
@@ -374,11 +373,18 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         "callback": problem.callback,
         "checkpoint": problem.checkpoint,
     }
-    parts = asked_parts(asked.integrate)
-
+    parts = asked_parts(asked.integrate) if options["max_iterations"] else ()
+    if parts:
+        named = {
+            "named_prior": isinstance(prior, str),
+            "named_likelihood": isinstance(settings.likelihood, str),
+        }
+        spread = output_spread(likelihood, X, problem.outputs)
+        options |= {"method": QUICK, "priors": linear_priors(starts[0], spread, **named)}
+        # much noise first, from which sites settle; the priors keep it from the largest
+        starts = [*starts[1:2], starts[0], *starts[2:]]
     def learned(start: AbstractModel) -> FitResult:
-        uncertain = integrated_out(start, parts)._asdict() if parts else {}
-        return fit(start, X, problem.y, **options, **uncertain)
+        return _averaged(fit(start, X, problem.y, **options), asked, parts)
 
     result = learned(starts[0])
     for start in starts[1:]:
@@ -387,3 +393,21 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         other = learned(start)
         result = other if other.converged else result
     return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X), settings.power)
+
+
+def _averaged(
+    result: FitResult, asked: AbstractLinearSettings, parts: Sequence[str]
+) -> FitResult:
+    """The result with the parameters of these parts averaged over."""
+    if not parts or result.interrupted or result.undetermined:
+        return result
+    model: Any = result.model
+    names = averaged_over(model, result.bijections, [PARTS[part] for part in parts], MOST)
+    for part in parts:
+        free = averaged_over(model, result.bijections, [PARTS[part]], 10**9)
+        if not free and asked.integrate != "all":
+            kind = type(getattr(model, PARTS[part][:-1])).__name__
+            raise ValueError(
+                f"{kind} has no parameter that is learned: leave '{part}' out of integrate"
+            )
+    return averaged(result, names) if names else result
