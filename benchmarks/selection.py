@@ -1,15 +1,16 @@
 """Selection of columns beside all models averaged: false ones, those found, intervals.
 
-tables: random normal columns, coefficients of -1 or 1, and noise, in five sizes from strong to weak
-signals. A row has how many columns a method selects at a rate of 0.1, how many of these are zero
-or of the other sign, and how many coefficients lie in their 90 % intervals. Of ten columns
-"enumerated" averages all 1,024 models over noise and scales in plain numpy, under the priors of the
-default, and rows of others have the distances of their probabilities of inclusion from it.
+tables: random normal columns, coefficients of -1 or 1, and noise, in five sizes from strong to
+weak signals. A row has how many columns a method selects at a rate of 0.1, how many of these are
+zero or of the other sign, and how many coefficients lie in their 90 % intervals. Of ten columns
+"enumerated" averages all 1,024 models over noise and scales in plain numpy, under the priors of
+the default, and rows of that have the distances of their probabilities of inclusion from it.
 wide: two thirds of the rows of a real table of classes, or of one made from a known model, and the
 log density of the others, beside L1 logistic regression by cross-validation.
 density: the same of outputs, beside the lasso.
 
-python -m benchmarks.selection [--only tables,wide,density] [--seeds 40] [--methods default learned]
+python -m benchmarks.selection [--only tables,wide,density] [--seeds 40]
+    [--methods default learned default-horseshoe]
 """
 
 import argparse
@@ -201,7 +202,11 @@ def describe_tables() -> None:
     rows = TABLES.rows()
     print("rows columns true noise | method, tables: false of selected, found of true, intervals")
     for size in SIZES:
-        own = [r for r in rows if tuple(int(r[k]) for k in ("rows", "columns", "true", "noise")) == size]
+        own = [
+            r
+            for r in rows
+            if tuple(int(r[k]) for k in ("rows", "columns", "true", "noise")) == size
+        ]
         for method in dict.fromkeys(r["method"] for r in own):
             print(*size, "|", _described([r for r in own if r["method"] == method], method, size))
 

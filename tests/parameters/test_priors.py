@@ -46,6 +46,21 @@ def test_student_t_of_the_logarithm():
     assert str(prior) == "logstudentt(3, 0.7, 5)"
 
 
+def test_beta_of_a_share():
+    """That of scipy.stats; learning leaves the Jacobian of the logit out."""
+    prior, reference = priors.Beta(2.0, 0.5), stats.beta(2.0, 0.5)
+    x = np.array([1e-9, 0.1, 0.5, 0.999])
+    density = np.asarray(prior.log_prob(jnp.asarray(x)))
+    np.testing.assert_allclose(density, reference.logpdf(x), rtol=1e-12)
+    learned = np.asarray(prior.log_prob_where_learned(jnp.asarray(x)))
+    np.testing.assert_allclose(learned, density + np.log(x) + np.log1p(-x), rtol=1e-10)
+    weights = cavity.weights.SpikeSlab(0.2, 1.0)
+    tree = eqx.tree_at(lambda m: m.share, priors.flat(weights), prior)
+    expected = reference.logpdf(0.2) + np.log(0.2 * 0.8)
+    assert_close(priors.learned_with(weights, tree), expected)
+    assert str(prior) == "beta(2, 0.5)"
+
+
 def test_numbers_of_a_student_t_are_arguments_of_a_program():
     traced = []
 
@@ -74,6 +89,7 @@ def test_half_normal_has_no_negative_values():
         (lambda: priors.Gamma(-1.0, 1.0), "shape"),
         (lambda: priors.InverseGamma(1.0, 0.0), "scale"),
         (lambda: priors.LogStudentT([1.0, 0.0]), "median"),
+        (lambda: priors.Beta(0.0), "a"),
         (lambda: priors.LogStudentT(1.0, 1.0, 0.0), "df"),
     ],
 )

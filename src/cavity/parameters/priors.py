@@ -1,8 +1,8 @@
 """Prior densities of parameters, for maximum a posteriori learning.
 
-Densities are of the real value, with no Jacobian of the optimiser's scale; `LogStudentT` and `Beta`
-alone are learned with by the density of the logarithm and of the logit, whose modes have a meaning
-of their own.
+Densities are of the real value, with no Jacobian of the optimiser's scale; `LogStudentT` and
+`Beta` alone are learned with by the density of the logarithm and of the logit, whose modes have a
+meaning of their own.
 """
 
 import dataclasses
@@ -246,9 +246,8 @@ class LogStudentT:
         return f"logstudentt({numbers})"
 
 
-Prior = (
-    Flat | Normal | LogNormal | LogitNormal | HalfNormal | Gamma | InverseGamma | Beta | LogStudentT
-)
+_OnScale = Beta | LogStudentT
+Prior = Flat | Normal | LogNormal | LogitNormal | HalfNormal | Gamma | InverseGamma | _OnScale
 
 
 def flat(model: Model) -> Model:
@@ -281,7 +280,7 @@ def learned_with(model: PyTree, prior_tree: PyTree) -> Scalar:
     """
 
     def term(prior: Any, value: Array) -> Array:
-        other = isinstance(prior, LogStudentT | Beta)
+        other = isinstance(prior, _OnScale)
         return prior.log_prob_where_learned(value) if other else prior.log_prob(value)
 
     return _sum(model, prior_tree, term)

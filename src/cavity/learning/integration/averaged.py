@@ -1,4 +1,4 @@
-"""Fits whose parameters are averaged over: learned under priors, then integrated about the mode."""
+"""Fits averaged over their parameters: learned under priors, then integrated about the mode."""
 
 import dataclasses
 

@@ -5,7 +5,6 @@ every axis and the corners of a fractional factorial, all others at the same dis
 """
 
 from collections.abc import Callable
-
 from typing import NamedTuple
 
 import numpy as np

@@ -219,9 +219,7 @@ class _Target:
         self._beside = Bound(_beside, result.model, maps, self.densities)
         self._own = Bound(_own, result.model, maps, self.densities)
         # points and sites: those of the fit, and of points at which they settled
-        self.settled: list[tuple[np.ndarray, Sites | None]] = [
-            (np.zeros(self.size), result.found)
-        ]
+        self.settled: list[tuple[np.ndarray, Sites | None]] = [(np.zeros(self.size), result.found)]
         # large posteriors are computed again, where they count
         self.values: dict[bytes, float] = {}
         self.known: dict[bytes, Inference] = {}
