@@ -34,8 +34,8 @@ GRID, LARGEST_GRID = 2, 3
 # Parameters at the most: a design of 25 has a thousand points.
 MOST = 25
 # Parts of the mixture: those that together have all but this share, and no more than so many, nor
-# than have so many numbers; parts come by the dozen, where there are points.
-NEGLIGIBLE, PARTS, NUMBERS, ROUND = 1e-3, 204, 2**23, 12
+# than have so many numbers; they come by the dozen where there are as many, and a few at least.
+NEGLIGIBLE, PARTS, NUMBERS, ROUND, FEW = 1e-3, 204, 2**23, 12, 5
 # Posteriors of so many numbers at the most, together, are kept while others are computed.
 REMEMBERED = 2**25
 # The share of the density that points without settled sites may have.
@@ -348,7 +348,7 @@ def _mixture(
     parts = [target.inference(points[order[0]])]
     fitting = min(len(points), PARTS, NUMBERS // numbers_of(parts[0].posterior))
     # programs are compiled for each number of parts: a few numbers will do
-    fitting = max(ROUND, fitting // ROUND * ROUND)
+    fitting = fitting // ROUND * ROUND or min(max(fitting, FEW), len(points))
     kept = order[: min(-(-count // ROUND) * ROUND, fitting)]
     parts += [target.inference(points[i]) for i in kept[1:]]
     own = shares[kept] / np.sum(shares[kept])
