@@ -108,7 +108,8 @@ def enumerated(X: np.ndarray, y: np.ndarray, prior: "WeakPriors", points: int = 
             found.append((subset, values, vectors, along, log_mass))
             cells.append((log_mass, of_size))
     total = logsumexp([logsumexp(log_mass) for log_mass, _ in cells])
-    inclusion, positive, negative, share = np.zeros(columns), *np.zeros((2, columns)), 0.0
+    inclusion, positive, negative = np.zeros((3, columns))
+    share = 0.0
     for subset, values, vectors, along, log_mass in found:
         weight = np.exp(log_mass - total)
         mass, size = weight.sum(), len(subset)
@@ -156,7 +157,8 @@ def tables(seeds: int, methods: list[str], sizes: tuple[tuple[int, ...], ...]) -
 
 def measured(method: str, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> dict[str, Any]:
     """The numbers of one table."""
-    found = dict.fromkeys(("share", "inside", "inside_true", "away", "farthest", "converged"), "")
+    names = ("share", "inside", "inside_true", "away", "farthest", "converged")
+    found: dict[str, Any] = dict.fromkeys(names, "")
     start, small = time.perf_counter(), len(w) <= 10 and method.split("-")[0] == "default"
     if method == "enumerated":
         exact = enumerated(X, y, weak_priors(X, y))

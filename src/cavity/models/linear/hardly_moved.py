@@ -2,15 +2,14 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 
+from cavity.models.integrated_parameters import integrated_parameters
 from cavity.models.linear.coefficients import Coefficients
-from cavity.models.mixture_posterior import MixturePosterior
 from cavity.models.posterior import AbstractPosterior
 
-# Probabilities of inclusion this near to the share of columns that matter come from the prior.
-NEAR = 0.1
+# Odds of inclusion within this factor of those of the share of columns are from the prior.
+NEAR = 5.0
 
 
 def hardly_moved(posterior: AbstractPosterior, found: Coefficients) -> str | None:
@@ -22,19 +21,18 @@ def hardly_moved(posterior: AbstractPosterior, found: Coefficients) -> str | Non
     """
     if found.inclusion is None or found.inclusion.size < 2:
         return None
-    if isinstance(posterior, MixturePosterior):
-        parts, shares = posterior.parts, np.asarray(posterior.shares)
-    else:
-        parts = jax.tree.map(lambda x: np.asarray(x)[None], posterior)
-        shares = np.ones(1)
-    model: Any = parts
-    prior = model.model.prior
-    if isinstance(prior, tuple) or not hasattr(prior, "share") or np.ndim(prior.share) != 1:
+    model: Any = posterior
+    averaged = integrated_parameters(posterior).get("prior.share")
+    share = getattr(model.model.prior, "share", None) if averaged is None else averaged.median
+    if share is None or np.size(share) != 1:
         return None
-    share = float(shares @ np.asarray(prior.share))
-    if np.max(np.abs(found.inclusion - share)) > NEAR:
+    usual = float(np.reshape(share, ()))
+    included = np.clip(found.inclusion, 1e-12, 1.0 - 1e-12)
+    moved = np.log(included / (1.0 - included)) - np.log(usual / (1.0 - usual))
+    if np.max(np.abs(moved)) > np.log(NEAR):
         return None
     return (
-        "the rows hardly tell which columns matter: every probability of inclusion is within "
-        f"{NEAR:g} of {share:.2f}, the share of columns that matter, and comes from the prior"
+        "the rows hardly tell which columns matter: odds of inclusion are within a factor of "
+        f"{NEAR:g} of those of the share of columns that matter, which is about {usual:.2f}, and "
+        "mostly come from the prior"
     )
