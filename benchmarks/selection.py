@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.io import loadmat
 from scipy.special import betaln, logsumexp, ndtr
+from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LassoCV, LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
@@ -151,7 +152,8 @@ def tables(seeds: int, methods: list[str], sizes: tuple[tuple[int, ...], ...]) -
             own = key | {"seed": seed, "method": method}
             if TABLES.has(**own) or (method == "enumerated" and size[1] > 10):
                 continue
-            X, y, w = problem(*size, seed)
+            rows, columns, true, noise = size
+            X, y, w = problem(rows, columns, true, noise, seed)
             TABLES.add(own | measured(method, X, y, w))
 
 
@@ -288,12 +290,8 @@ def wide(seeds: int, methods: list[str], names: list[str]) -> None:
 
 def outputs_of(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and outputs, with all products of two columns."""
-    if name == "diabetes":
-        from sklearn.datasets import load_diabetes
-
-        X, y = load_diabetes(return_X_y=True)
-    else:
-        X, y, *_ = uci(name, 0)
+    both: Any = load_diabetes(return_X_y=True) if name == "diabetes" else uci(name, 0)
+    X, y = both[:2]
     return PolynomialFeatures(2, include_bias=False).fit_transform(X), y
 
 

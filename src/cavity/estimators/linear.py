@@ -10,6 +10,7 @@ from cavity.estimators.base import given
 from cavity.estimators.categories import learn_categories
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.coefficients import coefficient_table
+from cavity.estimators.hardly_moved import hardly_moved
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.linear_learning import AbstractLinearSettings, check_linear, learn_linear
 from cavity.estimators.registry import CLASSIFICATION, REGRESSION
@@ -17,7 +18,6 @@ from cavity.estimators.regression import AbstractRegressor
 from cavity.models.base import AbstractModel
 from cavity.models.integrated_parameters import integrated_parameters
 from cavity.models.linear.coefficients import Coefficients, coefficients
-from cavity.models.linear.hardly_moved import hardly_moved
 
 
 class HasCoefficients:

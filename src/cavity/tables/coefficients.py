@@ -7,9 +7,9 @@ import jax
 import numpy as np
 
 from cavity.estimators.coefficients import coefficient_table
+from cavity.estimators.hardly_moved import hardly_moved
 from cavity.learning.infer import one_blas_thread
 from cavity.models.linear.coefficients import coefficients
-from cavity.models.linear.hardly_moved import hardly_moved
 from cavity.persistence.errors import DataError
 from cavity.tables.table_model import TableModel
 
