@@ -38,8 +38,8 @@ MOST = 25
 NEGLIGIBLE, PARTS, NUMBERS, ROUND, FEW = 1e-3, 204, 2**23, 12, 5
 # Posteriors of so many numbers at the most, together, are kept while others are computed.
 REMEMBERED = 2**25
-# The share of the density that points without settled sites may have.
-UNSETTLED = 0.05
+# Shares of the density at points without settled sites: one that is said, and one too many.
+SAID, UNSETTLED = 0.01, 0.1
 # The step of differences of gradients, in unconstrained parameters.
 DIFFERENCE = 1e-2
 # A deviation of a parameter is so much at the most: weak priors have deviations of two.
@@ -357,14 +357,13 @@ def _mixture(
     if len(kept) < count:
         message += f", with {100 * np.sum(shares[kept]):.1f} % of the density"
     unsettled = float(own @ [not part.converged for part in parts])
-    settled = unsettled <= UNSETTLED
-    if not settled:
+    if unsettled > SAID:
         worst = max(part.sites.residual for part in parts)
         message += (
             f"; at those with {100 * unsettled:.0f} % of the density sites did not converge, and "
             f"ended up to {worst:.2g} deviations from it"
         )
-    return posterior, settled, message
+    return posterior, unsettled <= UNSETTLED, message
 
 
 def _on_grid(
