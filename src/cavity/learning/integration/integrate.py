@@ -63,7 +63,7 @@ class Integration:
         points: the values at which the model was evaluated, unconstrained, (S, d).
         shares: their posterior shares, (S,).
         how: "grid" or "design".
-        converged: whether sites converged at every point that counts.
+        converged: whether sites converged at points with nine tenths of the density.
         message: what was done, in a sentence.
     """
 
