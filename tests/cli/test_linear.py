@@ -57,6 +57,10 @@ def test_a_saved_model_predicts_and_is_judged(linear, tables, here):
 def test_coefficients_are_those_of_the_posterior(linear, here):
     path, _ = linear
     record = run("coefficients", path, "--out", "c.csv", "--fdr", 0.01, "--json").json
+    assert record["prior"] == "spike_slab"
+    assert "likelihood.variance" in record["averaged_over"]
+    assert record["converged"] is True
+    assert record["message"].startswith("averaged over ")
     written = pl.read_csv("c.csv")
     fitted = TableModel.load(path)
     assert written["column"].to_list() == list(fitted.schema.features)
@@ -156,19 +160,19 @@ def test_what_other_commands_say_of_a_linear_model(linear, tables, here):
 
 
 @pytest.mark.slow
-def test_noise_that_is_integrated_out(tables, here):
+def test_noise_that_is_averaged_over(tables, here):
     """Its interval is in the record of the fit; other words are refused."""
     fit = ("fit", tables / "train.csv", "--model", "linear", "--target", "weight", *IGNORED)
     few = (*fit, "--prior", "gaussian", "--out", "i.cavity", "--integrate")
     record = run(*few, "noise", "--json").json
+    assert set(record["integrated"]) == {"likelihood.variance"}
     noise = record["integrated"]["likelihood.variance"]
     assert 0.0 < noise["lower"] < noise["median"] < noise["upper"]
-    assert "integrated out likelihood.variance" in " ".join(run("show", "i.cavity").out.split())
+    assert "averaged over likelihood.variance" in " ".join(run("show", "i.cavity").out.split())
     wrong = run(*few, "noise,share")
     assert wrong.code == 2
-    assert "must be one of ['noise', 'prior']" in wrong.err
-    beside = run(*few, "noise,prior", "--blocks")
-    assert beside.code == 2
-    assert "beside --blocks" in beside.err
+    assert "must be one of" in wrong.err
+    assert "integrated" not in run(*few, "none", "--json").json
+    assert run("coefficients", "i.cavity", "--out", "c.csv", "--json").json["averaged_over"] == []
     other = run("fit", tables / "train.csv", "--target", "weight", "--integrate", "noise")
     assert other.code == 2

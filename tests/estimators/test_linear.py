@@ -1,5 +1,6 @@
 """Linear estimators: coefficients in units of the data, selection, misuse."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -261,19 +262,52 @@ def test_groups_in_a_table_of_more_than_five_hundred_rows():
 
 @pytest.mark.slow
 def test_noise_and_prior_that_are_uncertain(table):
-    """As variables of the inference, with wide priors about the values to start from."""
+    """A design of five numbers, under wide priors about the values to start from."""
     X, y, _ = table
-    fitted = cavity.LinearRegressor("ard", integrate=("prior", "noise")).fit(X[:, :4], y)
+    fitted = cavity.LinearRegressor("ard").fit(X[:, :4], y)
     assert fitted.converged_
     found = fitted.integrated_parameters_
     assert set(found) == {"prior.variance", "likelihood.variance"}
     assert found["prior.variance"].median.shape == (4,)
     noise = found["likelihood.variance"]
     assert noise.lower < 0.09 < noise.upper
-    alone = cavity.LinearRegressor("ard").fit(X[:, :4], y)
+    alone = cavity.LinearRegressor("ard", integrate=None).fit(X[:, :4], y)
     assert alone.integrated_parameters_ == {}
     np.testing.assert_allclose(fitted.coef_, alone.coef_, atol=0.1)
-    assert np.all(np.diff(fitted.coef_interval_) > np.diff(alone.coef_interval_))
+    assert np.all(np.diff(fitted.coef_interval_[:3]) > np.diff(alone.coef_interval_[:3]))
+
+
+@pytest.mark.slow
+def test_parameters_of_many_columns_are_learned_and_the_noise_averaged_over(table):
+    X, y, _ = table
+    fitted = cavity.LinearRegressor("ard").fit(X[:, :12], y)
+    assert set(fitted.integrated_parameters_) == {"likelihood.variance"}
+    assert fitted.message_.startswith("averaged over likelihood.variance: a grid")
+
+
+@pytest.mark.slow
+def test_blocks_are_averaged_over_shares(table):
+    X, y, _ = table
+    fitted = cavity.LinearRegressor(blocks=[[0, 1], [5, 6]]).fit(X[:, :8], y)
+    first, second, *_, sixth, seventh, _ = fitted.inclusion_probability_
+    assert first == pytest.approx(second)
+    assert sixth == pytest.approx(seventh)
+    assert first > 0.99 > 0.6 > sixth
+    assert "prior.share" in fitted.integrated_parameters_
+
+
+def test_noise_alone_says_that_no_column_is_told_from_another():
+    """Inclusion is near the share of columns, and selecting by it warns."""
+    random = np.random.default_rng(3)
+    X = random.standard_normal((12, 4))
+    y = np.linalg.svd(np.c_[np.ones(12), X])[0][:, 6]  # of which no column says anything
+    fitted = cavity.LinearRegressor().fit(X, y)
+    with pytest.warns(UserWarning, match="mostly come from the prior"):
+        assert len(fitted.select(0.1)) == 0
+    clear = cavity.LinearRegressor().fit(X, X[:, 0] + 0.1 * y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert clear.select(0.1).tolist() == [0]
 
 
 @pytest.mark.sampled(1)
@@ -281,7 +315,7 @@ def test_noise_and_prior_that_are_uncertain(table):
     ("integrate", "message"),
     [
         ("share", "integrate must be one of"),
-        (2, "None, 'noise', 'prior' or both"),
+        (2, "'all', 'none', 'noise', 'prior' or both"),
         (["noise", "prior", 1], "integrate must be one of"),
     ],
 )
@@ -289,12 +323,6 @@ def test_what_cannot_be_integrated_out(table, integrate, message):
     X, y, _ = table
     with pytest.raises(ValueError, match=message):
         cavity.LinearRegressor(integrate=integrate).fit(X, y)
-
-
-def test_priors_of_blocks_are_not_integrated_out(table):
-    X, y, _ = table
-    with pytest.raises(ValueError, match="leave 'prior' out of integrate"):
-        cavity.LinearRegressor(blocks=[[0, 1]], integrate="prior").fit(X, y)
 
 
 def test_labels_have_no_noise_to_integrate_out(table):

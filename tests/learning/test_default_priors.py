@@ -75,7 +75,7 @@ def test_columns_that_do_not_matter_are_left_out():
     each = found("rbf", X, y)["kernel.lengthscale"]
     best = each.scale / each.shape
     lengths = np.where(np.arange(9) == 0, best, 1e4 * best)
-    lost = each.log_prob_of_logarithm(best) - each.log_prob_of_logarithm(lengths)
+    lost = each.log_prob_where_learned(best) - each.log_prob_where_learned(lengths)
     assert 0.0 < float(np.sum(lost)) < 10.0
     fitted = cavity.GPRegressor(random_state=0).fit(X, y[:, 0]).kernel_.lengthscale
     assert np.median(fitted[1:] / each.scale[1:]) > 8.0

@@ -34,7 +34,7 @@ def test_student_t_of_the_logarithm():
     """A Student-t density in log(x); learning leaves its Jacobian 1 / x out."""
     prior, reference = priors.LogStudentT(3.0, 0.7, 5.0), stats.t(5.0, np.log(3.0), 0.7)
     x = np.array([1e-9, 0.1, 1.0, 3.0, 1e6])
-    of_logarithm = np.asarray(prior.log_prob_of_logarithm(jnp.asarray(x)))
+    of_logarithm = np.asarray(prior.log_prob_where_learned(jnp.asarray(x)))
     np.testing.assert_allclose(of_logarithm, reference.logpdf(np.log(x)), rtol=1e-12)
     density = np.asarray(prior.log_prob(jnp.asarray(x)))
     np.testing.assert_allclose(density, of_logarithm - np.log(x), rtol=1e-12)
@@ -51,13 +51,28 @@ def test_inverse_gamma_of_the_logarithm():
     x = np.array([0.05, 0.1, 1.0, 3.0, 1e6])
     found = np.asarray(prior.log_prob(jnp.asarray(x)))
     np.testing.assert_allclose(found, reference.logpdf(x), rtol=1e-10)
-    beside = prior.log_prob_of_logarithm(jnp.asarray([2.9, 3.0, 3.1]))
+    beside = prior.log_prob_where_learned(jnp.asarray([2.9, 3.0, 3.1]))
     assert int(np.argmax(beside)) == 1
     kernel = cavity.kernels.RBF(2.0, [0.5, 3.0])
     tree = eqx.tree_at(lambda m: m.lengthscale, priors.flat(kernel), prior)
     expected = reference.logpdf([0.5, 3.0]).sum() + np.log(0.5 * 3.0)
     assert_close(priors.learned_with(kernel, tree), expected)
     assert str(prior) == "loginversegamma(0.4, 1.2)"
+
+
+def test_beta_of_a_share():
+    """That of scipy.stats; learning leaves the Jacobian of the logit out."""
+    prior, reference = priors.Beta(2.0, 0.5), stats.beta(2.0, 0.5)
+    x = np.array([1e-9, 0.1, 0.5, 0.999])
+    density = np.asarray(prior.log_prob(jnp.asarray(x)))
+    np.testing.assert_allclose(density, reference.logpdf(x), rtol=1e-12)
+    learned = np.asarray(prior.log_prob_where_learned(jnp.asarray(x)))
+    np.testing.assert_allclose(learned, density + np.log(x) + np.log1p(-x), rtol=1e-10)
+    weights = cavity.weights.SpikeSlab(0.2, 1.0)
+    tree = eqx.tree_at(lambda m: m.share, priors.flat(weights), prior)
+    expected = reference.logpdf(0.2) + np.log(0.2 * 0.8)
+    assert_close(priors.learned_with(weights, tree), expected)
+    assert str(prior) == "beta(2, 0.5)"
 
 
 def test_numbers_of_a_student_t_are_arguments_of_a_program():
@@ -88,6 +103,7 @@ def test_half_normal_has_no_negative_values():
         (lambda: priors.Gamma(-1.0, 1.0), "shape"),
         (lambda: priors.InverseGamma(1.0, 0.0), "scale"),
         (lambda: priors.LogStudentT([1.0, 0.0]), "median"),
+        (lambda: priors.Beta(0.0), "a"),
         (lambda: priors.LogStudentT(1.0, 1.0, 0.0), "df"),
         (lambda: priors.LogInverseGamma(0.0), "shape"),
     ],

@@ -41,9 +41,7 @@ def check_linear(request: Request) -> None:
     if request.blocks and prior_of(request) == "laplace":
         raise usage("--blocks", "a Laplace prior is no scale mixture here: take another --prior")
     with blaming("--integrate"):
-        integrated = _integrated(request) or []
-    if request.blocks and "prior" in integrated:
-        raise usage("--integrate", "it takes noise alone beside --blocks: leave prior out")
+        asked_parts(_integrated(request))
     if request.mean == "linear":
         raise usage("--mean", "a linear model has an intercept, or with --mean zero none")
 
@@ -98,11 +96,11 @@ def iterations_of(request: Request, settings: Any) -> Any:
     return settings.max_iterations if asked == Request.max_iterations else asked
 
 
-def _integrated(request: Request) -> list[str] | None:
-    """The parts whose parameters are integrated out."""
+def _integrated(request: Request) -> Any:
+    """The parts whose parameters are averaged over."""
     if request.integrate is None:
-        return None
-    return list(asked_parts(request.integrate.split(",")))
+        return AbstractLinearSettings.integrate
+    return request.integrate.split(",")
 
 
 def _widths(schema: Schema) -> list[int]:
@@ -136,8 +134,8 @@ def linear_record(request: Request, fitted: TableModel) -> dict[str, Any]:
         "prior": prior_of(request),
         "selected": selected_columns(table),
     }
-    if request.integrate is not None:
-        found = integrated_parameters(fitted.posterior)
+    found = integrated_parameters(fitted.posterior)
+    if found:
         record["integrated"] = {name: _of_marginal(one) for name, one in found.items()}
     return record | ({"coupled": False} if several else {})
 

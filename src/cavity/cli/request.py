@@ -66,8 +66,7 @@ class Request:
         str | None,
         option(
             "PARTS",
-            "Of a linear model: parameters to integrate over, once learned: noise, prior, "
-            "or noise,prior.",
+            "Of a linear model: parameters to average over: all, the default, none, noise, prior.",
         ),
     ] = None
     units: Annotated[

@@ -82,9 +82,13 @@ def _suggestions(
     reference: np.ndarray | None,
 ) -> Suggestions:
     side: Any = encoded.side or None
+    posterior: Any = fitted.posterior
+    if "integrated" in fitted.record:
+        # averages over parameters have no joint Gaussian: that at the likeliest values has one
+        posterior = getattr(posterior, "likeliest", posterior)
     try:
         with jax.enable_x64(True):
-            return suggested(fitted.posterior, encoded.X, n, criterion, reference, side)
+            return suggested(posterior, encoded.X, n, criterion, reference, side)
     except TypeError as error:
         raise DataError(f"{path} suggests no rows: {error}") from None
 

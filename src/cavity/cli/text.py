@@ -60,7 +60,7 @@ def describe_fit(fitted: TableModel) -> str:
     if "selected" in record:
         rows.append(("selected", describe_selected(record["selected"], _coefficients(fitted))))
     if record.get("integrated"):
-        rows.append(("integrated out", describe_integrated(record["integrated"])))
+        rows.append(("averaged over", describe_integrated(record["integrated"])))
     if "relevance" in record:
         rows.append(("relevance", describe_relevance(record["relevance"])))
     if record.get("verdict"):

@@ -1,47 +1,23 @@
 """Linear models with sparse priors, with scikit-learn's interface."""
 
 import dataclasses
-from numbers import Real
+import warnings
 from typing import Any
 
 import numpy as np
 
 from cavity.estimators.base import given
-from cavity.estimators.blocks import feature_blocks
-from cavity.estimators.categories import feature_groups, learn_categories
+from cavity.estimators.categories import learn_categories
 from cavity.estimators.classification import AbstractClassifier
 from cavity.estimators.coefficients import coefficient_table
-from cavity.estimators.integrated import asked_parts, integrated_out
+from cavity.estimators.hardly_moved import hardly_moved
 from cavity.estimators.learning import Learned, Problem
-from cavity.estimators.registry import CLASSIFICATION, REGRESSION, build_likelihood, one_of, whole
+from cavity.estimators.linear_learning import AbstractLinearSettings, check_linear, learn_linear
+from cavity.estimators.registry import CLASSIFICATION, REGRESSION
 from cavity.estimators.regression import AbstractRegressor
-from cavity.learning.fit import fit
-from cavity.learning.initialisation.linear import PRIORS, starting_linear
-from cavity.learning.methods import PowerEP
-from cavity.learning.result import FitResult
 from cavity.models.base import AbstractModel
 from cavity.models.integrated_parameters import integrated_parameters
 from cavity.models.linear.coefficients import Coefficients, coefficients
-from cavity.numerics.text import plural
-from cavity.weights.base import AbstractWeightPrior
-
-
-@dataclasses.dataclass(eq=False, repr=False)
-class AbstractLinearSettings:
-    """Settings of a linear model; see `LinearRegressor` for each."""
-
-    prior: object = "spike_slab"
-    likelihood: object = "gaussian"
-    power: object = 1.0
-    groups: object = None
-    blocks: object = None
-    integrate: object = None
-    fit_intercept: object = True
-    level: object = 0.9
-    standardise: object = True
-    max_iterations: object = 200
-    tolerance: object = 1e-3
-    random_state: object = None
 
 
 class HasCoefficients:
@@ -63,9 +39,16 @@ class HasCoefficients:
         Returns:
             Column numbers, most certain first.
 
+        Warns:
+            UserWarning: where the rows hardly tell which columns matter.
+
         Raises:
             ValueError: for a share outside (0, 1), and several outputs of which none is chosen.
         """
+        asked: Any = self
+        little = hardly_moved(asked.posterior_, self.coefficients_)
+        if little is not None:
+            warnings.warn(little, UserWarning, stacklevel=2)
         return self.coefficients_.select(fdr, output)
 
     def coefficient_table(self, fdr=0.1):
@@ -135,7 +118,8 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
     r"""Linear regression with a sparse prior, by expectation propagation.
 
     For tables with more columns than rows, and for any noise: coefficients with intervals, and the
-    probability of each that it is not zero. Noise and prior are learned by maximum evidence.
+    probability of each that it is not zero. Noise and parameters of the prior are averaged over:
+    a share of columns is uniform; scales and noise have wide priors in units of the data.
 
     All work is done in float64 and JAX's own settings are left as they are. Columns count about
     their mean and in units of their deviation; coefficients and predictions are per unit of the
@@ -156,9 +140,10 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
             them all zero or none: lists of columns by number or name; or "columns", which makes a
             block of each categorical column of a data frame. For priors that are scale mixtures,
             which "laplace" is not; in the place of groups. None for none.
-        integrate: parameters to integrate over: "noise", those of the likelihood; "prior", those
-            of the prior, not with blocks; or a list of both. They are learned first, and then
-            are variables with wide priors about their starting values. None for none.
+        integrate: parameters to average over, under weak priors: "all"; "noise", those of the
+            likelihood; "prior", those of the prior; or None, for maximum evidence without priors.
+            Of more than nine numbers, as many groups have, those with a value for each are
+            learned under their priors, and only the others are averaged over.
         fit_intercept: whether there is an intercept.
         level: the probability in `coef_interval_`.
         standardise: columns about their mean in units of their deviation, and starting values
@@ -178,9 +163,10 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         coefficients_: the same as a `cavity.Coefficients`, of outputs divided by `output_scale_`.
         integrated_parameters_: posteriors of the parameters that were integrated out, by name, of
             outputs divided by `output_scale_`; see `cavity.integrated_parameters`.
-        prior_: the fitted prior.
-        likelihood_: the fitted likelihood.
-        log_evidence_: approximate log marginal likelihood, nats, outputs in their own units.
+        prior_: the fitted prior, at its most likely parameters.
+        likelihood_: the fitted likelihood, at its most likely parameters.
+        log_evidence_: approximate log marginal likelihood, nats, outputs in their own units;
+            that of all values of the parameters, where these are averaged over.
         converged_: whether learning and inference converged.
         message_: why learning ended.
         n_iter_: iterations.
@@ -216,7 +202,7 @@ class LinearRegressor(HasCoefficients, AbstractRegressor, AbstractLinearSettings
         Raises:
             ValueError: for unusable data or settings.
         """
-        _check(self)
+        check_linear(self)
         side = given(noise_variance=noise_variance, exposure=exposure)
         self._fit_outputs(self._numbers(X), y, side, callback, checkpoint)
         return self
@@ -287,103 +273,9 @@ class LinearClassifier(HasCoefficients, AbstractClassifier, AbstractLinearSettin
         Raises:
             ValueError: for unusable data or settings.
         """
-        _check(self)
+        check_linear(self)
         self._fit_labels(self._numbers(X), y, callback, checkpoint)
         return self
 
     def _learned(self, problem: Problem) -> Learned:
         return learn_linear(self, problem, CLASSIFICATION)
-
-
-def _check(asked: AbstractLinearSettings) -> None:
-    """Refuses impossible settings before any work."""
-    if not isinstance(asked.prior, AbstractWeightPrior):
-        one_of("prior", asked.prior, PRIORS)
-    whole("max_iterations", asked.max_iterations, 0)
-    if "prior" in asked_parts(asked.integrate) and asked.blocks is not None:
-        raise ValueError(
-            "parameters of a prior with blocks cannot be integrated out: leave 'prior' out of "
-            "integrate, or leave blocks=None"
-        )
-    level: Any = asked.level
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < float(level) < 1.0:
-        raise ValueError(f"level must lie strictly between 0 and 1, given {level!r}")
-
-
-def _groups(asked: AbstractLinearSettings, count: int) -> np.ndarray | None:
-    """The group of each column: as it was asked for, or the categories of a data frame."""
-    widths = _widths(asked, count)
-    if asked.groups is None and asked.blocks is not None:
-        return None
-    if asked.groups is None:
-        return feature_groups(widths, asked.prior)
-    groups = np.asarray(asked.groups)
-    if groups.shape != (len(widths),):
-        raise ValueError(
-            f"groups must have one entry for each of {plural(len(widths), 'column')}, given shape "
-            f"{groups.shape}"
-        )
-    return np.repeat(groups, widths)
-
-
-def _widths(asked: AbstractLinearSettings, count: int) -> list[int]:
-    """The number of features that each column became."""
-    categories: Any = getattr(asked, "categories_", None)
-    return [1] * count if categories is None else categories.widths
-
-
-def _blocks(asked: AbstractLinearSettings, count: int) -> list[list[int]] | None:
-    """The features of each block that was asked for."""
-    categories: Any = getattr(asked, "categories_", None)
-    alone = getattr(asked, "feature_names_in_", None)
-    names = categories.columns if categories is not None else alone
-    names = None if names is None else list(names)
-    return feature_blocks(asked.blocks, _widths(asked, count), names)
-
-
-def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> Learned:
-    """The linear model that was asked for, by maximum evidence."""
-    settings, X = problem.settings, problem.X
-    likelihood = build_likelihood(settings.likelihood, task, settings.classes)
-    if likelihood.latents > 1 and task == REGRESSION:
-        raise ValueError(
-            f"the likelihood {type(likelihood).__name__} has several latent functions, whose "
-            "coefficients have units of their own: use GPRegressor, or cavity.LinearModel"
-        )
-    prior: Any = asked.prior
-    groups = _groups(asked, X.shape[1])
-    starts = starting_linear(
-        prior,
-        likelihood,
-        X,
-        problem.outputs,
-        groups=groups,
-        blocks=_blocks(asked, X.shape[1]),
-        intercept=bool(asked.fit_intercept),
-        standardise=bool(asked.standardise),
-        keep_likelihood=not isinstance(settings.likelihood, str),
-    )
-    options: Any = {
-        "power": settings.power,
-        "method": PowerEP(coupled=False),
-        "rows": problem.side or None,
-        "missing": settings.missing,
-        "max_iterations": whole("max_iterations", asked.max_iterations, 0),
-        "tolerance": asked.tolerance,
-        "seed": settings.seed,
-        "callback": problem.callback,
-        "checkpoint": problem.checkpoint,
-    }
-    parts = asked_parts(asked.integrate)
-
-    def learned(start: AbstractModel) -> FitResult:
-        uncertain = integrated_out(start, parts)._asdict() if parts else {}
-        return fit(start, X, problem.y, **options, **uncertain)
-
-    result = learned(starts[0])
-    for start in starts[1:]:
-        if result.converged or result.interrupted or problem.checkpoint is not None:
-            break
-        other = learned(start)
-        result = other if other.converged else result
-    return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X), settings.power)

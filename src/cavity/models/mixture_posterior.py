@@ -56,6 +56,12 @@ class MixturePosterior(AbstractPosterior):
     def size(self) -> int:
         return jax.tree.map(lambda x: x[0], self.parts).size * self.shares.shape[0]
 
+    @property
+    def likeliest(self) -> AbstractPosterior:
+        """The posterior with the largest share."""
+        first = int(np.argmax(np.asarray(self.shares)))
+        return jax.tree.map(lambda x: x[first], self.parts)
+
     def moments(self, X: Float[Array, "n D"]) -> tuple[Float[Array, "n P"], Array]:
         mean, spread = jax.lax.map(lambda part: part.moments(X), self.parts)
         average = self._average(mean)

@@ -1,8 +1,8 @@
 """Prior densities of parameters, for maximum a posteriori learning.
 
 Densities are of the real value, with no Jacobian of the optimiser's scale; `LogStudentT` and
-`LogInverseGamma` are learned with by the density of the logarithm, whose mode has a meaning of its
-own.
+`LogInverseGamma` are learned with by the density of the logarithm, `Beta` by that of the logit,
+whose modes have a meaning of their own.
 """
 
 import abc
@@ -168,6 +168,36 @@ class InverseGamma:
         return f"inversegamma({self.shape:g}, {self.scale:g})"
 
 
+@dataclasses.dataclass(frozen=True)
+class Beta:
+    """Beta density of a share; uniform with both numbers 1, where nothing is known of it.
+
+    Learning uses the density of the logit: that of the share has its mode at 0 or 1 where a
+    number is 1 or less, and a share there says of all rows what no row does.
+
+    Attributes:
+        a: as if so many of a kind had been seen, and of the others `b`.
+        b: the same of the others.
+    """
+
+    a: float = 1.0
+    b: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_positive(a=self.a, b=self.b)
+
+    def log_prob(self, value: Array) -> Array:
+        return self.log_prob_where_learned(value) - jnp.log(value) - jnp.log1p(-value)
+
+    def log_prob_where_learned(self, value: Array) -> Array:
+        """The log density of the logit."""
+        constant = gammaln(self.a + self.b) - gammaln(self.a) - gammaln(self.b)
+        return self.a * jnp.log(value) + self.b * jnp.log1p(-value) + constant
+
+    def __str__(self) -> str:
+        return f"beta({self.a:g}, {self.b:g})"
+
+
 class _OfLogarithm(abc.ABC):
     """A density of the value that learning takes as that of its logarithm.
 
@@ -178,11 +208,11 @@ class _OfLogarithm(abc.ABC):
         _check_positive(**self._numbers)
 
     @abc.abstractmethod
-    def log_prob_of_logarithm(self, value: Array) -> Array:
+    def log_prob_where_learned(self, value: Array) -> Array:
         """The log density of log(value)."""
 
     def log_prob(self, value: Array) -> Array:
-        return self.log_prob_of_logarithm(value) - jnp.log(value)
+        return self.log_prob_where_learned(value) - jnp.log(value)
 
     @property
     def _numbers(self) -> dict[str, Any]:
@@ -223,7 +253,7 @@ class LogStudentT(_OfLogarithm):
     scale: Any = 1.0
     df: Any = 4.0
 
-    def log_prob_of_logarithm(self, value: Array) -> Array:
+    def log_prob_where_learned(self, value: Array) -> Array:
         z = (jnp.log(value) - jnp.log(self.median)) / self.scale
         half = 0.5 * (jnp.asarray(self.df, z.dtype) + 1.0)
         constant = gammaln(half) - gammaln(half - 0.5) - 0.5 * jnp.log(self.df * np.pi)
@@ -246,23 +276,14 @@ class LogInverseGamma(_OfLogarithm):
     shape: Any = 1.0
     scale: Any = 1.0
 
-    def log_prob_of_logarithm(self, value: Array) -> Array:
+    def log_prob_where_learned(self, value: Array) -> Array:
         ratio = self.scale / value
         a = jnp.asarray(self.shape, ratio.dtype)
         return a * jnp.log(ratio) - ratio - gammaln(a)
 
 
-Prior = (
-    Flat
-    | Normal
-    | LogNormal
-    | LogitNormal
-    | HalfNormal
-    | Gamma
-    | InverseGamma
-    | LogStudentT
-    | LogInverseGamma
-)
+_OnScale = Beta | LogStudentT | LogInverseGamma
+Prior = Flat | Normal | LogNormal | LogitNormal | HalfNormal | Gamma | InverseGamma | _OnScale
 
 
 def flat(model: Model) -> Model:
@@ -290,13 +311,13 @@ def log_prior(model: PyTree, prior_tree: PyTree) -> Scalar:
 def learned_with(model: PyTree, prior_tree: PyTree) -> Scalar:
     """What learning adds to the log evidence, in nats: `log_prior`, but of some logarithms.
 
-    These are those of parameters with a `LogStudentT` or `LogInverseGamma` prior. Arguments and
-    errors are those of `log_prior`.
+    These are those of parameters with a `LogStudentT` or `LogInverseGamma` prior, and logits of
+    those with a `Beta` prior. Arguments and errors are those of `log_prior`.
     """
 
     def term(prior: Any, value: Array) -> Array:
-        of_logarithm = isinstance(prior, _OfLogarithm)
-        return prior.log_prob_of_logarithm(value) if of_logarithm else prior.log_prob(value)
+        other = isinstance(prior, _OnScale)
+        return prior.log_prob_where_learned(value) if other else prior.log_prob(value)
 
     return _sum(model, prior_tree, term)
 

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from cavity.estimators.coefficients import coefficient_table
+from cavity.estimators.hardly_moved import hardly_moved
 from cavity.learning.infer import one_blas_thread
 from cavity.models.linear.coefficients import coefficients
 from cavity.persistence.errors import DataError
@@ -39,6 +40,12 @@ def model_coefficients(fitted: TableModel, fdr: float = 0.1) -> dict[str, np.nda
     outputs, kind = (fitted.classes, "class") if fitted.classes else (fitted.targets, "target")
     features = fitted.schema.features
     return coefficient_table(found, features, fitted.output_scale, outputs, fdr, kind)
+
+
+def says_little(fitted: TableModel) -> str | None:
+    """That the rows hardly tell which columns matter, in words; None where they do."""
+    with jax.enable_x64(True), one_blas_thread():
+        return hardly_moved(fitted.posterior, coefficients(fitted.posterior))
 
 
 def selected_columns(table: Mapping[str, np.ndarray]) -> Any:

@@ -5,46 +5,64 @@ every axis and the corners of a fractional factorial, all others at the same dis
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-# Steps of a grid, in deviations, and how far the log density may fall below its largest value.
-STEP, DROP = 0.7, 8.0
 # Points of a grid lie so many steps from the centre at the most.
 FARTHEST = 14
+
+
+class Mesh(NamedTuple):
+    """How fine a grid is, and how far it goes.
+
+    Attributes:
+        step: in deviations.
+        drop: how far the log density may fall below its largest value.
+        most: points at the most.
+    """
+
+    step: float
+    drop: float
+    most: int = 100_000
+
+
+# The sum over a Gaussian is wrong by a share of 1.4 % for each axis with steps of two deviations.
+FINE, COARSE = Mesh(0.7, 8.0), Mesh(2.0, 3.0, 60)
 # The distance of the points of a design, over the square root of the number of parameters.
 RADIUS = 1.1
 
 
 def grid(
-    size: int, log_density: Callable[[np.ndarray], float]
+    size: int, log_density: Callable[[np.ndarray], float], mesh: Mesh = FINE
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The points of a grid at which a density is not negligible, from the centre outwards.
 
     Args:
         size: the number of parameters.
         log_density: of standardised parameters, NaN where there is none.
+        mesh: how fine it is.
 
     Returns:
         Points (S, d), the volume of each (S,), and their log densities (S,).
     """
     found: dict[tuple[int, ...], float] = {}
     waiting, top = [(0,) * size], -np.inf
-    while waiting:
+    while waiting and len(found) < mesh.most:
         place = waiting.pop(0)
         if place in found:
             continue
-        value = log_density(STEP * np.array(place, float))
+        value = log_density(mesh.step * np.array(place, float))
         found[place] = value = -np.inf if np.isnan(value) else value
         top = max(top, value)
-        if value > top - DROP:
+        if value > top - mesh.drop:
             waiting += [
                 p for p in _beside(place) if p not in found and max(map(abs, p)) <= FARTHEST
             ]
     places = sorted(found)
     values = np.array([found[place] for place in places])
-    volume = np.full(len(places), STEP**size)
-    return STEP * np.array(places, float), volume, values
+    volume = np.full(len(places), mesh.step**size)
+    return mesh.step * np.array(places, float), volume, values
 
 
 def _beside(place: tuple[int, ...]) -> list[tuple[int, ...]]:

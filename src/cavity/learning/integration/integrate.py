@@ -14,7 +14,7 @@ from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import check_model, check_shapes
 from cavity.learning.infer import NumericalError, infer_from
-from cavity.learning.integration.designs import composite, grid
+from cavity.learning.integration.designs import COARSE, FINE, Mesh, composite, grid
 from cavity.learning.mcmc.run import weak_priors
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP
@@ -23,6 +23,7 @@ from cavity.learning.optimisers.lbfgs import minimise
 from cavity.learning.result import FitResult, Inference, check_whole
 from cavity.models.base import AbstractModel
 from cavity.models.mixture_posterior import MixturePosterior
+from cavity.numerics.jit import Bound
 from cavity.numerics.text import plural
 from cavity.numerics.tree import named, with_named
 from cavity.parameters import FIXED, bijections, entries, free_parts, from_real, log_jacobian
@@ -32,8 +33,13 @@ from cavity.parameters.priors import learned_with, log_prior
 GRID, LARGEST_GRID = 2, 3
 # Parameters at the most: a design of 25 has a thousand points.
 MOST = 25
-# Parts of the mixture: those that together have all but this share, and no more than so many.
-NEGLIGIBLE, PARTS = 1e-3, 200
+# Parts of the mixture: those that together have all but this share, and no more than so many, nor
+# than have so many numbers; they come by the dozen where there are as many, and a few at least.
+NEGLIGIBLE, PARTS, NUMBERS, ROUND, FEW = 1e-3, 204, 2**23, 12, 5
+# Posteriors of so many numbers at the most, together, are kept while others are computed.
+REMEMBERED = 2**25
+# Shares of the density at points without settled sites: one that is said, and one too many.
+SAID, UNSETTLED = 0.01, 0.1
 # The step of differences of gradients, in unconstrained parameters.
 DIFFERENCE = 1e-2
 # A deviation of a parameter is so much at the most: weak priors have deviations of two.
@@ -57,7 +63,7 @@ class Integration:
         points: the values at which the model was evaluated, unconstrained, (S, d).
         shares: their posterior shares, (S,).
         how: "grid" or "design".
-        converged: whether sites converged at every point that counts.
+        converged: whether sites converged at points with nine tenths of the density.
         message: what was done, in a sentence.
     """
 
@@ -210,9 +216,13 @@ class _Target:
         self.objective = Objective(
             result.model, data, jitter=result.jitter, sites=result.found, **settings
         )
-        self.sites: Sites | None = result.found
-        # posteriors are large: those that count are computed again
+        self._beside = Bound(_beside, result.model, maps, self.densities)
+        self._own = Bound(_own, result.model, maps, self.densities)
+        # points and sites: those of the fit, and of points at which they settled
+        self.settled: list[tuple[np.ndarray, Sites | None]] = [(np.zeros(self.size), result.found)]
+        # large posteriors are computed again, where they count
         self.values: dict[bytes, float] = {}
+        self.known: dict[bytes, Inference] = {}
 
     @property
     def size(self) -> int:
@@ -237,7 +247,7 @@ class _Target:
         """Minus the log density, with its gradient, in the coordinates of learning."""
         coordinates = self.objective.coordinates
         value, slope = self.objective(x)
-        more, by_real = jax.value_and_grad(self._beside)(coordinates.real(x))
+        more, by_real = self._beside(np.asarray(coordinates.real(x)))
         return value - float(more), slope - coordinates.gradient(by_real, np.zeros(0))
 
     def mode(self) -> np.ndarray:
@@ -256,42 +266,64 @@ class _Target:
         values, vectors = np.linalg.eigh(H)
         return vectors / np.sqrt(np.maximum(values, WIDEST**-2))
 
-    def _jacobian(self, real: Any) -> Any:
-        return log_jacobian(real, self.model, self.maps)
-
-    def _beside(self, real: Any) -> Any:
-        """What the log density has beside minus the objective of learning."""
-        model = from_real(real, self.model, self.maps)
-        more = log_prior(model, self.densities) - learned_with(model, self.densities)
-        return self._jacobian(real) + more
-
     def at(self, x: np.ndarray) -> float:
         """The log density at a point; NaN where inference fails."""
         key = np.ascontiguousarray(x).tobytes()
         if key not in self.values:
-            coordinates = self.objective.coordinates
-            prior = float(log_prior(coordinates.model(x), self.densities))
-            jacobian = float(self._jacobian(coordinates.real(x)))
-            self.values[key] = float(self.inference(x).log_evidence) + prior + jacobian
+            own = float(self._own(np.asarray(self.real(x))))
+            self.values[key] = float(self.inference(x).log_evidence) + own
         return self.values[key]
 
     def inference(self, x: np.ndarray) -> Inference:
-        """The posterior at a point."""
+        """The posterior at a point, whose sites begin at those of the nearest point."""
+        key = np.ascontiguousarray(x).tobytes()
+        if key in self.known:
+            return self.known[key]
         model = self.objective.coordinates.model(x)
-        return infer_from(model, self.data, self.method, self.objective.jitter, self.sites)
+        _, start = min(self.settled, key=lambda known: float(np.sum((known[0] - x) ** 2)))
+        found = infer_from(model, self.data, self.method, self.objective.jitter, start)
+        if found.converged and found.found is not None:
+            self.settled.append((x, found.found))
+        if numbers_of(found.posterior) * (len(self.known) + 1) <= REMEMBERED:
+            self.known[key] = found
+        return found
+
+
+def _own(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
+    """The log density of unconstrained parameters without the evidence: priors and Jacobian."""
+    return log_prior(from_real(real, start, maps), densities) + log_jacobian(real, start, maps)
+
+
+def _beside(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
+    """What the log density has beside minus the objective of learning, and its gradient."""
+
+    def more(real: Any) -> Any:
+        model = from_real(real, start, maps)
+        return _own(start, maps, densities, real) - learned_with(model, densities)
+
+    return jax.value_and_grad(more)(real)
+
+
+def numbers_of(posterior: Any) -> int:
+    """How many numbers a posterior has."""
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(posterior))
 
 
 def _integrated(target: _Target, how: str) -> Integration:
-    mode = target.mode()
+    mode = np.zeros(target.size) if how == "coarse" else target.mode()
     if not np.isfinite(target.at(mode)):
         raise NumericalError(
             "the evidence is undefined at the fitted parameters, so that nothing can be "
             "integrated: fit again, from other starting values"
         )
     axes = target.axes(mode)
-    how = ("grid" if target.size <= GRID else "design") if how == "auto" else how
-    evaluate = _on_grid if how == "grid" else _on_design
-    points, log_mass = evaluate(target, mode, axes)
+    if how in ("auto", "coarse"):
+        how = "design" if target.size > (GRID if how == "auto" else LARGEST_GRID) else how
+        how = "grid" if how == "auto" else how
+    if how == "design":
+        points, log_mass = _on_design(target, mode, axes)
+    else:
+        points, log_mass = _on_grid(target, mode, axes, COARSE if how == "coarse" else FINE)
     scale = target.objective.coordinates.scale
     log_volume = np.linalg.slogdet(axes)[1] + np.sum(np.log(scale))
     log_total = np.logaddexp.reduce(log_mass)
@@ -300,29 +332,45 @@ def _integrated(target: _Target, how: str) -> Integration:
     real = np.array([target.real(x) for x in points])
     mean = shares @ real
     deviation = np.sqrt(shares @ (real - mean) ** 2)
-    order = np.argsort(-shares, kind="stable")
-    count = 1 + int(np.searchsorted(np.cumsum(shares[order]), 1.0 - NEGLIGIBLE))
-    kept = order[: min(count, PARTS)]
-    parts = [target.inference(points[i]) for i in kept]
-    posterior = MixturePosterior.of(
-        [part.posterior for part in parts], shares[kept] / np.sum(shares[kept])
-    )
-    settled = all(part.converged for part in parts)
-    number = plural(target.size, "parameter")
-    message = f"a {how} of {len(points)} values of {number}, of which {len(kept)} count"
-    if count > PARTS:
-        message += f", with {100 * np.sum(shares[kept]):.1f} % of the density"
-    if not settled:
-        message += "; at some of these sites did not converge"
+    posterior, settled, message = _mixture(target, points, shares)
+    how = "grid" if how == "coarse" else how
+    message = f"a {how} of {len(points)} values of {plural(target.size, 'parameter')}{message}"
     found = (posterior, log_evidence, target.names, mean, deviation, real, shares)
     return Integration(*found, how, settled, message)
 
 
+def _mixture(
+    target: _Target, points: list[np.ndarray], shares: np.ndarray
+) -> tuple[MixturePosterior, bool, str]:
+    """The posteriors at the points that count, whether they settled, and that in words."""
+    order = np.argsort(-shares, kind="stable")
+    count = 1 + int(np.searchsorted(np.cumsum(shares[order]), 1.0 - NEGLIGIBLE))
+    parts = [target.inference(points[order[0]])]
+    fitting = min(len(points), PARTS, NUMBERS // numbers_of(parts[0].posterior))
+    # programs are compiled for each number of parts: a few numbers will do
+    fitting = fitting // ROUND * ROUND or min(max(fitting, FEW), len(points))
+    kept = order[: min(-(-count // ROUND) * ROUND, fitting)]
+    parts += [target.inference(points[i]) for i in kept[1:]]
+    own = shares[kept] / np.sum(shares[kept])
+    posterior = MixturePosterior.of([part.posterior for part in parts], own)
+    message = f", of which {len(kept)} count"
+    if len(kept) < count:
+        message += f", with {100 * np.sum(shares[kept]):.1f} % of the density"
+    unsettled = float(own @ [not part.converged for part in parts])
+    if unsettled > SAID:
+        worst = max(part.sites.residual for part in parts)
+        message += (
+            f"; at those with {100 * unsettled:.0f} % of the density sites did not converge, and "
+            f"ended up to {worst:.2g} deviations from it"
+        )
+    return posterior, unsettled <= UNSETTLED, message
+
+
 def _on_grid(
-    target: _Target, mode: np.ndarray, axes: np.ndarray
+    target: _Target, mode: np.ndarray, axes: np.ndarray, mesh: Mesh
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Points, and logs of their masses in deviations."""
-    z, volume, values = grid(target.size, lambda z: target.at(mode + axes @ z))
+    z, volume, values = grid(target.size, lambda z: target.at(mode + axes @ z), mesh)
     return [mode + axes @ each for each in z], values + np.log(volume)
 
 

@@ -1,0 +1,155 @@
+"""Settings of linear models, and how they are learned."""
+
+import dataclasses
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from cavity.estimators.blocks import feature_blocks
+from cavity.estimators.categories import feature_groups
+from cavity.estimators.integrated import PARTS, asked_parts
+from cavity.estimators.learning import Learned, Problem
+from cavity.estimators.registry import REGRESSION, build_likelihood, one_of, whole
+from cavity.learning.fit import fit
+from cavity.learning.initialisation.linear import PRIORS, output_spread, starting_linear
+from cavity.learning.initialisation.linear_priors import averaged_over, linear_priors
+from cavity.learning.integration.averaged import MOST, QUICK, averaged
+from cavity.learning.methods import PowerEP
+from cavity.learning.result import FitResult
+from cavity.models.base import AbstractModel
+from cavity.numerics.text import plural
+from cavity.weights.base import AbstractWeightPrior
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class AbstractLinearSettings:
+    """Settings of a linear model; see `LinearRegressor` for each."""
+
+    prior: object = "spike_slab"
+    likelihood: object = "gaussian"
+    power: object = 1.0
+    groups: object = None
+    blocks: object = None
+    integrate: object = "all"
+    fit_intercept: object = True
+    level: object = 0.9
+    standardise: object = True
+    max_iterations: object = 200
+    tolerance: object = 1e-3
+    random_state: object = None
+
+
+def check_linear(asked: AbstractLinearSettings) -> None:
+    """Refuses impossible settings before any work."""
+    if not isinstance(asked.prior, AbstractWeightPrior):
+        one_of("prior", asked.prior, PRIORS)
+    whole("max_iterations", asked.max_iterations, 0)
+    asked_parts(asked.integrate)
+    level: Any = asked.level
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < float(level) < 1.0:
+        raise ValueError(f"level must lie strictly between 0 and 1, given {level!r}")
+
+
+def _groups(asked: AbstractLinearSettings, count: int) -> np.ndarray | None:
+    """The group of each column: as it was asked for, or the categories of a data frame."""
+    widths = _widths(asked, count)
+    if asked.groups is None and asked.blocks is not None:
+        return None
+    if asked.groups is None:
+        return feature_groups(widths, asked.prior)
+    groups = np.asarray(asked.groups)
+    if groups.shape != (len(widths),):
+        raise ValueError(
+            f"groups must have one entry for each of {plural(len(widths), 'column')}, given shape "
+            f"{groups.shape}"
+        )
+    return np.repeat(groups, widths)
+
+
+def _widths(asked: AbstractLinearSettings, count: int) -> list[int]:
+    """The number of features that each column became."""
+    categories: Any = getattr(asked, "categories_", None)
+    return [1] * count if categories is None else categories.widths
+
+
+def _blocks(asked: AbstractLinearSettings, count: int) -> list[list[int]] | None:
+    """The features of each block that was asked for."""
+    categories: Any = getattr(asked, "categories_", None)
+    alone = getattr(asked, "feature_names_in_", None)
+    names = categories.columns if categories is not None else alone
+    names = None if names is None else list(names)
+    return feature_blocks(asked.blocks, _widths(asked, count), names)
+
+
+def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> Learned:
+    """The linear model that was asked for, by maximum evidence."""
+    settings, X = problem.settings, problem.X
+    likelihood = build_likelihood(settings.likelihood, task, settings.classes)
+    if likelihood.latents > 1 and task == REGRESSION:
+        raise ValueError(
+            f"the likelihood {type(likelihood).__name__} has several latent functions, whose "
+            "coefficients have units of their own: use GPRegressor, or cavity.LinearModel"
+        )
+    prior: Any = asked.prior
+    groups = _groups(asked, X.shape[1])
+    starts = starting_linear(
+        prior,
+        likelihood,
+        X,
+        problem.outputs,
+        groups=groups,
+        blocks=_blocks(asked, X.shape[1]),
+        intercept=bool(asked.fit_intercept),
+        standardise=bool(asked.standardise),
+        keep_likelihood=not isinstance(settings.likelihood, str),
+    )
+    options: Any = {
+        "power": settings.power,
+        "method": PowerEP(coupled=False),
+        "rows": problem.side or None,
+        "missing": settings.missing,
+        "max_iterations": whole("max_iterations", asked.max_iterations, 0),
+        "tolerance": asked.tolerance,
+        "seed": settings.seed,
+        "callback": problem.callback,
+        "checkpoint": problem.checkpoint,
+    }
+    parts = asked_parts(asked.integrate) if options["max_iterations"] else ()
+    if parts:
+        named = {
+            "named_prior": isinstance(prior, str),
+            "named_likelihood": isinstance(settings.likelihood, str),
+        }
+        spread = output_spread(likelihood, X, problem.outputs)
+        options |= {"method": QUICK, "priors": linear_priors(starts[0], spread, **named)}
+        # much noise first, from which sites settle; the priors keep it from the largest
+        starts = [*starts[1:2], starts[0], *starts[2:]]
+
+    def learned(start: AbstractModel) -> FitResult:
+        return _averaged(fit(start, X, problem.y, **options), asked, parts)
+
+    result = learned(starts[0])
+    for start in starts[1:]:
+        if result.converged or result.interrupted or problem.checkpoint is not None:
+            break
+        other = learned(start)
+        result = other if other.converged else result
+    return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X), settings.power)
+
+
+def _averaged(result: FitResult, asked: AbstractLinearSettings, parts: Sequence[str]) -> FitResult:
+    """The result with the parameters of these parts averaged over."""
+    if not parts or result.interrupted or result.undetermined:
+        return result
+    model: Any = result.model
+    names = averaged_over(model, result.bijections, [PARTS[part] for part in parts], MOST)
+    for part in parts:
+        free = averaged_over(model, result.bijections, [PARTS[part]], 10**9)
+        if not free and asked.integrate != "all":
+            kind = type(getattr(model, PARTS[part][:-1])).__name__
+            raise ValueError(
+                f"{kind} has no parameter that is learned: leave '{part}' out of integrate"
+            )
+    return averaged(result, names) if names else result
