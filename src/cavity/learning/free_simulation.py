@@ -170,7 +170,8 @@ def _widening(away: np.ndarray) -> float:
     of the expected size.
     """
     seen = away[~np.isnan(away)]
-    r = float(np.sum(seen[1:] * seen[:-1]) / np.sum(seen**2)) if len(seen) > 1 else 0.0
+    squares = np.sum(seen**2)
+    r = float(np.sum(seen[1:] * seen[:-1]) / squares) if squares > 0.0 else 0.0
     count = max(1.0, len(seen) * (1.0 - r**2) / (1.0 + r**2))
     square = (AS_EXPECTED + count * np.mean(seen**2)) / (AS_EXPECTED + count)
     return float(np.clip(np.sqrt(square), 1.0, MOST))
