@@ -36,6 +36,20 @@ def test_values(mean, expected):
     assert_close(actual, expected)
 
 
+@pytest.mark.parametrize(
+    ("deviations", "why"),
+    [
+        ({"bias_deviation": 0.0}, "above 0"),
+        ({"weight_deviations": np.array([1.0, -1.0, 1.0])}, "above 0"),
+        ({"weight_deviations": np.ones(2)}, "for each column"),
+        ({"bias_deviation": np.ones(2)}, "for each column"),
+    ],
+)
+def test_impossible_deviations_are_refused(deviations, why):
+    with pytest.raises(ValueError, match=why):
+        BayesianLinear(W[:, 0], 0.3, **deviations)
+
+
 @pytest.mark.parametrize("mean", [mean for mean, _ in MEANS])
 def test_gradients_are_finite(mean):
     gradient = jax.grad(lambda x: jnp.sum(mean(x)))(jnp.array(X))

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from cavity.kernels import base, dot_product, stationary
 from cavity.numerics.text import plural
@@ -159,8 +160,9 @@ class BayesianLinear(AbstractMean):
         centre: $\mathbf c$, a place in input space, one number or one per column.
 
     Raises:
-        ValueError: if the shapes of weights, bias and deviations do not belong together, or (when
-            called) if the inputs do not have one column per weight.
+        ValueError: if the shapes of weights, bias and deviations do not belong together or a
+            deviation is not above 0, or (when called) if the inputs do not have one column per
+            weight.
 
     References:
         Rasmussen and Williams (2006), section 2.7, eqs. 2.38 to 2.40.
@@ -189,6 +191,10 @@ class BayesianLinear(AbstractMean):
 
     def __check_init__(self) -> None:
         Linear(self.weights, self.bias, self.centre)
+        for name in ("weight_deviations", "bias_deviation"):
+            value = getattr(self, name)
+            if not isinstance(value, Tracer) and not np.all(np.asarray(value) > 0.0):
+                raise ValueError(f"{name} of a linear mean must be above 0, given {value}")
         weights, slopes = np.shape(self.weights), np.shape(self.weight_deviations)
         height = np.shape(self.bias_deviation)
         if slopes not in (weights, weights[:1]) or height not in ((), np.shape(self.bias)):

@@ -200,6 +200,24 @@ def test_a_linear_mean_is_as_uncertain_as_least_squares():
     assert "Sum" not in type(model.kernel_).__name__
 
 
+@pytest.mark.parametrize(
+    ("chosen", "kind"),
+    [
+        ({}, means.BayesianLinear),
+        ({"n_inducing": 5}, means.Linear),
+        ({"standardise": False}, means.Linear),
+        ({"method": "mcmc"}, means.Linear),
+        ({"mean": means.Linear([0.0, 0.0])}, means.Linear),
+    ],
+)
+def test_weights_of_a_linear_mean_are_integrated_out_in_full_models(chosen, kind):
+    """Inducing points would have to carry them; draws integrate over them anyway."""
+    X, y = problem()
+    settings = build.Settings(**{"mean": "linear"} | chosen)
+    starts, _ = build.build(settings, X, y[:, None], {})
+    assert type(starts[0].mean) is kind
+
+
 @pytest.mark.slow
 def test_means():
     X, y = problem()

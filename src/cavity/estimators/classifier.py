@@ -55,7 +55,7 @@ class GPClassifier(
         learn_inducing: whether the points move in learning.
         max_inducing: points at the most with "enough".
         mean: prior mean of the latent function: "constant", "zero", "linear" (its weights are
-            integrated out), or a mean object.
+            integrated out in a full GP), or a mean object.
         standardise: start from the location and spread of the data; otherwise from unit values.
         priors: of the parameters of a kernel that is named: "weak" or "none", see `GPRegressor`.
         n_restarts: further runs from perturbed starting values; the best is kept.

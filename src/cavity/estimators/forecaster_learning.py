@@ -13,6 +13,7 @@ from cavity.estimators.registry import whole
 from cavity.estimators.time_tables import TimeData
 from cavity.learning.free_simulation import ITERATIONS, FreeSimulation, free_simulation
 from cavity.learning.infer import one_blas_thread
+from cavity.learning.optimisers.lbfgs import INTERRUPTED
 from cavity.learning.result import FitResult
 from cavity.learning.state_space import fit_state_space
 from cavity.learning.state_space_update import follow_states
@@ -81,16 +82,20 @@ def learned(
         simulated = None
         real = likelihood.support is Support.REAL
         if forecaster.calibrate and real and data.series is None and not result.interrupted:
-            simulated = free_simulation(
-                cast(StateSpacePosterior, result.posterior),
-                Y,
-                X,
-                method=method_of(forecaster),
-                propagation=str(forecaster.propagation),
-                seed=seed,
-                max_iterations=min(limit, ITERATIONS),
-                **_numbers(forecaster),
-            )
+            try:
+                simulated = free_simulation(
+                    cast(StateSpacePosterior, result.posterior),
+                    Y,
+                    X,
+                    method=method_of(forecaster),
+                    propagation=str(forecaster.propagation),
+                    seed=seed,
+                    max_iterations=min(limit, ITERATIONS),
+                    **_numbers(forecaster),
+                )
+            except KeyboardInterrupt:
+                stopped: Any = {"converged": False, "interrupted": True, "message": INTERRUPTED}
+                result = dataclasses.replace(result, **stopped)
     if simulated is not None:
         said = f"{result.message}; {simulated.message}"
         result = dataclasses.replace(result, message=said)

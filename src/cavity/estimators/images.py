@@ -170,37 +170,38 @@ class ConvGPClassifier(AbstractClassifier):
             raise ValueError(f"the fit had images of shape {shape}, given {X.shape[1:]}")
         return super()._inputs(X.reshape(len(X), -1) if X.ndim in (3, 4) else X)
 
-    def _convolutions(self) -> dict[tuple[Any, str | None], Convolution]:
-        """The models that may be meant, by how patches count and what stands beside the sum."""
+    def _forms(self) -> list[tuple[Any, str | None]]:
+        """How patches may count, and what may stand beside their sum."""
         plus = None if self.plus is None else one_of("plus", self.plus, BESIDE)
-        count = whole("n_inducing", self.n_inducing, 1)
         asked: Any = self.parts
         kinds, beside = [asked], [plus]
         named = not isinstance(asked, AbstractParts)
         if named and one_of("parts", asked, (*SUMS, AUTO)) == AUTO:
             kinds, beside = list(SUMS), [None, *BESIDE] if plus is None else [plus]
-        return {
-            (kind, one): Convolution(self._parts(kind), kind == "weighted", one, count)
-            for kind in kinds
-            for one in beside
-        }
+        return [(kind, one) for kind in kinds for one in beside]
 
     def _chosen(
         self, problem: Problem, search: ImageSearch
     ) -> tuple[Convolution, tuple[AbstractKernel, AbstractInducing], str]:
         """The model, where its learning starts, and a sentence on how it was chosen."""
-        asked, labels = self._convolutions(), problem.y.reshape(-1)
-        starts = [convolution_start(one, problem.X, search.seed) for one in asked.values()]
+        forms, count = self._forms(), whole("n_inducing", self.n_inducing, 1)
+        asked = [
+            Convolution(
+                self._parts(kind), isinstance(kind, str) and kind == "weighted", plus, count
+            )
+            for kind, plus in forms
+        ]
+        starts = [convolution_start(one, problem.X, search.seed) for one in asked]
         best, said = 0, ""
         if len(asked) > 1:
-            best, evidences = likeliest(starts, problem.X, labels, search)
+            best, evidences = likeliest(starts, problem.X, problem.y.reshape(-1), search)
             each = (
                 f"{_words(*form)} {evidence:.4g}"
-                for form, evidence in zip(asked, evidences, strict=True)
+                for form, evidence in zip(forms, evidences, strict=False)
             )
-            said = f"{_words(*list(asked)[best])} of log evidences {', '.join(each)}; "
-        self.parts_, self.plus_ = list(asked)[best]
-        return list(asked.values())[best], starts[best], said
+            said = f"{_words(*forms[best])}, chosen by log evidence: {', '.join(each)}; "
+        self.parts_, self.plus_ = forms[best]
+        return asked[best], starts[best], said
 
     def _parts(self, kind: str | AbstractParts) -> AbstractParts:
         """What takes images apart."""

@@ -27,6 +27,8 @@ def asked_parts(integrate: object) -> tuple[str, ...]:
             f"{integrate!r}"
         )
     found = [one_of("integrate", word, WORDS) for word in words]
+    if len(found) > 1 and not set(found) <= set(PARTS):
+        raise ValueError(f"'all' and 'none' stand alone in integrate, given {integrate!r}")
     if "all" in found:
         return tuple(PARTS)
     return tuple(dict.fromkeys(word for word in found if word != "none"))

@@ -17,6 +17,7 @@ from cavity.learning.initialisation.linear import PRIORS, output_spread, startin
 from cavity.learning.initialisation.linear_priors import averaged_over, linear_priors
 from cavity.learning.integration.averaged import MOST, QUICK, averaged
 from cavity.learning.methods import PowerEP
+from cavity.learning.optimisers.lbfgs import INTERRUPTED
 from cavity.learning.result import FitResult
 from cavity.models.base import AbstractModel
 from cavity.numerics.text import plural
@@ -84,7 +85,7 @@ def _blocks(asked: AbstractLinearSettings, count: int) -> list[list[int]] | None
 
 
 def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> Learned:
-    """The linear model that was asked for, by maximum evidence."""
+    """The linear model that was asked for, averaged over its parameters unless that was not."""
     settings, X = problem.settings, problem.X
     likelihood = build_likelihood(settings.likelihood, task, settings.classes)
     if likelihood.latents > 1 and task == REGRESSION:
@@ -152,4 +153,7 @@ def _averaged(result: FitResult, asked: AbstractLinearSettings, parts: Sequence[
             raise ValueError(
                 f"{kind} has no parameter that is learned: leave '{part}' out of integrate"
             )
-    return averaged(result, names) if names else result
+    try:
+        return averaged(result, names) if names else result
+    except KeyboardInterrupt:
+        return dataclasses.replace(result, converged=False, interrupted=True, message=INTERRUPTED)

@@ -34,8 +34,8 @@ def prior_mean(
     shape = X.shape[1:] if outputs == 1 else (X.shape[1], outputs)
     centre = X.mean(axis=0) if standardise else np.zeros(X.shape[1])
     start = np.zeros(shape), np.zeros(outputs if outputs > 1 else ())
-    if not integrated:
+    if not (integrated and standardise):  # nothing else tells how large weights may be
         return Linear(*start, centre)
-    spread = X.std(axis=0) if standardise else np.ones(X.shape[1])
+    spread = X.std(axis=0)
     slopes = BROAD / np.where(spread > 0.0, spread, 1.0)
     return BayesianLinear(*start, slopes, BROAD, centre)

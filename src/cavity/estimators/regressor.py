@@ -62,7 +62,7 @@ class GPRegressor(
         learn_inducing: whether the points move in learning.
         max_inducing: points at the most with "enough".
         mean: prior mean: "constant", "zero", "linear" (its weights are
-            integrated out), or a mean object.
+            integrated out in a full GP), or a mean object.
         block_size: rows of the blocks that share a site, found by clustering; None for none.
             At power 1 this is PITC. With Gaussian noise only.
         missing: "error", or "skip" to leave out outputs that are NaN.

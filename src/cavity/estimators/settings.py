@@ -244,12 +244,14 @@ def build(
     kernel = _kernel(settings, X.shape[1])
     likelihood = build_likelihood(settings.likelihood, settings.task, settings.classes)
     given, count = _check_inducing(settings, *X.shape)
+    # few inducing points would have to carry the weights too
+    full = given is None and count is None and feature_count(kernel) is None
     mean = prior_mean(
         settings.mean,
         X,
         y.shape[1],
         standardise=bool(settings.standardise),
-        integrated=not learn_mean and _takes_any_kernel(settings, kernel, given),
+        integrated=full and not (learn_mean or build_method(settings.method).samples),
     )
     model = _laid_out(kernel, likelihood, mean)
     points = count if given is None else given.size
@@ -330,15 +332,6 @@ def _kernel(settings: Settings, n_inputs: int) -> AbstractKernel:
             f"cavity.kernels.RBF(), given {settings.kernel!r}"
         )
     return parse(settings.kernel, n_inputs, settings.names)
-
-
-def _takes_any_kernel(
-    settings: Settings, kernel: AbstractKernel, given: AbstractInducing | None
-) -> bool:
-    """Whether inference suits other kernels as well, and does not draw what they integrate out."""
-    points = given is None or isinstance(given, Points)
-    points = points and settings.inducing_kind == "points" and feature_count(kernel) is None
-    return points and not build_method(settings.method).samples
 
 
 def _check_inducing(

@@ -105,7 +105,7 @@ def free_simulation(
     seed: int = 0,
     max_iterations: int = ITERATIONS,
 ) -> FreeSimulation | None:
-    """Simulates the end of one series from its beginning; None where it is too short for that.
+    """Simulates the end of one series from its beginning; None where that has too few values.
 
     Args:
         posterior: of all rows.
@@ -117,11 +117,15 @@ def free_simulation(
         propagation: of forecasts.
         seed: of paths.
         max_iterations: by which parameters are learned on without the rows that are held out.
+
+    Raises:
+        KeyboardInterrupt: for one that ended learning.
     """
     held = len(Y) // SHARE
     before, after = Y[:-held], Y[-held:]
-    seen = np.sum(~np.isnan(Y), axis=0)
-    if len(Y) < LEAST_ROWS or np.any(seen < LEAST_ROWS) or np.isnan(after).all(axis=0).any():
+    seen, rows = ~np.isnan(before), LEAST_ROWS - LEAST_ROWS // SHARE
+    few = np.any(np.sum(seen, axis=0) < rows) or np.sum(np.all(seen, axis=1)) < rows // 2
+    if len(Y) < LEAST_ROWS or few or np.isnan(after).all(axis=0).any():
         return None
     known = np.zeros((len(Y), 0)) if X is None else np.asarray(X, float)
     options: dict[str, Any] = {"power": power, "method": method, "jitter": jitter}
@@ -130,6 +134,8 @@ def free_simulation(
         found = follow_states(posterior, before, None if X is None else known[:-held], **options)
     except NumericalError:
         return None
+    if found.interrupted:
+        raise KeyboardInterrupt
     future = cast(StateSpacePosterior, found.posterior).forecast(
         held,
         None if X is None else known[-held:],

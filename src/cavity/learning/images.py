@@ -138,7 +138,7 @@ def likeliest(
     """Which of several kernels tells the labels of some images best, and the evidence of each.
 
     Kernels are compared by regression on the labels after a few iterations of learning; the
-    evidence of one that cannot be computed is -inf.
+    evidence of one that cannot be computed is -inf. An interrupt leaves out those that follow.
 
     Args:
         starts: kernels and inducing variables to start from.
@@ -152,11 +152,14 @@ def likeliest(
     some = np.random.default_rng(search.seed).permutation(len(X))[:COMPARED]
     Y, evidences, failure = targets(labels)[some], [], None
     options: dict[str, Any] = {"power": search.power, "jitter": search.jitter}
+    most = min(TRIED, search.iterations)
     for kernel, inducing in starts:
         model = GP(kernel, Gaussian(NOISE), inducing, Constant(np.mean(Y, axis=0)))
         try:
-            learned = fit(model, X[some], Y, max_iterations=TRIED, **options)
+            learned = fit(model, X[some], Y, max_iterations=most, **options)
             evidences.append(learned.log_evidence)
+            if learned.interrupted:
+                break
         except NumericalError as error:
             evidences.append(-np.inf)
             failure = error

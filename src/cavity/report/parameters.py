@@ -214,11 +214,13 @@ def parameter_rows(
         known |= _of_layers(model, features)
     else:
         known |= _of_kernel(model, features)
+    labels = model.likelihood.support is Support.LABELS
     for owner, node, dimensionless in _owners(model):
+        outputs = classes if labels and owner == "mean" else targets
         for field in dataclasses.fields(node):
             array = np.asarray(getattr(node, field.name))
             unit = Units() if dimensionless else field.metadata.get("units", Units())
-            along = {0: features, 1: targets} if unit.input else {array.ndim - 1: targets}
+            along = {0: features, 1: outputs} if unit.input else {array.ndim - 1: outputs}
             known[f"{owner}.{field.name}"] = _axes(array, along), unit
             if isinstance(node, BayesianLinear) and field.name != "centre":
                 domains.pop(f"{owner}.{field.name}")
