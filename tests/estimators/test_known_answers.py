@@ -82,7 +82,7 @@ def test_predictions_in_other_units_are_equal_as_far_as_learning_goes(setting):
     predicted = other.predict(NEW * [2.0**-13, 2.0**8], return_std=True)
     for a, b in zip(predicted, plain.predict(NEW, return_std=True), strict=True):
         np.testing.assert_allclose(a / 2.0**10, b, rtol=1e-4, atol=1e-4)
-    assert other.log_evidence_ == pytest.approx(plain.log_evidence_ - 600 * np.log(2), abs=1e-6)
+    assert other.log_evidence_ == pytest.approx(plain.log_evidence_ - 600 * np.log(2), abs=1e-3)
 
 
 def test_far_from_the_data_predictions_return_to_the_prior():
