@@ -29,7 +29,7 @@ def classes():
 
 
 # The fit and its predictions, the most programs, and their operations.
-CASES = {"exact": (exact, 7, 1120), "sparse": (sparse, 9, 1110), "classes": (classes, 8, 4260)}
+CASES = {"exact": (exact, 7, 1050), "sparse": (sparse, 9, 1110), "classes": (classes, 8, 4260)}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -78,7 +78,8 @@ def told_by(mean, deviation, monkeypatch, rows):
 
     def follow(posterior, Y, X, **options):
         given["past"], given["controls"] = Y, X
-        return types.SimpleNamespace(posterior=types.SimpleNamespace(forecast=forecast))
+        ahead = types.SimpleNamespace(forecast=forecast)
+        return types.SimpleNamespace(posterior=ahead, interrupted=False)
 
     monkeypatch.setattr(module, "follow_states", follow)
     y, u = autoregression(rows)

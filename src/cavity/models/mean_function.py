@@ -44,17 +44,33 @@ def found_mean(posterior: Posterior) -> AbstractMean | tuple[AbstractMean, ...]:
     model: Any = posterior.model
     if not isinstance(model.mean, tuple):
         return _found(posterior.process, model.mean, single=posterior.vector)
-    process = posterior.process
-    functions = process.functions if isinstance(process, IndependentProcess) else ()
+    functions = _functions(posterior.process)
     if len(functions) != len(model.mean):
         return model.mean
     pairs = zip(functions, model.mean, strict=True)
     return tuple(_found(function, mean, single=True) for function, mean in pairs)
 
 
+@functools.singledispatch
+def _functions(process: AbstractProcess) -> tuple[AbstractProcess, ...]:
+    """The functions of a process that are independent of each other; none of one."""
+    return ()
+
+
+@_functions.register
+def _(process: IndependentProcess) -> tuple[AbstractProcess, ...]:
+    return process.functions
+
+
+@functools.singledispatch
 def with_found_mean(posterior: AbstractPosterior) -> AbstractModel:
     """The model of a posterior, with its mean function as the data have it."""
-    if not isinstance(posterior, Posterior) or not hasattr(posterior.model, "mean"):
+    return posterior.model
+
+
+@with_found_mean.register
+def _(posterior: Posterior) -> AbstractModel:
+    if getattr(posterior.model, "mean", None) is None:
         return posterior.model
     return eqx.tree_at(lambda model: model.mean, posterior.model, found_mean(posterior))
 
