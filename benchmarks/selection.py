@@ -168,7 +168,9 @@ def measured(method: str, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> dict[s
         found["share"] = exact.share
     else:
         model = fitted(method, X, y)
-        chosen, sign = model.select(RATE), np.sign(model.coef_)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            chosen, sign = model.select(RATE), np.sign(model.coef_)
         low, high = model.coef_interval_.T
         inside = (low - SPIKE <= w) & (w <= high + SPIKE)
         found |= {"inside": int(inside.sum()), "inside_true": int(inside[w != 0.0].sum())}

@@ -30,7 +30,7 @@ def by_quadrature(X, y, prior):
     basis = np.linalg.qr(np.c_[np.ones(len(y)), np.eye(len(y))[:, 1:]])[0][:, 1:]
 
     def density(log_noise, log_slab, included):
-        noise, slab = np.exp(log_noise), np.exp(log_slab)
+        noise, slab = np.asarray(np.exp(log_noise)), np.asarray(np.exp(log_slab))
         cov = noise * np.eye(len(y) - 1)
         own = basis.T @ z
         cov = cov + slab * own @ own.T if included else cov
