@@ -12,7 +12,7 @@ from cavity.kernels.text_form import parse
 from cavity.learning.data.arrays import prepare
 from cavity.learning.initialisation.default_priors import default_priors
 from cavity.learning.initialisation.models import Given
-from cavity.learning.integration.integrate import _Target
+from cavity.learning.integration.target import Target
 from cavity.numerics.jit import PROGRAMS
 from cavity.numerics.tree import named
 from cavity.parameters import bijections
@@ -152,7 +152,7 @@ def test_integration_is_over_the_density_of_the_values():
     beliefs = default_priors(model, Given(), X, y, {})
     result = cavity.fit(model, X, y[:, 0], priors=beliefs)
     data = prepare(X, y[:, 0])
-    target = _Target(result, data, bijections(result.model), cavity.PowerEP())
+    target = Target(result, data, bijections(result.model), cavity.PowerEP())
     for x in (np.zeros(target.size), np.full(target.size, 0.3)):
         assert target.energy(x)[0] == pytest.approx(-target.at(x), abs=1e-8)
 

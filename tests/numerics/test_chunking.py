@@ -42,6 +42,8 @@ def test_padded_sizes_hold_the_rows_in_whole_chunks(row_size):
             assert chunk * row_size <= CHUNK
             assert chunk & (chunk - 1) == 0
     assert {padded_size(n) for n in range(1, SMALLEST + 1)} == {SMALLEST}
+    assert padded_size(68, columns=256) == 128
+    assert padded_size(68, columns=257) == 72
 
 
 @pytest.mark.parametrize(("device", "expected"), [("cpu", (512, 1024)), ("gpu", (512, 8192))])

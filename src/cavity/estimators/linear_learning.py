@@ -1,7 +1,7 @@
 """Settings of linear models, and how they are learned."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -128,16 +128,39 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         # much noise first, from which sites settle; the priors keep it from the largest
         starts = [*starts[1:2], starts[0], *starts[2:]]
 
-    def learned(start: AbstractModel) -> FitResult:
-        return _averaged(fit(start, X, problem.y, **options), asked, parts)
-
-    result = learned(starts[0])
-    for start in starts[1:]:
-        if result.converged or result.interrupted or problem.checkpoint is not None:
-            break
-        other = learned(start)
-        result = other if other.converged else result
+    result = _settled(
+        lambda start: fit(start, X, problem.y, **options),
+        lambda found: _averaged(found, asked, parts),
+        starts if problem.checkpoint is None else starts[:1],
+    )
     return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X), settings.power)
+
+
+def _settled(
+    learned: Callable[[AbstractModel], FitResult],
+    averaged: Callable[[FitResult], FitResult],
+    starts: Sequence[AbstractModel],
+) -> FitResult:
+    """The first result that settled, before it was averaged and after; else the first of them.
+
+    Args:
+        learned: what is learned from a start.
+        averaged: a result averaged over its parameters.
+        starts: where to begin, the most likely to settle first.
+    """
+    before: list[FitResult] = []
+    after: list[FitResult] = []
+    for start in starts:
+        result = learned(start)
+        if result.interrupted:
+            return result
+        if not result.converged:
+            before.append(result)
+            continue
+        after.append(averaged(result))
+        if after[-1].converged or after[-1].interrupted:
+            return after[-1]
+    return after[0] if after else averaged(before[0])
 
 
 def _averaged(result: FitResult, asked: AbstractLinearSettings, parts: Sequence[str]) -> FitResult:

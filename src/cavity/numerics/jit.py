@@ -40,7 +40,7 @@ QUICK: dict[str, Any] = {
 # pay: they take three milliseconds for an operation, and spare a third of a nanosecond an entry.
 ENTRIES_PER_OPERATION = 10_000_000
 # Rows beyond which programs have all passes at once: what is computed outweighs them soon.
-FEW_ROWS = 512
+FEW_ROWS = 2048
 # Programs kept. Each takes some megabytes, and dozens of the 65,530 memory maps that Linux allows.
 MOST_PROGRAMS = 150
 # Releases of jaxlib, from the first to before the second, that share factorisations and solves of

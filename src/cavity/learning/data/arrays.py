@@ -56,7 +56,7 @@ def prepare(
     shared, row_powers = check_power(power, length)
     checked = dataclasses.replace(checked, power=row_powers)
     if blocks is None:
-        padded = pad_rows(checked, padded_size(length))
+        padded = pad_rows(checked, padded_size(length, columns=checked.x.shape[-1]))
     else:
         padded = _pad_blocks(checked, check_blocks(blocks, length))
     return to_device(padded, shared, single=single, length=length)

@@ -4,30 +4,25 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.inference.energy import Sites
+from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import check_model, check_shapes
-from cavity.learning.infer import NumericalError, infer_from
+from cavity.learning.infer import NumericalError
 from cavity.learning.integration.designs import COARSE, FINE, Mesh, composite, grid
-from cavity.learning.mcmc.run import weak_priors
+from cavity.learning.integration.target import Target, numbers_of
 from cavity.learning.method import AbstractMethod
 from cavity.learning.methods import PowerEP
-from cavity.learning.objectives.evidence import Objective
-from cavity.learning.optimisers.lbfgs import minimise
-from cavity.learning.result import FitResult, Inference, check_whole
+from cavity.learning.result import FitResult, check_whole
 from cavity.models.base import AbstractModel
 from cavity.models.mixture_posterior import MixturePosterior
-from cavity.numerics.jit import Bound
 from cavity.numerics.text import plural
 from cavity.numerics.tree import named, with_named
-from cavity.parameters import FIXED, bijections, entries, free_parts, from_real, log_jacobian
-from cavity.parameters.priors import learned_with, log_prior
+from cavity.parameters import FIXED, bijections, entries, free_parts
 
 # Up to so many parameters "auto" takes a grid, and it can be had for so many.
 GRID, LARGEST_GRID = 2, 3
@@ -36,14 +31,8 @@ MOST = 25
 # Parts of the mixture: those that together have all but this share, and no more than so many, nor
 # than have so many numbers; they come by the dozen where there are as many, and a few at least.
 NEGLIGIBLE, PARTS, NUMBERS, ROUND, FEW = 1e-3, 204, 2**23, 12, 5
-# Posteriors of so many numbers at the most, together, are kept while others are computed.
-REMEMBERED = 2**25
 # Shares of the density at points without settled sites: one that is said, and one too many.
 SAID, UNSETTLED = 0.01, 0.1
-# The step of differences of gradients, in unconstrained parameters.
-DIFFERENCE = 1e-2
-# A deviation of a parameter is so much at the most: weak priors have deviations of two.
-WIDEST = 5.0
 # Where along an axis its two deviations are measured.
 ALONG = np.sqrt(2.0)
 
@@ -63,7 +52,8 @@ class Integration:
         points: the values at which the model was evaluated, unconstrained, (S, d).
         shares: their posterior shares, (S,).
         how: "grid" or "design".
-        converged: whether sites converged at points with nine tenths of the density.
+        converged: whether sites converged at points with nine tenths of the density; others are
+            left out.
         message: what was done, in a sentence.
     """
 
@@ -157,7 +147,7 @@ def integrated_over(
     how: str,
 ) -> Integration:
     """`integrate` on prepared data."""
-    target = _Target(result, data, chosen_parameters(result, names), method)
+    target = Target(result, data, chosen_parameters(result, names), method)
     if how == "grid" and target.size > LARGEST_GRID:
         raise ValueError(
             f"a grid is for {LARGEST_GRID} parameters at the most, given {target.size}: leave "
@@ -205,111 +195,7 @@ def chosen_parameters(result: FitResult, names: str | Sequence[str] | None) -> A
     return maps
 
 
-class _Target:
-    """The log density of unconstrained parameters: evidence, priors and Jacobian."""
-
-    def __init__(self, result: FitResult, data: Data, maps: AbstractModel, method: AbstractMethod):
-        self.data, self.maps, self.method = data, maps, method
-        self.model: AbstractModel = result.model
-        self.densities = weak_priors(result.model, maps, result.priors, data)
-        settings: dict[str, Any] = {"maps": maps, "densities": self.densities, "method": method}
-        self.objective = Objective(
-            result.model, data, jitter=result.jitter, sites=result.found, **settings
-        )
-        self._beside = Bound(_beside, result.model, maps, self.densities)
-        self._own = Bound(_own, result.model, maps, self.densities)
-        # points and sites: those of the fit, and of points at which they settled
-        self.settled: list[tuple[np.ndarray, Sites | None]] = [(np.zeros(self.size), result.found)]
-        # large posteriors are computed again, where they count
-        self.values: dict[bytes, float] = {}
-        self.known: dict[bytes, Inference] = {}
-
-    @property
-    def size(self) -> int:
-        """The number of parameters."""
-        return self.objective.size
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """A name for each number."""
-        found: list[str] = []
-        for name, value, entry in entries(self.model, self.maps):
-            if getattr(entry, "free", False):
-                places = np.ndindex(np.shape(value))
-                found += [f"{name}[{', '.join(map(str, at))}]" if at else name for at in places]
-        return tuple(found)
-
-    def real(self, x: np.ndarray) -> np.ndarray:
-        """The unconstrained parameters at a point."""
-        return np.asarray(self.objective.coordinates.real(x))
-
-    def energy(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the log density, with its gradient, in the coordinates of learning."""
-        coordinates = self.objective.coordinates
-        value, slope = self.objective(x)
-        more, by_real = self._beside(np.asarray(coordinates.real(x)))
-        return value - float(more), slope - coordinates.gradient(by_real, np.zeros(0))
-
-    def mode(self) -> np.ndarray:
-        """Where the density is largest, near the fitted values."""
-        limits = {"bounds": self.objective.bounds, "max_iterations": 200, "tolerance": 1e-5}
-        return minimise(self.energy, np.zeros(self.size), **limits).x
-
-    def axes(self, mode: np.ndarray) -> np.ndarray:
-        """The axes of the Hessian at the mode, of the length of a deviation, as columns."""
-        ahead, behind = (
-            np.array([self.energy(mode + sign * DIFFERENCE * e)[1] for e in np.eye(self.size)])
-            for sign in (1.0, -1.0)
-        )
-        H = (ahead - behind) / (2.0 * DIFFERENCE)
-        H = np.where(np.isfinite(H), 0.5 * (H + H.T), np.eye(self.size))
-        values, vectors = np.linalg.eigh(H)
-        return vectors / np.sqrt(np.maximum(values, WIDEST**-2))
-
-    def at(self, x: np.ndarray) -> float:
-        """The log density at a point; NaN where inference fails."""
-        key = np.ascontiguousarray(x).tobytes()
-        if key not in self.values:
-            own = float(self._own(np.asarray(self.real(x))))
-            self.values[key] = float(self.inference(x).log_evidence) + own
-        return self.values[key]
-
-    def inference(self, x: np.ndarray) -> Inference:
-        """The posterior at a point, whose sites begin at those of the nearest point."""
-        key = np.ascontiguousarray(x).tobytes()
-        if key in self.known:
-            return self.known[key]
-        model = self.objective.coordinates.model(x)
-        _, start = min(self.settled, key=lambda known: float(np.sum((known[0] - x) ** 2)))
-        found = infer_from(model, self.data, self.method, self.objective.jitter, start)
-        if found.converged and found.found is not None:
-            self.settled.append((x, found.found))
-        if numbers_of(found.posterior) * (len(self.known) + 1) <= REMEMBERED:
-            self.known[key] = found
-        return found
-
-
-def _own(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
-    """The log density of unconstrained parameters without the evidence: priors and Jacobian."""
-    return log_prior(from_real(real, start, maps), densities) + log_jacobian(real, start, maps)
-
-
-def _beside(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
-    """What the log density has beside minus the objective of learning, and its gradient."""
-
-    def more(real: Any) -> Any:
-        model = from_real(real, start, maps)
-        return _own(start, maps, densities, real) - learned_with(model, densities)
-
-    return jax.value_and_grad(more)(real)
-
-
-def numbers_of(posterior: Any) -> int:
-    """How many numbers a posterior has."""
-    return sum(np.size(leaf) for leaf in jax.tree.leaves(posterior))
-
-
-def _integrated(target: _Target, how: str) -> Integration:
+def _integrated(target: Target, how: str) -> Integration:
     mode = np.zeros(target.size) if how == "coarse" else target.mode()
     if not np.isfinite(target.at(mode)):
         raise NumericalError(
@@ -326,23 +212,49 @@ def _integrated(target: _Target, how: str) -> Integration:
         points, log_mass = _on_grid(target, mode, axes, COARSE if how == "coarse" else FINE)
     scale = target.objective.coordinates.scale
     log_volume = np.linalg.slogdet(axes)[1] + np.sum(np.log(scale))
+    log_mass, settled, left_out = _of_settled(log_mass, [target.report(x) for x in points])
     log_total = np.logaddexp.reduce(log_mass)
     log_evidence = float(log_total + log_volume)
     shares = np.exp(log_mass - log_total)
     real = np.array([target.real(x) for x in points])
     mean = shares @ real
     deviation = np.sqrt(shares @ (real - mean) ** 2)
-    posterior, settled, message = _mixture(target, points, shares)
+    posterior, message = _mixture(target, points, shares)
     how = "grid" if how == "coarse" else how
-    message = f"a {how} of {len(points)} values of {plural(target.size, 'parameter')}{message}"
+    message = (
+        f"a {how} of {len(points)} values of {plural(target.size, 'parameter')}{message}{left_out}"
+    )
     found = (posterior, log_evidence, target.names, mean, deviation, real, shares)
     return Integration(*found, how, settled, message)
 
 
+def _of_settled(
+    log_mass: np.ndarray, reports: list[ConvergenceReport]
+) -> tuple[np.ndarray, bool, str]:
+    """Masses of the points at which sites settled, whether these are nearly all, and in words.
+
+    An evidence at sites that did not settle is none, nor is the posterior. Where no sites
+    settled, all points count.
+    """
+    settled = np.array([report.converged for report in reports])
+    share = np.exp(np.logaddexp.reduce(log_mass[~settled]) - np.logaddexp.reduce(log_mass))
+    kept = np.where(settled, log_mass, -np.inf)
+    some = bool(np.isfinite(kept).any())
+    worst = max(report.residual for report in reports)
+    message = ""
+    if share > SAID:
+        message = (
+            f"; at those with {100 * share:.0f} % of the density sites did not converge, and "
+            f"ended up to {worst:.2g} deviations from it: they are left out"
+        )
+        message = message if some else message.removesuffix(": they are left out")
+    return kept if some else log_mass, bool(share <= UNSETTLED), message
+
+
 def _mixture(
-    target: _Target, points: list[np.ndarray], shares: np.ndarray
-) -> tuple[MixturePosterior, bool, str]:
-    """The posteriors at the points that count, whether they settled, and that in words."""
+    target: Target, points: list[np.ndarray], shares: np.ndarray
+) -> tuple[MixturePosterior, str]:
+    """The posteriors at the points that count, and in words how many they are."""
     order = np.argsort(-shares, kind="stable")
     count = 1 + int(np.searchsorted(np.cumsum(shares[order]), 1.0 - NEGLIGIBLE))
     parts = [target.inference(points[order[0]])]
@@ -356,18 +268,11 @@ def _mixture(
     message = f", of which {len(kept)} count"
     if len(kept) < count:
         message += f", with {100 * np.sum(shares[kept]):.1f} % of the density"
-    unsettled = float(own @ [not part.converged for part in parts])
-    if unsettled > SAID:
-        worst = max(part.sites.residual for part in parts)
-        message += (
-            f"; at those with {100 * unsettled:.0f} % of the density sites did not converge, and "
-            f"ended up to {worst:.2g} deviations from it"
-        )
-    return posterior, unsettled <= UNSETTLED, message
+    return posterior, message
 
 
 def _on_grid(
-    target: _Target, mode: np.ndarray, axes: np.ndarray, mesh: Mesh
+    target: Target, mode: np.ndarray, axes: np.ndarray, mesh: Mesh
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Points, and logs of their masses in deviations."""
     z, volume, values = grid(target.size, lambda z: target.at(mode + axes @ z), mesh)
@@ -375,7 +280,7 @@ def _on_grid(
 
 
 def _on_design(
-    target: _Target, mode: np.ndarray, axes: np.ndarray
+    target: Target, mode: np.ndarray, axes: np.ndarray
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Points, and logs of their masses in deviations, which differ for the sides of an axis."""
     top = target.at(mode)
