@@ -37,6 +37,7 @@ def test_a_fit_is_that_of_the_estimator_with_a_group_for_each_category(linear, t
     assert record["prior"] == "spike_slab"
     assert record["power"] == 1.0
     assert record["selected"] == ["height", "smoker"]
+    assert "selection_message" not in record
     assert record["test"]["rmse"] < 1.5
     shown = run("show", path)
     assert "linear, gaussian noise, spike_slab prior" in shown.out
@@ -157,6 +158,17 @@ def test_what_other_commands_say_of_a_linear_model(linear, tables, here):
     assert "fit it again" in run("update", path, table, "--out", "n.cavity").err
     assert "cannot be compressed" in run("compress", path, "n.cavity").err
     assert run("suggest", path, table, "--n", 2, "--out", "n.csv").code == 0
+
+
+@pytest.mark.slow
+def test_a_fit_says_where_the_rows_hardly_tell_which_columns_matter(here):
+    random = np.random.default_rng(3)
+    X = random.standard_normal((12, 4))
+    y = np.linalg.svd(np.c_[np.ones(12), X])[0][:, 6]  # of which no column says anything
+    pl.DataFrame({**{f"x{i}": X[:, i] for i in range(4)}, "y": y}).write_csv("noise.csv")
+    fit = ("fit", "noise.csv", "--model", "linear", "--target", "y", "--out", "n.cavity")
+    assert "mostly come from the prior" in run(*fit, "--json").json["selection_message"]
+    assert "mostly come from the prior" in " ".join(run("show", "n.cavity").out.split())
 
 
 @pytest.mark.slow

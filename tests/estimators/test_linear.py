@@ -307,6 +307,8 @@ def test_noise_alone_says_that_no_column_is_told_from_another():
     fitted = cavity.LinearRegressor().fit(X, y)
     with pytest.warns(UserWarning, match="mostly come from the prior"):
         assert len(fitted.select(0.1)) == 0
+    with pytest.warns(UserWarning, match="mostly come from the prior"):
+        fitted.coefficient_table()
     clear = cavity.LinearRegressor().fit(X, X[:, 0] + 0.1 * y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -11,7 +11,9 @@ from scipy.special import logsumexp
 
 import cavity
 from cavity import inducing, kernels, likelihoods, weights
+from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.integration.designs import composite, grid
+from cavity.learning.integration.integrate import of_settled
 
 RNG = np.random.default_rng(2)
 X = np.sort(RNG.uniform(0.0, 1.0, 30))[:, None]
@@ -109,6 +111,22 @@ def test_designs_have_the_moments_of_a_gaussian(size):
     if pairs:
         gram = np.stack(pairs) @ np.stack(pairs).T / len(corners)
         np.testing.assert_allclose(gram, np.eye(len(pairs)), atol=1e-12)
+
+
+def test_values_without_settled_sites_are_left_out():
+    ends = ConvergenceReport(9, 1e-6, 0, "sweeps"), ConvergenceReport(9, 2.5, 0, "sweeps", False)
+    settled, away = ends
+    masses = np.log([0.5, 0.3, 0.2])
+    kept, enough, said = of_settled(masses, [settled, away, settled])
+    np.testing.assert_array_equal(kept, [masses[0], -np.inf, masses[2]])
+    assert not enough
+    assert "with 30 % of the density sites did not converge, and ended up to 2.5" in said
+    assert said.endswith("they are left out")
+    kept, enough, said = of_settled(masses, [away] * 3)
+    np.testing.assert_array_equal(kept, masses)
+    assert not enough
+    assert "left out" not in said
+    assert of_settled(np.log([0.995, 0.005]), [settled, away])[1:] == (True, "")
 
 
 def test_a_grid_covers_a_density_far_from_round():

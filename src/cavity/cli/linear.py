@@ -19,7 +19,7 @@ from cavity.estimators.linear import (
 from cavity.estimators.registry import LIKELIHOODS, REGRESSION, named_likelihood, one_of
 from cavity.learning.initialisation.linear import PRIORS
 from cavity.models.integrated_parameters import ParameterMarginal, integrated_parameters
-from cavity.tables.coefficients import model_coefficients, selected_columns
+from cavity.tables.coefficients import model_coefficients, says_little, selected_columns
 from cavity.tables.schema import Schema
 from cavity.tables.table_model import TableModel
 
@@ -134,6 +134,9 @@ def linear_record(request: Request, fitted: TableModel) -> dict[str, Any]:
         "prior": prior_of(request),
         "selected": selected_columns(table),
     }
+    little = says_little(fitted)
+    if little is not None:
+        record["selection_message"] = little
     found = integrated_parameters(fitted.posterior)
     if found:
         record["integrated"] = {name: _of_marginal(one) for name, one in found.items()}

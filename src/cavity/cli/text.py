@@ -59,6 +59,8 @@ def describe_fit(fitted: TableModel) -> str:
     ]
     if "selected" in record:
         rows.append(("selected", describe_selected(record["selected"], _coefficients(fitted))))
+    if "selection_message" in record:
+        rows.append(("", record["selection_message"]))
     if record.get("integrated"):
         rows.append(("averaged over", describe_integrated(record["integrated"])))
     if "relevance" in record:

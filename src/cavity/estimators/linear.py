@@ -45,10 +45,7 @@ class HasCoefficients:
         Raises:
             ValueError: for a share outside (0, 1), and several outputs of which none is chosen.
         """
-        asked: Any = self
-        little = hardly_moved(asked.posterior_, self.coefficients_)
-        if little is not None:
-            warnings.warn(little, UserWarning, stacklevel=2)
+        self._say_where_little_is_told()
         return self.coefficients_.select(fdr, output)
 
     def coefficient_table(self, fdr=0.1):
@@ -63,9 +60,13 @@ class HasCoefficients:
             `upper`, `inclusion_probability` of a prior with a spike, `sign_probability`, which is
             that of the likelier sign, and `selected`.
 
+        Warns:
+            UserWarning: where the rows hardly tell which columns matter.
+
         Raises:
             ValueError: for a share outside (0, 1).
         """
+        self._say_where_little_is_told()
         asked: Any = self
         classes = getattr(self, "classes_", None)
         count = self.coefficients_.mean.shape[-1]
@@ -76,6 +77,13 @@ class HasCoefficients:
         return coefficient_table(
             self.coefficients_, columns, scale, list(map(str, outputs)), fdr, kind
         )
+
+    def _say_where_little_is_told(self) -> None:
+        """Warns the caller of a method where the rows hardly tell which columns matter."""
+        asked: Any = self
+        little = hardly_moved(asked.posterior_, self.coefficients_)
+        if little is not None:
+            warnings.warn(little, UserWarning, stacklevel=3)
 
     def _numbers(self, X: Any) -> Any:
         """Inputs with numbers for the categories of a data frame, which are remembered."""

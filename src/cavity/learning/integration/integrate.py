@@ -212,7 +212,7 @@ def _integrated(target: Target, how: str) -> Integration:
         points, log_mass = _on_grid(target, mode, axes, COARSE if how == "coarse" else FINE)
     scale = target.objective.coordinates.scale
     log_volume = np.linalg.slogdet(axes)[1] + np.sum(np.log(scale))
-    log_mass, settled, left_out = _of_settled(log_mass, [target.report(x) for x in points])
+    log_mass, settled, left_out = of_settled(log_mass, [target.report(x) for x in points])
     log_total = np.logaddexp.reduce(log_mass)
     log_evidence = float(log_total + log_volume)
     shares = np.exp(log_mass - log_total)
@@ -228,7 +228,7 @@ def _integrated(target: Target, how: str) -> Integration:
     return Integration(*found, how, settled, message)
 
 
-def _of_settled(
+def of_settled(
     log_mass: np.ndarray, reports: list[ConvergenceReport]
 ) -> tuple[np.ndarray, bool, str]:
     """Masses of the points at which sites settled, whether these are nearly all, and in words.
