@@ -1,7 +1,7 @@
 """Linear estimators: coefficients in units of the data, selection, misuse."""
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -9,10 +9,13 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.exceptions import ConvergenceWarning
 
 import cavity
 from cavity import weights
 from cavity.estimators.categories import feature_groups
+from cavity.estimators.linear_learning import first_settled
+from cavity.learning.failures import NumericalError
 
 
 @pytest.fixture(scope="module")
@@ -289,6 +292,15 @@ def test_parameters_of_many_columns_are_learned_and_the_noise_averaged_over(tabl
 
 
 @pytest.mark.slow
+def test_averages_of_what_did_not_converge_say_so(table):
+    X, y, _ = table
+    with pytest.warns(ConvergenceWarning, match="stopped at the limit of 1 iteration"):
+        fitted = cavity.LinearRegressor(max_iterations=1).fit(X[:, :5], y)
+    assert not fitted.converged_
+    assert "averaged over" in fitted.message_
+
+
+@pytest.mark.slow
 def test_blocks_are_averaged_over_shares(table):
     X, y, _ = table
     fitted = cavity.LinearRegressor(blocks=[[0, 1], [5, 6]]).fit(X[:, :8], y)
@@ -309,10 +321,43 @@ def test_noise_alone_says_that_no_column_is_told_from_another():
         assert len(fitted.select(0.1)) == 0
     with pytest.warns(UserWarning, match="mostly come from the prior"):
         fitted.coefficient_table()
+    grouped = cavity.LinearRegressor(groups=[0, 0, 1, 1]).fit(X, y)
+    with pytest.warns(UserWarning, match="which is about 0.[0-9]+ to 0.[0-9]+, and mostly"):
+        grouped.select(0.1)
     clear = cavity.LinearRegressor().fit(X, X[:, 0] + 0.1 * y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert clear.select(0.1).tolist() == [0]
+
+
+class Ended(NamedTuple):
+    """As much of a result as the choice among them looks at."""
+
+    name: str
+    converged: bool
+    interrupted: bool = False
+
+
+def test_starts_are_tried_until_one_settles():
+    """One that fails is passed over; where none settles, the first is averaged."""
+
+    def learned(start):
+        if start == "fails":
+            raise NumericalError("not finite")
+        return Ended(start, start != "moves", start == "is stopped")
+
+    def averaged(found):
+        return found._replace(name=f"averaged {found.name}", converged=found.name == "settles")
+
+    def chosen(*starts: Any) -> Any:
+        return first_settled(learned, averaged, starts).name
+
+    assert chosen("fails", "moves", "wavers", "settles", "never") == "averaged settles"
+    assert chosen("moves", "wavers", "fails") == "averaged wavers"
+    assert chosen("fails", "moves") == "averaged moves"
+    assert chosen("moves", "is stopped", "settles") == "is stopped"
+    with pytest.raises(NumericalError, match="not finite"):
+        chosen("fails", "fails")
 
 
 @pytest.mark.sampled(1)

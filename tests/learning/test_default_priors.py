@@ -49,6 +49,15 @@ def test_they_are_centred_in_units_of_the_data():
             assert prior.scale == each[name].scale
 
 
+def test_distant_rows_do_not_make_lengthscales_long():
+    X, y = table(rows=40)
+    X[7, 0] = 1e4
+    scale = found("rbf", X, y)["kernel.lengthscale"].scale
+    below, above = np.quantile(X[:, 0], (0.25, 0.75))
+    np.testing.assert_allclose(scale[0], (above - below) / 1.349 * np.sqrt(2.0))
+    np.testing.assert_allclose(scale[1], X[:, 1].std() * np.sqrt(2.0))
+
+
 def test_the_variance_of_few_outputs_counts_as_likely_too_small():
     """Of two outputs: a 90 % interval of that variance about their mean holds a third."""
     rng = np.random.default_rng(1)

@@ -120,12 +120,16 @@ def test_values_without_settled_sites_are_left_out():
     kept, enough, said = of_settled(masses, [settled, away, settled])
     np.testing.assert_array_equal(kept, [masses[0], -np.inf, masses[2]])
     assert not enough
-    assert "with 30 % of the density sites did not converge, and ended up to 2.5" in said
-    assert said.endswith("they are left out")
+    assert "with 30 % of the density sites did not converge (up to 2.5 deviations short)" in said
+    assert said.endswith("these values are left out")
     kept, enough, said = of_settled(masses, [away] * 3)
     np.testing.assert_array_equal(kept, masses)
     assert not enough
     assert "left out" not in said
+    failed = ConvergenceReport(0, np.inf, 0, "failed", converged=False)
+    kept, enough, said = of_settled(np.array([0.0, np.nan]), [settled, failed])
+    np.testing.assert_array_equal(kept, [0.0, -np.inf])
+    assert (enough, said) == (True, "")
     assert of_settled(np.log([0.995, 0.005]), [settled, away])[1:] == (True, "")
 
 

@@ -86,7 +86,7 @@ def cross_validate(
     for train, test in KFold(FOLDS, shuffle=True, random_state=0).split(X):
         gp = GPRegressor(random_state=0, **settings)
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+            warnings.simplefilter("always", UserWarning)
             gp.fit(X[train], y[train])
         if gp.interrupted_:
             raise KeyboardInterrupt

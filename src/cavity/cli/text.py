@@ -57,12 +57,7 @@ def describe_fit(fitted: TableModel) -> str:
         ("log evidence", _evidence(record["log_evidence"])),
         ("learning", f"{converged} in {iterations}: {record['message']}"),
     ]
-    if "selected" in record:
-        rows.append(("selected", describe_selected(record["selected"], _coefficients(fitted))))
-    if "selection_message" in record:
-        rows.append(("", record["selection_message"]))
-    if record.get("integrated"):
-        rows.append(("averaged over", describe_integrated(record["integrated"])))
+    rows += _of_coefficients(fitted)
     if "relevance" in record:
         rows.append(("relevance", describe_relevance(record["relevance"])))
     if record.get("verdict"):
@@ -82,6 +77,18 @@ def describe_fit(fitted: TableModel) -> str:
     if record["test"] is not None:
         parts += ["on the test table:", describe_metrics(record["test"])]
     return "\n\n".join(parts)
+
+
+def _of_coefficients(fitted: TableModel) -> list[tuple[str, str]]:
+    """Of a linear model, which columns are selected, and what is averaged over."""
+    record, rows = fitted.record, []
+    if "selected" in record:
+        rows.append(("selected", describe_selected(record["selected"], _coefficients(fitted))))
+    if "selection_message" in record:
+        rows.append(("", record["selection_message"]))
+    if record.get("integrated"):
+        rows.append(("averaged over", describe_integrated(record["integrated"])))
+    return rows
 
 
 def describe_selected(

@@ -78,7 +78,7 @@ def update(
     scores = fitted.metrics(encoded)
     first = (_result(fitted), encoded.X, _outputs(fitted, encoded))
     with jax.enable_x64(True), one_blas_thread(), warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
+        warnings.simplefilter("always", UserWarning)
         result = go_on(*first, rows=encoded.side or None, **options)
     for warning in heard:
         session.warn(str(warning.message))

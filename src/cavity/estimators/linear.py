@@ -45,8 +45,9 @@ class HasCoefficients:
         Raises:
             ValueError: for a share outside (0, 1), and several outputs of which none is chosen.
         """
+        found = self.coefficients_.select(fdr, output)
         self._say_where_little_is_told()
-        return self.coefficients_.select(fdr, output)
+        return found
 
     def coefficient_table(self, fdr=0.1):
         """Coefficients with the names of their columns, a row for each, for a data frame.
@@ -66,7 +67,6 @@ class HasCoefficients:
         Raises:
             ValueError: for a share outside (0, 1).
         """
-        self._say_where_little_is_told()
         asked: Any = self
         classes = getattr(self, "classes_", None)
         count = self.coefficients_.mean.shape[-1]
@@ -74,9 +74,11 @@ class HasCoefficients:
         names = getattr(self, "feature_names_in_", range(asked.n_features_in_))
         columns, kind = [str(name) for name in names], "output" if classes is None else "class"
         scale = asked.output_scale_
-        return coefficient_table(
+        table = coefficient_table(
             self.coefficients_, columns, scale, list(map(str, outputs)), fdr, kind
         )
+        self._say_where_little_is_told()
+        return table
 
     def _say_where_little_is_told(self) -> None:
         """Warns the caller of a method where the rows hardly tell which columns matter."""

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from cavity.estimators.categories import feature_groups
 from cavity.estimators.integrated import PARTS, asked_parts
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import REGRESSION, build_likelihood, one_of, whole
+from cavity.learning.failures import NumericalError
 from cavity.learning.fit import fit
 from cavity.learning.initialisation.linear import PRIORS, output_spread, starting_linear
 from cavity.learning.initialisation.linear_priors import averaged_over, linear_priors
@@ -19,9 +20,11 @@ from cavity.learning.integration.averaged import MOST, QUICK, averaged
 from cavity.learning.methods import PowerEP
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
 from cavity.learning.result import FitResult
-from cavity.models.base import AbstractModel
 from cavity.numerics.text import plural
 from cavity.weights.base import AbstractWeightPrior
+
+Start = TypeVar("Start")
+Result = TypeVar("Result")
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -128,7 +131,7 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
         # much noise first, from which sites settle; the priors keep it from the largest
         starts = [*starts[1:2], starts[0], *starts[2:]]
 
-    result = _settled(
+    result = first_settled(
         lambda start: fit(start, X, problem.y, **options),
         lambda found: _averaged(found, asked, parts),
         starts if problem.checkpoint is None else starts[:1],
@@ -136,22 +139,32 @@ def learn_linear(asked: AbstractLinearSettings, problem: Problem, task: str) -> 
     return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X), settings.power)
 
 
-def _settled(
-    learned: Callable[[AbstractModel], FitResult],
-    averaged: Callable[[FitResult], FitResult],
-    starts: Sequence[AbstractModel],
-) -> FitResult:
+def first_settled(
+    learned: Callable[[Start], Result],
+    averaged: Callable[[Result], Result],
+    starts: Sequence[Start],
+) -> Result:
     """The first result that settled, before it was averaged and after; else the first of them.
+
+    An interrupt ends it with what was being learned.
 
     Args:
         learned: what is learned from a start.
         averaged: a result averaged over its parameters.
         starts: where to begin, the most likely to settle first.
+
+    Raises:
+        NumericalError: where nothing can be learned from any of them.
     """
-    before: list[FitResult] = []
-    after: list[FitResult] = []
+    before: list[Any] = []
+    after: list[Any] = []
+    failure: NumericalError | None = None
     for start in starts:
-        result = learned(start)
+        try:
+            result: Any = learned(start)
+        except NumericalError as error:
+            failure = failure or error
+            continue
         if result.interrupted:
             return result
         if not result.converged:
@@ -160,6 +173,9 @@ def _settled(
         after.append(averaged(result))
         if after[-1].converged or after[-1].interrupted:
             return after[-1]
+    if not (after or before):
+        assert failure is not None
+        raise failure
     return after[0] if after else averaged(before[0])
 
 

@@ -16,7 +16,7 @@ WHOLE = 8192
 # Small tables are padded to this, and up to `FEW` rows to a power of two: compiling once costs
 # more than all that is computed in vain.
 SMALLEST, FEW = 64, 512
-# Columns above which it does not.
+# With more columns than this it does not.
 MANY_COLUMNS = 256
 # Values whose nodes of a one-dimensional integral stay in the processor's cache.
 ENTRIES = 512
@@ -35,12 +35,12 @@ def padded_size(n: int, row_size: int = 1, columns: int = 1) -> int:
     """The number of rows that a table of `n` rows is padded to.
 
     Tables of similar length share one compiled program. Up to `FEW` rows it is a power of two,
-    but of many columns; beyond `WHOLE` values it is a multiple of the chunk as well.
+    except with many columns; beyond `WHOLE` values it is a multiple of the chunk as well.
 
     Args:
         n: rows, at least 1.
         row_size: values in a row (the rows of a block).
-        columns: numbers of a row's input.
+        columns: how many the inputs have.
     """
     size = repeating_size(n)
     if row_size == 1 and n <= FEW and columns <= MANY_COLUMNS:

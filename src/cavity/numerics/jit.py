@@ -39,7 +39,8 @@ QUICK: dict[str, Any] = {
 # Array entries that a program must have computed, for each of its operations, before the passes
 # pay: they take three milliseconds for an operation, and spare a third of a nanosecond an entry.
 ENTRIES_PER_OPERATION = 10_000_000
-# Rows beyond which programs have all passes at once: what is computed outweighs them soon.
+# Rows or columns beyond which programs have all passes at once: what is computed outweighs them
+# soon.
 FEW_ROWS = 2048
 # Programs kept. Each takes some megabytes, and dozens of the 65,530 memory maps that Linux allows.
 MOST_PROGRAMS = 150

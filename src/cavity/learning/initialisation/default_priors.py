@@ -35,6 +35,9 @@ SHAPE = 1.0
 WIDEST = 3
 # The noise variance at which its prior is centred, as a share of the outputs' variance.
 SHARE = 0.2
+# The width of the middle half of a standard normal distribution, and how much larger than by it
+# the spread of a column must be for that to be of a few distant rows.
+MIDDLE, FAR = 1.349, 5.0
 # The probability below the upper end of a 90 % interval, and that end of a standard normal one.
 HELD, NORMAL = 0.95, 1.6448536269514722
 
@@ -48,8 +51,9 @@ def default_priors(
 
     Variances of kernels are centred at that of the outputs (of the latent values that would
     roughly give them), noise variances at a fifth of that of the outputs. Lengthscales are hardly
-    shorter than the spread of their column times the square root of the number of columns.
-    Shapes, degrees of freedom, periods, frequencies and means have flat priors.
+    shorter than the spread of their column, without a few distant rows, times the square root of
+    the number of columns. Shapes, degrees of freedom, periods, frequencies and means have flat
+    priors.
 
     Args:
         model: the model, with inducing variables or without.
@@ -59,7 +63,9 @@ def default_priors(
         side: side data by name, (N,) each.
     """
     values = _heights(model, y, side)
-    return _about(model, given, measured(X, values), np.sum(~np.isnan(values), axis=0))
+    scales = measured(X, values)
+    scales = dataclasses.replace(scales, x_spread=_of_most_rows(X, np.asarray(scales.x_spread)))
+    return _about(model, given, scales, np.sum(~np.isnan(values), axis=0))
 
 
 def priors_of_stream(given: Given, model: GP, tallies: Tallies) -> GP:
@@ -88,6 +94,13 @@ def _about(model: GP, given: Given, scales: Scales, counts: np.ndarray) -> GP:
             name = f"kernel.{i}" if several else "kernel"
             chosen |= _of_part(kernel, name, own, 1.0, VARIANCE)
     return with_named(flat(model), chosen)
+
+
+def _of_most_rows(X: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """Spreads of columns (D,), those of their middle halves where a few distant rows make them."""
+    below, above = np.quantile(X, (0.25, 0.75), axis=0)
+    middle = (above - below) / MIDDLE
+    return np.where((middle > 0.0) & (spread > FAR * middle), middle, spread)
 
 
 def _heights(model: GP, y: np.ndarray, side: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -45,10 +45,12 @@ def averaged(result: FitResult, names: tuple[str, ...]) -> FitResult:
     except NumericalError as failure:
         message = f"{result.message}; not averaged over its parameters: {failure}"
         return dataclasses.replace(result, converged=False, message=message)
+    learned = "" if result.converged else f"{result.message}; "
     return dataclasses.replace(
         result,
         posterior=found.posterior,
         log_evidence=found.log_evidence,
-        converged=found.converged,
-        message=f"averaged over {', '.join(names)}: {found.message}",
+        converged=result.converged and found.converged,
+        sites=dataclasses.replace(result.sites, converged=found.converged),
+        message=f"{learned}averaged over {', '.join(names)}: {found.message}",
     )

@@ -44,7 +44,7 @@ class Integration:
     Attributes:
         posterior: the mixture of posteriors over values of the parameters.
         log_evidence: approximate log of the evidence, parameters integrated out under their
-            priors, nats.
+            priors, nats; over the points whose sites converged.
         names: dotted names of the parameters, one for each number that was integrated over.
         mean: posterior means on the scale where they are unconstrained, logarithms of positive
             ones, (d,).
@@ -52,8 +52,8 @@ class Integration:
         points: the values at which the model was evaluated, unconstrained, (S, d).
         shares: their posterior shares, (S,).
         how: "grid" or "design".
-        converged: whether sites converged at points with nine tenths of the density; others are
-            left out.
+        converged: whether sites converged at points with nine tenths of the density. The others
+            have share 0, unless sites converged at none.
         message: what was done, in a sentence.
     """
 
@@ -233,21 +233,23 @@ def of_settled(
 ) -> tuple[np.ndarray, bool, str]:
     """Masses of the points at which sites settled, whether these are nearly all, and in words.
 
-    An evidence at sites that did not settle is none, nor is the posterior. Where no sites
-    settled, all points count.
+    An evidence at sites that did not settle is none, nor is the posterior, so that points where
+    they did count however little they have beside the others. Where no sites settled, all count.
     """
     settled = np.array([report.converged for report in reports])
+    log_mass = np.nan_to_num(log_mass, nan=-np.inf, neginf=-np.inf)
     share = np.exp(np.logaddexp.reduce(log_mass[~settled]) - np.logaddexp.reduce(log_mass))
     kept = np.where(settled, log_mass, -np.inf)
     some = bool(np.isfinite(kept).any())
-    worst = max(report.residual for report in reports)
     message = ""
     if share > SAID:
+        pairs = zip(reports, np.isfinite(log_mass), strict=True)
+        worst = max(r.residual for r, counts in pairs if counts and not r.converged)
         message = (
-            f"; at those with {100 * share:.0f} % of the density sites did not converge, and "
-            f"ended up to {worst:.2g} deviations from it: they are left out"
+            f"; at values with {100 * share:.0f} % of the density sites did not converge (up to "
+            f"{worst:.2g} deviations short)"
         )
-        message = message if some else message.removesuffix(": they are left out")
+        message += ", and these values are left out" if some else ""
     return kept if some else log_mass, bool(share <= UNSETTLED), message
 
 
@@ -262,10 +264,11 @@ def _mixture(
     # programs are compiled for each number of parts: a few numbers will do
     fitting = fitting // ROUND * ROUND or min(max(fitting, FEW), len(points))
     kept = order[: min(-(-count // ROUND) * ROUND, fitting)]
-    parts += [target.inference(points[i]) for i in kept[1:]]
+    # what fills up a number has no share, and need not be found
+    parts += [target.inference(points[i]) if shares[i] else parts[0] for i in kept[1:]]
     own = shares[kept] / np.sum(shares[kept])
     posterior = MixturePosterior.of([part.posterior for part in parts], own)
-    message = f", of which {len(kept)} count"
+    message = f", of which {np.count_nonzero(own)} count"
     if len(kept) < count:
         message += f", with {100 * np.sum(shares[kept]):.1f} % of the density"
     return posterior, message

@@ -9,6 +9,7 @@ import numpy as np
 from cavity.inference.energy import Sites
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.data.training_data import Data
+from cavity.learning.failures import NumericalError
 from cavity.learning.infer import infer_from
 from cavity.learning.mcmc.run import weak_priors
 from cavity.learning.method import AbstractMethod
@@ -26,6 +27,8 @@ REMEMBERED = 2**25
 DIFFERENCE = 1e-2
 # A deviation of a parameter is so much at the most: weak priors have deviations of two.
 WIDEST = 5.0
+# What is said of sites where inference failed.
+FAILED = ConvergenceReport(0, np.inf, 0, "failed", converged=False)
 
 
 class Target:
@@ -95,13 +98,18 @@ class Target:
         key = np.ascontiguousarray(x).tobytes()
         if key not in self.values:
             own = float(self._own(np.asarray(self.real(x))))
-            found = self.inference(x)
+            try:
+                found = self.inference(x)
+            except NumericalError:
+                self.values[key], self.reports[key] = np.nan, FAILED
+                return np.nan
             self.values[key] = float(found.log_evidence) + own
             self.reports[key] = found.sites
         return self.values[key]
 
     def report(self, x: np.ndarray) -> ConvergenceReport:
-        """How sites ended at a point that was asked for."""
+        """How sites ended at a point."""
+        self.at(x)
         return self.reports[np.ascontiguousarray(x).tobytes()]
 
     def inference(self, x: np.ndarray) -> Inference:
@@ -111,7 +119,7 @@ class Target:
             return self.known[key]
         model = self.objective.coordinates.model(x)
         _, start = min(self.settled, key=lambda known: float(np.sum((known[0] - x) ** 2)))
-        # sites cost more than a gradient beside the value does
+        # a search for sites costs more than the gradient that comes with the value here
         energy_at = None if start is None else functools.partial(self.objective.energy_at, x)
         jitter = self.objective.jitter
         found = infer_from(model, self.data, self.method, jitter, start, energy_at=energy_at)

@@ -296,6 +296,10 @@ def _of_function(
     ends = [_quantile(below, q, low, high) for q in (tail, 1.0 - tail)]
     negative, positive = averaged(_Marginal.signs)
     inclusion = averaged(_Marginal.inclusion)
+    # sums over shares, which add up to one but for rounding
+    negative, positive, inclusion = (
+        jax.tree.map(lambda x: jnp.minimum(x, 1.0), x) for x in (negative, positive, inclusion)
+    )
     unit = 1.0 if scale is None else 1.0 / scale[:, None]
     return (*(unit * x for x in (mean, deviation, *ends)), negative, positive, inclusion)
 
