@@ -30,8 +30,8 @@ import cavity
 from benchmarks.data import FOLDER, Split, uci
 from benchmarks.results import Table
 from cavity.estimators import learning
-from cavity.learning.optimisers import growth, trials
-from cavity.learning.result import FitResult
+from cavity.learning.plans import growth, trials
+from cavity.learning.results.result import FitResult
 
 SETS = ("yacht", "boston", "energy", "concrete", "wine_red", "kin8nm", "power", "naval")
 SNELSON = ("pumadyn32nm", "kin40k", "pol")

@@ -125,7 +125,7 @@ DEEP_FAULTS = (
     ),
     Fault(
         "a deep fit that ends below its sparse GP has converged",
-        "learning/deep.py",
+        "learning/plans/deep.py",
         "converged=False, message=message)",
         "message=message)",
         (START + "test_a_fit_that_ends_below_its_start_gives_the_start",),

@@ -32,9 +32,9 @@ from cavity.learning.initialisation.network import (
     network_at_mode,
     starting_network,
 )
-from cavity.learning.method import AbstractMethod, Training
+from cavity.learning.methods.base import AbstractMethod, Training
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.optimisers.adam import Adam
+from cavity.learning.search.adam import Adam
 from cavity.models.remembered import past_of
 
 jax.config.update("jax_enable_x64", True)

@@ -34,7 +34,7 @@ def measured(rows: int, power: float, repeats: int) -> dict[str, float]:
         starting_sites,
         state_space_starts,
     )
-    from cavity.learning.methods import PowerEP
+    from cavity.learning.methods.methods import PowerEP
     from cavity.learning.objectives.evidence import Objective
 
     jax.config.update("jax_enable_x64", True)

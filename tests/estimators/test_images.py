@@ -8,9 +8,9 @@ import pytest
 
 import cavity
 from cavity import ConvGPClassifier, kernels
-from cavity.learning import images as learning
 from cavity.learning.infer import infer
 from cavity.learning.optimisers.lbfgs import GracefulStop
+from cavity.learning.plans import images as learning
 from cavity.numerics.tree import named
 
 
@@ -145,7 +145,7 @@ def test_minibatches_go_on_where_the_fit_ended(classes, monkeypatch):
     for name in ("kernel_", "inducing_"):
         pairs = zip(*(jax.tree.leaves(getattr(m, name)) for m in (learned, first)), strict=True)
         assert all(np.any(moved != before) for moved, before in pairs)
-    monkeypatch.setattr("cavity.learning.images.RATE", 5.0)
+    monkeypatch.setattr("cavity.learning.plans.images.RATE", 5.0)
     with pytest.warns(UserWarning, match="stays as it was: give larger batches, or fewer steps"):
         refused = ConvGPClassifier(**(SMALL | QUICK), steps=5, batch=100).fit(images, labels)
     np.testing.assert_array_equal(refused.predict_proba(images), first.predict_proba(images))

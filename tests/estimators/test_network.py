@@ -10,7 +10,7 @@ from cavity.estimators import network_learning
 from cavity.estimators.network_learning import with_advice
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.infer import NumericalError
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference
 
 QUICK = {"hidden": 2, "n_starts": 2, "max_iterations": 5, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore:not converged")

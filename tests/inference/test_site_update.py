@@ -13,7 +13,7 @@ from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import BlockSites, ScalarSites
 from cavity.inference.weights.whole_sites import WholeSites
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.methods import PowerEP
 from tests.equivalence.gauss_hermite import Probit
 from tests.equivalence.problem import (
     SWEEPS,

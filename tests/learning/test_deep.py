@@ -8,8 +8,6 @@ import pytest
 
 import cavity
 from cavity import inducing, kernels, likelihoods, means
-from cavity.learning import deep
-from cavity.learning.deep import fit_deep
 from cavity.learning.initialisation.deep import (
     HiddenStart,
     at_rest,
@@ -17,7 +15,9 @@ from cavity.learning.initialisation.deep import (
     deepen,
     hidden_start,
 )
-from cavity.learning.optimisers.trials import fit_best
+from cavity.learning.plans import deep
+from cavity.learning.plans.deep import fit_deep
+from cavity.learning.plans.trials import fit_best
 from cavity.parameters import Positive
 from tests.tolerances import assert_close
 

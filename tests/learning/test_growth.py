@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import cavity
-from cavity.learning.optimisers import growth
-from cavity.learning.optimisers.growth import Rows, fit_growing, verdict
+from cavity.learning.plans import growth
+from cavity.learning.plans.growth import Rows, fit_growing, verdict
 from cavity.parameters import bijections
 
 random = np.random.default_rng(0)

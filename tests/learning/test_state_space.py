@@ -7,7 +7,6 @@ import pytest
 import cavity
 from cavity.inference.graph.rows import Rows
 from cavity.inference.variables.chain import links_of
-from cavity.learning import state_space
 from cavity.learning.initialisation.state_space import (
     filled_in_time,
     lagged_states,
@@ -15,8 +14,9 @@ from cavity.learning.initialisation.state_space import (
     ridge,
     subspace_states,
 )
-from cavity.learning.state_space import fit_state_space
-from cavity.learning.state_space_update import follow_states
+from cavity.learning.plans import state_space
+from cavity.learning.plans.state_space import fit_state_space
+from cavity.learning.plans.state_space_update import follow_states
 from cavity.models.state_space.start import interpolated
 from tests.tolerances import assert_close
 

@@ -5,8 +5,8 @@ import pytest
 
 import cavity
 from cavity.learning.infer import NumericalError
-from cavity.learning.optimisers import trials
-from cavity.learning.optimisers.trials import ALONG, TRIAL, fit_best
+from cavity.learning.plans import trials
+from cavity.learning.plans.trials import ALONG, TRIAL, fit_best
 
 random = np.random.default_rng(0)
 X = np.sort(random.uniform(0, 1, 60))[:, None]

@@ -13,7 +13,7 @@ from cavity.inference.energy import empty_sites, energy
 from cavity.inference.past import log_evidence_of_past
 from cavity.learning.data.arrays import prepare
 from cavity.learning.infer import as_dtype, infer_from
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.methods import PowerEP
 from cavity.learning.streaming.live_rows import as_power
 from cavity.models.remembered import past_of
 from tests.oracle import dense

@@ -62,8 +62,8 @@ from cavity.kernels.text_form import parse, text
 from cavity.learning.cost import estimate_cost
 from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.kernels import blackjax
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.methods import TiedPowerEP
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import TiedPowerEP
 from cavity.learning.optimisers.lbfgs import GracefulStop, Progress
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.models.gp import GP

@@ -26,8 +26,8 @@ from cavity.estimators.reinference import infer_again, left_out_densities
 from cavity.estimators.settings import Settings, check_side
 from cavity.learning.data.batches import Batches
 from cavity.learning.infer import one_blas_thread
-from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.progress.checkpoint import Store
 from cavity.models.base import AbstractModel
 from cavity.models.mean_function import with_found_mean
 from cavity.models.posterior import AbstractPosterior

@@ -7,8 +7,8 @@ from cavity.estimators.left_to_data import is_auto
 from cavity.estimators.registry import build_likelihood
 from cavity.estimators.settings import Settings, inducing_count
 from cavity.learning.cost import coupled_seconds, duration
-from cavity.learning.methods import PowerEP
-from cavity.learning.optimisers.powers import DEFAULT
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.plans.powers import DEFAULT
 from cavity.likelihoods.capabilities import number_of_classes
 
 # Seconds of processor time beyond which classes are coupled only where that is asked for. Up to

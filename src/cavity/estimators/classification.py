@@ -16,8 +16,8 @@ from cavity.estimators.predictions import bayes_decision, class_log_probabilitie
 from cavity.estimators.registry import CLASSIFICATION
 from cavity.estimators.settings import check
 from cavity.learning.data.batches import Batches
-from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.progress.checkpoint import Store
 from cavity.likelihoods.capabilities import OrderedLabels, capability
 from cavity.numerics.text import plural
 

@@ -16,9 +16,9 @@ from cavity.estimators.registry import whole
 from cavity.estimators.regression import AbstractRegressor
 from cavity.estimators.settings import build, build_likelihood
 from cavity.inference.propagation import Nodes
-from cavity.learning.deep import STANDSTILL, fit_deep
 from cavity.learning.initialisation.deep import chosen_start
-from cavity.learning.methods import TiedPowerEP
+from cavity.learning.methods.methods import TiedPowerEP
+from cavity.learning.plans.deep import STANDSTILL, fit_deep
 from cavity.numerics.text import plural
 
 # Functions of a hidden layer at the most, where "auto" chooses.

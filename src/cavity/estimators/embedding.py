@@ -25,7 +25,7 @@ from cavity.estimators.latent_settings import (
 )
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import whole
-from cavity.learning.latent import fit_latent
+from cavity.learning.plans.latent import fit_latent
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.numerics.linalg import MOST_JITTER

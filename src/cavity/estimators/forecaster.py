@@ -27,7 +27,7 @@ from cavity.estimators.time_tables import (
     rows_after,
     time_data,
 )
-from cavity.learning.result import FitResult
+from cavity.learning.results.result import FitResult
 from cavity.models.state_space.posterior import StateSpacePosterior
 
 # Levels of quantiles that are asked for by default.

@@ -14,9 +14,9 @@ from cavity.estimators.time_tables import TimeData
 from cavity.learning.free_simulation import ITERATIONS, FreeSimulation, free_simulation
 from cavity.learning.infer import one_blas_thread
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
-from cavity.learning.result import FitResult
-from cavity.learning.state_space import fit_state_space
-from cavity.learning.state_space_update import follow_states
+from cavity.learning.plans.state_space import fit_state_space
+from cavity.learning.plans.state_space_update import follow_states
+from cavity.learning.results.result import FitResult
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.support import Support
 from cavity.models.state_space.posterior import StateSpacePosterior

@@ -5,7 +5,7 @@ from typing import Any
 
 from cavity.estimators.latent_settings import latent_kernel, latent_likelihood
 from cavity.estimators.registry import one_of, whole
-from cavity.learning.methods import PowerEP, TiedPowerEP
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.state_space.forecast import PROPAGATIONS
 from cavity.numerics.linalg import MOST_JITTER

@@ -20,10 +20,10 @@ from cavity.inducing.base import AbstractInducing
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.part_counts import count_parts
 from cavity.kernels.parts import AbstractParts, Patches
-from cavity.learning.images import ImageSearch, fit_images, likeliest
 from cavity.learning.initialisation.images import BESIDE, SUMS, Convolution, convolution_start
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.plans.images import ImageSearch, fit_images, likeliest
 from cavity.numerics.text import plural
 
 # Sums over distinct patches are used where they are at most this share of all patches.

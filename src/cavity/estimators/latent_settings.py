@@ -8,8 +8,8 @@ from cavity.inference.propagation import Moments
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.text_form import parse
 from cavity.learning.data.scales import Scales, in_data_units
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP, TiedPowerEP
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.support import Support
 

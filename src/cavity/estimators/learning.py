@@ -14,12 +14,12 @@ from cavity.estimators.settings import AUTO_INDUCING, Settings, build
 from cavity.learning.data.batched import survey
 from cavity.learning.data.batches import Batches
 from cavity.learning.initialisation.inducing_points import cluster_blocks
-from cavity.learning.optimisers.checkpoint import Store
-from cavity.learning.optimisers.growth import Judgement, Rows, at_points_of, fit_growing, verdict
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.optimisers.powers import DEFAULT, PowerTrial, fit_powers
-from cavity.learning.optimisers.trials import fit_best
-from cavity.learning.result import FitResult
+from cavity.learning.plans.growth import Judgement, Rows, at_points_of, fit_growing, verdict
+from cavity.learning.plans.powers import DEFAULT, PowerTrial, fit_powers
+from cavity.learning.plans.trials import fit_best
+from cavity.learning.progress.checkpoint import Store
+from cavity.learning.results.result import FitResult
 from cavity.models.gp import GP
 
 

@@ -1,7 +1,7 @@
 """Settings that are left to be chosen from the data, and where that cannot be done."""
 
 from cavity.estimators.registry import build_method, whole
-from cavity.learning.optimisers.trials import has_volume
+from cavity.learning.plans.trials import has_volume
 from cavity.likelihoods.base import AbstractLikelihood
 
 

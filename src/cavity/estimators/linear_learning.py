@@ -13,13 +13,13 @@ from cavity.estimators.integrated import PARTS, asked_parts
 from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.registry import REGRESSION, build_likelihood, one_of, whole
 from cavity.learning.failures import NumericalError
-from cavity.learning.fit import fit
 from cavity.learning.initialisation.linear import PRIORS, output_spread, starting_linear
 from cavity.learning.initialisation.linear_priors import averaged_over, linear_priors
 from cavity.learning.integration.averaged import MOST, QUICK, averaged
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.methods import PowerEP
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
-from cavity.learning.result import FitResult
+from cavity.learning.results.result import FitResult
+from cavity.learning.run.fit import fit
 from cavity.numerics.text import plural
 from cavity.weights.base import AbstractWeightPrior
 

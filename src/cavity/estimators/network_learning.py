@@ -9,16 +9,16 @@ from cavity.estimators.learning import Learned, Problem
 from cavity.estimators.network_settings import AbstractNetworkSettings
 from cavity.estimators.registry import build_likelihood, whole
 from cavity.estimators.settings import check_held
-from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError, infer
 from cavity.learning.initialisation.network import (
     held_output,
     network_at_mode,
     starting_network,
 )
-from cavity.learning.methods import TiedPowerEP
+from cavity.learning.methods.methods import TiedPowerEP
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference
+from cavity.learning.run.fit import fit
 from cavity.models.base import AbstractModel
 from cavity.models.network.network import Network
 from cavity.numerics.text import plural

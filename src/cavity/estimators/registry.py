@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 
 from cavity import likelihoods
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import Laplace, LocalBound, MeanField, PowerEP, TiedPowerEP
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import Laplace, LocalBound, MeanField, PowerEP, TiedPowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import number_of_classes
 from cavity.likelihoods.support import Support

@@ -20,8 +20,8 @@ from cavity.estimators.settings import check
 from cavity.learning.data.batches import Batches
 from cavity.learning.data.scales import tally
 from cavity.learning.infer import one_blas_thread
-from cavity.learning.optimisers.checkpoint import Store
 from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.progress.checkpoint import Store
 from cavity.likelihoods.support import Support
 
 # The scale of a constant output, as a share of its value.

@@ -7,7 +7,7 @@ import numpy as np
 
 from cavity.estimators.registry import Method
 from cavity.learning.infer import infer
-from cavity.learning.result import Inference
+from cavity.learning.results.result import Inference
 from cavity.models.posterior import AbstractPosterior
 
 

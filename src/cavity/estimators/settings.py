@@ -36,8 +36,8 @@ from cavity.learning.initialisation.inducing_kinds import KINDS, initial_inducin
 from cavity.learning.initialisation.inducing_points import CHOICES
 from cavity.learning.initialisation.models import Given, started
 from cavity.learning.mcmc.kernels import blackjax
-from cavity.learning.optimisers.growth import FIRST
-from cavity.learning.optimisers.powers import DEFAULT
+from cavity.learning.plans.growth import FIRST
+from cavity.learning.plans.powers import DEFAULT
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability, number_of_classes
 from cavity.likelihoods.support import Support

@@ -39,9 +39,9 @@ from cavity.inducing.base import AbstractInducing, coincidence, covariance, vari
 from cavity.inference.energy import Graph
 from cavity.inference.graph.base import AbstractVariable, AbstractView, Messages
 from cavity.inference.graph.messages import added
-from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.variables.coupled_classes import CoupledClassInducing
 from cavity.inference.variables.inducing import WhitenedInducing
+from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.numerics.linalg import jittered, product_lower
 from cavity.numerics.power_limits import Power, log_determinant_ratio, with_limit_at_zero
 from cavity.numerics.types import Array, Float, Scalar

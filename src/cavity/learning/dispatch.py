@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
 
 T = TypeVar("T")
 

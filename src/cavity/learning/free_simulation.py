@@ -16,8 +16,8 @@ import numpy as np
 from cavity.learning.diagnostics.lagged_outputs import FARTHEST, LaggedOutputs
 from cavity.learning.failures import NumericalError
 from cavity.learning.initialisation.state_space import filled_in_time
-from cavity.learning.methods import PowerEP, TiedPowerEP
-from cavity.learning.state_space_update import follow_states
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
+from cavity.learning.plans.state_space_update import follow_states
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.numerics.text import plural
 

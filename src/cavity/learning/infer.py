@@ -21,25 +21,25 @@ from cavity.learning.data.training_data import AbstractTrainingData, Data
 from cavity.learning.data.validation import (
     all_fixed,
     check_domains,
-    check_draws,
     check_model,
     check_shapes,
     fix_unused_noise,
     verbs,
 )
-from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
 from cavity.learning.dispatch import dispatch
 from cavity.learning.failures import NumericalError, diagnose_failure
+from cavity.learning.mcmc.checks import check_draws
 from cavity.learning.mcmc.run import Drawn, draw
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import PowerEP
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.learning_energy import fixed_objective, split_optimised
 from cavity.learning.objectives.streamed import streamed_posterior
-from cavity.learning.objectives.tied import minimise_over_tied_sites
 from cavity.learning.optimisers.lbfgs import Minimum, StartFailed
-from cavity.learning.result import Inference, Posterior
+from cavity.learning.results.result import Inference, Posterior
+from cavity.learning.results.row_diagnostics import RowDiagnostics
+from cavity.learning.search.tied import minimise_over_tied_sites
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.linear.drawn_weights import HasWeightParts

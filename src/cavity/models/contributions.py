@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from cavity.inducing.sums import PartFunction, part_function
-from cavity.inference.graph.views import OutputMean
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.likelihoods.capabilities import capability
 from cavity.means import Zero
 from cavity.models.process import AbstractProcess, SparseProcess, TakesGaussianInputs

@@ -10,13 +10,18 @@ from cavity.inducing.base import AbstractInducing, covariance, variances_from
 from cavity.inducing.features import Features
 from cavity.inference.graph.base import AbstractBelief, AbstractVariable, AbstractView
 from cavity.inference.graph.rows import SLOPES, Rows
-from cavity.inference.graph.views import InducingView, OutputMean, inducing_view, observed
 from cavity.inference.variables.function_values import (
     FunctionValues,
     FunctionValuesBelief,
     Identity,
 )
 from cavity.inference.variables.inducing import InducingBelief, TiedInducing, WhitenedInducing
+from cavity.inference.variables.inducing_view import (
+    InducingView,
+    OutputMean,
+    inducing_view,
+    observed,
+)
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.stationary import Constant
 from cavity.likelihoods.base import AbstractLikelihood

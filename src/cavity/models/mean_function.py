@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.inference.graph.views import InducingView
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.kernels.base import AbstractKernel
 from cavity.means import AbstractMean, BayesianLinear
 from cavity.models.base import AbstractModel

@@ -19,8 +19,13 @@ from cavity.inducing.base import (
     variances_from,
 )
 from cavity.inference.graph.rows import SLOPES, Rows
-from cavity.inference.graph.views import InducingView, OutputMean, observed, observed_mean
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import (
+    InducingView,
+    OutputMean,
+    observed,
+    observed_mean,
+)
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.expectations import (
     GaussianInputs,

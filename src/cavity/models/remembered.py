@@ -14,13 +14,13 @@ from jax.scipy.linalg import solve_triangular
 from cavity.inducing.base import Points
 from cavity.inference.factors.tied import TiedSite, as_tied
 from cavity.inference.graph.base import AbstractVariable, Messages
-from cavity.inference.graph.views import InducingView, inducing_view
 from cavity.inference.past import Past, PastFunction, log_evidence_of
 from cavity.inference.variables.coupled_classes import (
     CoupledClassInducing,
     CoupledClassInducingBelief,
 )
 from cavity.inference.variables.inducing import InducingBelief, WhitenedInducing
+from cavity.inference.variables.inducing_view import InducingView, inducing_view
 from cavity.models.coupled_classes import FullClasses, SparseClasses
 from cavity.models.posterior import AbstractPosterior, Posterior
 from cavity.models.process import AbstractProcess, FullProcess, IndependentProcess, SparseProcess

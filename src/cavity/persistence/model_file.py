@@ -43,8 +43,8 @@ _PUBLIC = ("kernels", "means", "inducing", "likelihoods", "weights", "models")
 
 # what posteriors are made of: name in files -> where it lives
 _PARTS = {
-    "models.InducingView": "cavity.inference.graph.views",
-    "models.OutputMean": "cavity.inference.graph.views",
+    "models.InducingView": "cavity.inference.variables.inducing_view",
+    "models.OutputMean": "cavity.inference.variables.inducing_view",
     "inference.InducingBelief": "cavity.inference.variables.inducing",
     "inference.CoupledClassInducingBelief": "cavity.inference.variables.coupled_classes",
     "inference.CoupledClassValuesBelief": "cavity.inference.variables.coupled_classes",
@@ -57,7 +57,7 @@ _PARTS = {
     "models.DeepPosterior": "cavity.models.deep.posterior",
     "models.LayerProcess": "cavity.models.deep.layer",
     "models.LatentPosterior": "cavity.models.latent.posterior",
-    "models.SiteEncoder": "cavity.models.latent.encoder",
+    "models.SiteEncoder": "cavity.models.inputs.encoder",
     "models.StateSpacePosterior": "cavity.models.state_space.posterior",
     "models.AffineEmission": "cavity.models.state_space.emission",
     "models.GPEmission": "cavity.models.state_space.emission",

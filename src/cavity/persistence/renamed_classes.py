@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cavity.inference.graph.views import OutputMean
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.models.posterior import Posterior
 from cavity.models.process import FullProcess, IndependentProcess, SparseProcess
 

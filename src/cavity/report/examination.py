@@ -10,7 +10,7 @@ from cavity.inducing.base import Points
 from cavity.learning.diagnostics.examination import Examination, best_place
 from cavity.learning.diagnostics.examine import examine
 from cavity.learning.infer import NumericalError
-from cavity.learning.result import Inference
+from cavity.learning.results.result import Inference
 from cavity.models.compression import is_compressed
 from cavity.persistence.errors import DataError
 from cavity.report import examination_figures as figures

@@ -11,8 +11,8 @@ from cavity.estimators.layers import last_functions, layers_of, weight_priors
 from cavity.estimators.registry import Method, build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
 from cavity.learning.infer import NumericalError
-from cavity.learning.methods import PowerEP
-from cavity.learning.result import Inference
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.numerics.text import plural
 from cavity.tables.schema import Encoded

@@ -13,7 +13,7 @@ from cavity.estimators.predictions import Predictions, binary_probabilities
 from cavity.inducing.base import Points
 from cavity.kernels.sum_over import plain_columns
 from cavity.learning.metrics.regression import average_metrics
-from cavity.learning.result import Inference
+from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import HasHeavyTails, capability
 from cavity.report import class_figures, figures
 from cavity.report.class_figures import ClassOutcome

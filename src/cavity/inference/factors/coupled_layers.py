@@ -50,8 +50,8 @@ from cavity.inference.factors.tied import TiedSite
 from cavity.inference.factors.uncertain import Group, Regression
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
 from cavity.inference.variables.inducing import DirectMessages, InducingBelief
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.inference.variables.layered import (
     LayeredBelief,
     LayeredMoments,

@@ -16,7 +16,6 @@ from cavity.inference.factors.base import (
     Stores,
     no_update,
 )
-from cavity.inference.factors.gaussian_sites import exact_sites
 from cavity.inference.graph.base import (
     AbstractProjectedView,
     AbstractResponse,
@@ -24,6 +23,7 @@ from cavity.inference.graph.base import (
 )
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import ScalarSites
+from cavity.inference.variables.gaussian_sites import exact_sites
 from cavity.numerics.chunking import map_over_rows
 from cavity.numerics.power_limits import Power
 from cavity.numerics.special import LOG_2PI

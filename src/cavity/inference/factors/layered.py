@@ -38,8 +38,8 @@ from cavity.inference.factors.tied import TiedSite, tied_cavity
 from cavity.inference.factors.uncertain import AbstractSight, GaussianRows, Regression
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.inference.variables.layered import (
     LayeredBelief,
     LayeredMoments,

@@ -36,13 +36,13 @@ from cavity.inference.factors.base import (
     SiteUpdate,
     Stores,
 )
-from cavity.inference.factors.gaussian_sites import exact_sites
 from cavity.inference.factors.slots import NaturalChain
 from cavity.inference.graph.base import AbstractVariable, Messages, Projection
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.variables.chain import ChainBelief
+from cavity.inference.variables.gaussian_sites import exact_sites
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.kernels.expectations import (
     GaussianInputs,
     covariance_forms,

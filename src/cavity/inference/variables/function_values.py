@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from cavity.inference.factors.gaussian_sites import projected_gaussian_messages
 from cavity.inference.graph.base import (
     AbstractProjectedBelief,
     AbstractProjectedVariable,
@@ -20,7 +19,8 @@ from cavity.inference.graph.base import (
     Projection,
 )
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import observed_mean
+from cavity.inference.variables.gaussian_sites import projected_gaussian_messages
+from cavity.inference.variables.inducing_view import observed_mean
 from cavity.numerics.linalg import (
     cholesky_and_inverse,
     gram_lower,

@@ -9,7 +9,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.factors.gaussian_sites import exact_sites, projected_gaussian_messages
 from cavity.inference.graph.base import (
     AbstractProjectedVariable,
     AbstractProjectedView,
@@ -25,6 +24,7 @@ from cavity.inference.graph.base import (
 )
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, ScalarSites
+from cavity.inference.variables.gaussian_sites import exact_sites, projected_gaussian_messages
 from cavity.inference.weights.beliefs import DenseWeights, FactoredWeights
 from cavity.inference.weights.block_sites import WeightBlockSites
 from cavity.inference.weights.blocks import Blocks

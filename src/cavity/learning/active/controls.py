@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from cavity.learning.active.sample_entropy import sample_entropy
 from cavity.learning.active.suggest import check_joint
 from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.result import Inference
+from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.process import AbstractProcess, SparseProcess

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from cavity.learning.active.greedy import chosen_rows, gains_alone
 from cavity.learning.active.pool import Pool
 from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.result import Inference
+from cavity.learning.results.result import Inference
 from cavity.models.posterior import Posterior
 from cavity.numerics.text import plural
 

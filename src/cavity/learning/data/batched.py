@@ -41,7 +41,7 @@ from cavity.learning.data.validation import (
     check_outputs,
     check_volume,
 )
-from cavity.learning.method import AbstractMethod
+from cavity.learning.methods.base import AbstractMethod
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel

@@ -18,7 +18,7 @@ import numpy as np
 
 from cavity.inducing.base import inducing_points, input_columns
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import OutputMean
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels.base import Active
 from cavity.kernels.parts import AbstractParts
 from cavity.kernels.sum_over import SumOver, plain_columns

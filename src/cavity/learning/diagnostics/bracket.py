@@ -24,8 +24,8 @@ from cavity.learning.data.batched import TrainingRows
 from cavity.learning.diagnostics.examined import Examined, examined
 from cavity.learning.diagnostics.row_covariance import Observations, low_rank, row_covariance
 from cavity.learning.infer import NumericalError
-from cavity.learning.method import AbstractMethod
-from cavity.learning.result import Inference
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.results.result import Inference
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
 from cavity.numerics.conjugate_gradients import bound_quadratic

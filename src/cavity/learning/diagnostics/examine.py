@@ -19,8 +19,8 @@ from cavity.learning.diagnostics.examined import Examined, examined
 from cavity.learning.diagnostics.function_parts import FunctionParts, function_parts
 from cavity.learning.diagnostics.inducing_verdict import EQUAL, judge_inducing
 from cavity.learning.diagnostics.noise_alone import noise_alone, varying
-from cavity.learning.method import AbstractMethod
-from cavity.learning.result import Inference
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.results.result import Inference
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
 from cavity.models.process import SparseProcess

@@ -17,8 +17,8 @@ from cavity.learning.data.batched import TrainingRows, in_memory
 from cavity.learning.data.training_data import Data
 from cavity.learning.diagnostics.row_covariance import Observations, evidence_of_sites, residuals
 from cavity.learning.infer import as_dtype, infer
-from cavity.learning.method import AbstractMethod
-from cavity.learning.result import FitResult, Inference, check_whole
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.results.result import FitResult, Inference, check_whole
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP

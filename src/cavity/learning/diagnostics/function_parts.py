@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.graph.rows import Rows
 from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.result import Inference
+from cavity.learning.results.result import Inference
 from cavity.models.posterior import AbstractPosterior
 from cavity.models.process import SparseProcess
 from cavity.numerics.jit import compiled

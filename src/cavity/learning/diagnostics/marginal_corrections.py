@@ -33,9 +33,9 @@ from cavity.learning.infer import (
     infer_from,
     one_blas_thread,
 )
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import PowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import check_outputs, possible
 from cavity.models.base import AbstractModel

@@ -18,7 +18,7 @@ from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.training_data import Data
 from cavity.learning.diagnostics.examined import Examined
 from cavity.learning.infer import infer_from
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.methods import PowerEP
 from cavity.learning.optimisers.lbfgs import StartFailed, minimise
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability

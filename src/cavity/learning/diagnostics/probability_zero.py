@@ -10,8 +10,8 @@ import numpy as np
 
 from cavity.inference.weights.blocks import units_of
 from cavity.learning.infer import infer_from
-from cavity.learning.methods import PowerEP
-from cavity.learning.result import Inference
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import capability
 from cavity.models.linear.linear_model import LinearModel
 from cavity.weights.mixtures import HasPointSpike

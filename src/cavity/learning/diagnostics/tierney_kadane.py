@@ -23,9 +23,9 @@ from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import check_model
 from cavity.learning.infer import NumericalError, checked_start, one_blas_thread
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import Laplace
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import Laplace
 from cavity.likelihoods.capabilities import number_of_classes
 from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel

@@ -12,8 +12,8 @@ from cavity.inducing.base import Points
 from cavity.inference.energy import Sites
 from cavity.inference.factors.tied import TiedSite
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import InducingView, OutputMean, inducing_view
 from cavity.kernels.stationary import RBF
 from cavity.learning.data.scales import tally
 from cavity.learning.initialisation.inducing_points import select_inducing

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import numpy as np
 
-from cavity.inference.graph.views import OutputMean
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.cycles import Cycle, Periods, with_cycles
 from cavity.learning.data.scales import Scales, in_data_units

@@ -14,7 +14,7 @@ from cavity.kernels.stationary import RBF
 from cavity.learning.data.scales import Scales, in_data_units
 from cavity.learning.initialisation.deep import tied_site
 from cavity.learning.initialisation.inducing_points import select_inducing
-from cavity.learning.methods import PowerEP, TiedPowerEP
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import Identity, Linear

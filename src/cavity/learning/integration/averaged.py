@@ -5,8 +5,8 @@ import dataclasses
 from cavity.inference.solvers.settings import FixedPointSolver, SweepSettings
 from cavity.learning.failures import NumericalError
 from cavity.learning.integration.integrate import integrated_over
-from cavity.learning.methods import PowerEP
-from cavity.learning.result import FitResult
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.results.result import FitResult
 
 # Numbers to average over at the most: a design of nine has 147 points.
 MOST = 9

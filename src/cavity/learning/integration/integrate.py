@@ -15,9 +15,9 @@ from cavity.learning.data.validation import check_model, check_shapes
 from cavity.learning.infer import NumericalError
 from cavity.learning.integration.designs import COARSE, FINE, Mesh, composite, grid
 from cavity.learning.integration.target import Target, numbers_of
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
-from cavity.learning.result import FitResult, check_whole
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.results.result import FitResult, check_whole
 from cavity.models.base import AbstractModel
 from cavity.models.mixture_posterior import MixturePosterior
 from cavity.numerics.text import plural

@@ -12,10 +12,10 @@ from cavity.learning.data.training_data import Data
 from cavity.learning.failures import NumericalError
 from cavity.learning.infer import infer_from
 from cavity.learning.mcmc.run import weak_priors
-from cavity.learning.method import AbstractMethod
+from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.optimisers.lbfgs import minimise
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound
 from cavity.parameters import entries, from_real, log_jacobian

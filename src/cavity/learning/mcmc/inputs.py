@@ -14,7 +14,7 @@ from cavity.learning.dispatch import check_sampler
 from cavity.learning.failures import NumericalError
 from cavity.learning.mcmc.chains import diagnosed
 from cavity.learning.mcmc.problem import precision_times
-from cavity.learning.mcmc.settings import MCMC
+from cavity.learning.methods.mcmc import MCMC
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.gp import GP
 from cavity.numerics.jit import compiled

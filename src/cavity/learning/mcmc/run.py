@@ -16,7 +16,6 @@ from cavity.learning.mcmc.chains import Chains, chains_of
 from cavity.learning.mcmc.evidence import stepping_stones
 from cavity.learning.mcmc.kernels import Block, State, advance, blackjax, schedule, untuned
 from cavity.learning.mcmc.problem import Problem
-from cavity.learning.mcmc.settings import LEAST_DRAWS, MCMC
 from cavity.learning.mcmc.targets import (
     Collapsed,
     WhitenedTarget,
@@ -24,8 +23,9 @@ from cavity.learning.mcmc.targets import (
     sites_about_mode,
 )
 from cavity.learning.mcmc.weights import WeightTarget
-from cavity.learning.optimisers.checkpoint import Search, leaves, refilled
+from cavity.learning.methods.mcmc import LEAST_DRAWS, MCMC
 from cavity.learning.optimisers.lbfgs import Progress
+from cavity.learning.progress.checkpoint import Search, leaves, refilled
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.linear.drawn_weights import HasWeightParts

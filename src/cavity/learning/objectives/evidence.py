@@ -12,8 +12,8 @@ from cavity.inference.energy import Sites
 from cavity.inference.problem import has_sites
 from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.learning.data.training_data import AbstractTrainingData, Minibatch
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.methods import PowerEP
 from cavity.learning.objectives.coordinates import Coordinates
 from cavity.learning.objectives.learning_energy import (
     LearningEnergy,
@@ -27,7 +27,7 @@ from cavity.learning.objectives.learning_energy import (
 )
 from cavity.learning.objectives.streamed import streamed_value_and_grad
 from cavity.learning.objectives.warm_start import WarmStart
-from cavity.learning.optimisers.checkpoint import State, leaves, refilled
+from cavity.learning.progress.checkpoint import State, leaves, refilled
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import Bound
 from cavity.numerics.linalg import with_escalating_jitter

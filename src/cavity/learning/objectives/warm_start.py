@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.energy import Sites
-from cavity.learning.optimisers.checkpoint import State, leaves, refilled
+from cavity.learning.progress.checkpoint import State, leaves, refilled
 from cavity.numerics.types import Array
 
 # Points that are remembered, and numbers that their sites have at the most; two are in any case.

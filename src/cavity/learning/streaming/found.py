@@ -12,12 +12,12 @@ from cavity.learning.data.arrays import prepare
 from cavity.learning.data.scales import Tallies
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import all_fixed
-from cavity.learning.fit import learned_from
 from cavity.learning.infer import NumericalError, checked_start, infer_from, posterior_at
-from cavity.learning.methods import PowerEP
-from cavity.learning.optimisers.checkpoint import Searches
-from cavity.learning.optimisers.restarts import Run
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.progress.checkpoint import Searches
+from cavity.learning.results.result import FitResult, Inference
+from cavity.learning.run.fit import learned_from
+from cavity.learning.search.restarts import Run
 from cavity.learning.streaming.live_rows import LiveRows
 from cavity.learning.streaming.one_pass import visited_once
 from cavity.learning.streaming.record import moved_along, tallies_of

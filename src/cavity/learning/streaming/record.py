@@ -15,7 +15,7 @@ from cavity.learning.data.scales import (
     model_at,
     scales_of,
 )
-from cavity.learning.result import Inference
+from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import HasNoiseParameter, capability
 from cavity.models.base import AbstractGP
 from cavity.parameters import Positive, free_parts, units

@@ -12,7 +12,7 @@ from cavity.inference.graph.base import Messages
 from cavity.inference.past import Past
 from cavity.inference.solvers.convergence import EXACT
 from cavity.learning.data.scales import Tallies
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference
 from cavity.learning.streaming.live_rows import LiveRows
 from cavity.learning.streaming.record import noted
 from cavity.learning.streaming.scores import NO_SCORES, BatchScores

@@ -17,7 +17,7 @@ from cavity.learning.data.batched import in_memory
 from cavity.learning.data.batches import Batches, BatchSource, as_batches, refuse_side
 from cavity.learning.data.scales import Tallies
 from cavity.learning.data.training_data import Data
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference
 from cavity.learning.streaming.found import (
     Found,
     as_before,

@@ -37,7 +37,7 @@ from cavity.models.deep.layer import Layer
 from cavity.models.deep.posterior import DeepPosterior
 from cavity.models.deep.regression import process_of
 from cavity.models.deep.term import DeepTerm, WholeView
-from cavity.models.latent.views import FreeInputs
+from cavity.models.inputs.views import FreeInputs
 from cavity.numerics.power_limits import Power
 from cavity.numerics.text import plural
 from cavity.numerics.types import Scalar

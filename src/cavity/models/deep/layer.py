@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inducing.base import AbstractInducing, input_columns
-from cavity.inference.graph.views import InducingView, OutputMean, inducing_view
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import InducingView, OutputMean, inducing_view
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.expectations import GaussianInputs
 from cavity.likelihoods.capabilities import capability

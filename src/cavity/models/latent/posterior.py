@@ -14,7 +14,7 @@ from cavity.kernels.base import AbstractKernel
 from cavity.likelihoods.predictive.base import AbstractPredictive, Side
 from cavity.models.base import AbstractModel
 from cavity.models.deep.posterior import DeepPosterior, mixture
-from cavity.models.latent.encoder import SiteEncoder
+from cavity.models.inputs.encoder import SiteEncoder
 from cavity.models.latent.projection import Projected, Projector, project, with_bounds
 from cavity.models.latent.reconstruction import outputs_given
 from cavity.models.posterior import AbstractPosterior, Marginals

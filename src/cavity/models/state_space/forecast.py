@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cavity.inference.graph.views import OutputMean
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.means import AbstractMean

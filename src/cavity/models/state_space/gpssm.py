@@ -25,7 +25,6 @@ from cavity.inference.factors.slots import (
 from cavity.inference.factors.uncertain import UncertainExactFactor
 from cavity.inference.graph.base import Messages
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
 from cavity.inference.propagation import Nodes
 from cavity.inference.variables.chain import (
     SERIES,
@@ -36,13 +35,14 @@ from cavity.inference.variables.chain import (
 )
 from cavity.inference.variables.chain_messages import Chain
 from cavity.inference.variables.inducing import WhitenedInducing
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import AbstractMean, Identity
 from cavity.models.base import AbstractModel
 from cavity.models.deep.layer import Layer, LayerProcess
 from cavity.models.deep.regression import ProcessNoise, process_of, regression
-from cavity.models.latent.views import standardised
+from cavity.models.inputs.views import standardised
 from cavity.models.state_space.conditional import LEAST_PATHS, PathFactor, path_graph
 from cavity.models.state_space.emission import AbstractEmission, AffineEmission, GPEmission
 from cavity.models.state_space.posterior import StateSpacePosterior

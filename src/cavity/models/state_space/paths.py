@@ -20,8 +20,8 @@ from jax.scipy.linalg import solve_triangular
 from jax.scipy.special import logsumexp
 
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
 from cavity.inference.variables.inducing import InducingBelief
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.kernels.base import AbstractKernel
 from cavity.models.deep.layer import LayerProcess
 from cavity.models.process import TakesGaussianInputs

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inducing.base import inducing_points
-from cavity.inference.graph.views import OutputMean
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels.expectations import GaussianInputs, covariance_forms
 from cavity.kernels.expectations.inputs import map_inputs
 from cavity.kernels.expectations.nodes import node_inputs, standard_nodes

@@ -23,11 +23,11 @@ from cavity.inference.factors.slots import Private, Tied, observed_rows
 from cavity.inference.factors.tied_states import Copies, TiedStates
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView
 from cavity.inference.propagation import AbstractPropagation
 from cavity.inference.variables.chain import DirectChain, Links
 from cavity.inference.variables.chain_messages import Chain
 from cavity.inference.variables.inducing import TiedInducing, WhitenedInducing
+from cavity.inference.variables.inducing_view import InducingView
 from cavity.models.deep.layer import Layer
 from cavity.models.deep.term import WholeView
 from cavity.models.state_space.function_sites import FunctionSitesView

@@ -27,8 +27,8 @@ import jax.numpy as jnp
 from cavity.inference.approximations.local_terms import AbstractDifferentiatedTerm
 from cavity.inference.graph.base import Latent
 from cavity.inference.graph.rows import Rows
-from cavity.inference.graph.views import InducingView, OutputMean
 from cavity.inference.propagation import AbstractPropagation, Spread
+from cavity.inference.variables.inducing_view import InducingView, OutputMean
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.deep.layer import Layer, LayerProcess

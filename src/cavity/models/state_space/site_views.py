@@ -15,9 +15,9 @@ from cavity.inference.factors.tied import raw_of
 from cavity.inference.graph.base import AbstractSiteView, Latent, Marginal, Moments
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, BlockSites, empty_row_sites
-from cavity.inference.graph.views import OutputMean
 from cavity.inference.variables.chain import ChainBelief, ChainMoments
 from cavity.inference.variables.chain_messages import Chain, ChainMessages
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.models.state_space.views import shifted
 from cavity.numerics.types import Array, Float
 

@@ -9,8 +9,8 @@ from cavity.inference.factors.uncertain import AbstractSight, GaussianRows
 from cavity.inference.graph.base import AbstractView, Marginal, Moments
 from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites
-from cavity.inference.graph.views import OutputMean
 from cavity.inference.variables.chain import ChainBelief, ChainMoments, Links
+from cavity.inference.variables.inducing_view import OutputMean
 from cavity.kernels.expectations import GaussianInputs
 from cavity.numerics.special import LOG_2PI
 from cavity.numerics.types import Array, Float, Scalar

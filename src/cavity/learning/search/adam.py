@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.learning.data.training_data import AbstractTrainingData, Minibatch
-from cavity.learning.optimisers.checkpoint import Search, State, leaves, refilled
 from cavity.learning.optimisers.lbfgs import (
     INTERRUPTED,
     Minimum,
@@ -18,6 +17,7 @@ from cavity.learning.optimisers.lbfgs import (
     StartFailed,
     completing,
 )
+from cavity.learning.progress.checkpoint import Search, State, leaves, refilled
 from cavity.numerics.types import Array
 
 # What counts as level, in nats per unit of a coordinate, for up to so many outputs.

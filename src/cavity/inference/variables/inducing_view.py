@@ -8,8 +8,6 @@ import jax.numpy as jnp
 
 from cavity.inducing.base import AbstractInducing, Points, covariance, variances_from
 from cavity.inducing.slopes import Slopes, directions
-from cavity.inference.factors.fused_gaussian import fused_gaussian_messages
-from cavity.inference.factors.gaussian_sites import projected_gaussian_messages
 from cavity.inference.graph.base import (
     AbstractProjectedVariable,
     AbstractWhitenedView,
@@ -17,6 +15,8 @@ from cavity.inference.graph.base import (
     Projection,
 )
 from cavity.inference.graph.rows import SLOPES, Rows
+from cavity.inference.variables.fused_gaussian import fused_gaussian_messages
+from cavity.inference.variables.gaussian_sites import projected_gaussian_messages
 from cavity.kernels.base import AbstractKernel
 from cavity.numerics.linalg import cholesky_and_inverse, jittered, product_lower
 from cavity.numerics.power_limits import Power

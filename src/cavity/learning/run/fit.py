@@ -10,24 +10,24 @@ from cavity.inference.energy import Sites
 from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory
 from cavity.learning.data.validation import all_fixed, check_model, inputs_first
 from cavity.learning.diagnostics.undetermined import SAID, undetermined
-from cavity.learning.diagnostics.unseen_periods import unseen_periods
 from cavity.learning.dispatch import dispatch
 from cavity.learning.infer import checked_start, infer_from, one_blas_thread
-from cavity.learning.integrated import (
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.optimisers.lbfgs import Progress, completing
+from cavity.learning.progress.checkpoint import Searches, Store, open_for
+from cavity.learning.results.result import FitResult, starts_apart
+from cavity.learning.results.unseen_periods import unseen_periods
+from cavity.learning.run.integrated import (
     Release,
     Released,
     check_schedule,
     release_of,
     released_from,
 )
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
-from cavity.learning.optimisers.checkpoint import Searches, Store, open_for
-from cavity.learning.optimisers.lbfgs import Progress, completing
-from cavity.learning.optimisers.restarts import Run
-from cavity.learning.result import FitResult, starts_apart
-from cavity.learning.sample import sample
+from cavity.learning.run.sample import sample
+from cavity.learning.search.restarts import Run
 from cavity.models.base import AbstractModel
 from cavity.parameters.priors import flat, learned_with
 

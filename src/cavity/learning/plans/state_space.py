@@ -9,18 +9,18 @@ import numpy as np
 
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.batched import as_training_data
-from cavity.learning.fit import fit
 from cavity.learning.initialisation.state_space import (
     closed_form_before,
     sites_after,
     starting_sites,
     state_space_starts,
 )
-from cavity.learning.methods import PowerEP, TiedPowerEP
-from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.optimisers.trials import fit_best
-from cavity.learning.result import FitResult, starts_apart
+from cavity.learning.plans.trials import fit_best
+from cavity.learning.progress.checkpoint import Store
+from cavity.learning.results.result import FitResult, starts_apart
+from cavity.learning.run.fit import fit
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.parameters import FIXED, bijections

@@ -16,7 +16,7 @@ from cavity.inference.approximations.approximations import (
 )
 from cavity.inference.propagation import AbstractPropagation, Nodes
 from cavity.inference.solvers.settings import RUNGS, FixedPointSolver
-from cavity.learning.method import AbstractMethod, Training, check_bound, check_settings
+from cavity.learning.methods.base import AbstractMethod, Training, check_bound, check_settings
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import (
     GaussianInLatent,

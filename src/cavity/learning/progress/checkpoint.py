@@ -18,8 +18,8 @@ import numpy as np
 
 from cavity.learning.data.fingerprint import fingerprint, to_text
 from cavity.learning.data.training_data import AbstractTrainingData
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.optimisers.lbfgs import Minimum
 from cavity.models.base import AbstractModel
 

@@ -19,13 +19,13 @@ from cavity.inducing.base import AbstractInducing
 from cavity.inducing.tabulated import Tabulated, TabulatedVariables
 from cavity.kernels.base import AbstractKernel, Scaled
 from cavity.learning.data.validation import all_fixed
-from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError, infer
 from cavity.learning.initialisation.images import tabulated_values
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import TiedPowerEP
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.methods import TiedPowerEP
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, GracefulStop, Progress
-from cavity.learning.result import FitResult, Inference
+from cavity.learning.results.result import FitResult, Inference
+from cavity.learning.run.fit import fit
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import Constant

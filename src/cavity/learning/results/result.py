@@ -9,10 +9,10 @@ import numpy as np
 from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.data.scales import Tallies
 from cavity.learning.data.training_data import Data
-from cavity.learning.diagnostics.at_bounds import AtBound
-from cavity.learning.diagnostics.row_diagnostics import RowDiagnostics
-from cavity.learning.diagnostics.unseen_periods import UnseenPeriod
 from cavity.learning.mcmc.chains import Chains
+from cavity.learning.results.at_bounds import AtBound
+from cavity.learning.results.row_diagnostics import RowDiagnostics
+from cavity.learning.results.unseen_periods import UnseenPeriod
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
 from cavity.parameters.table import table

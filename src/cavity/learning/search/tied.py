@@ -6,11 +6,11 @@ import numpy as np
 
 from cavity.inference.energy import Sites
 from cavity.learning.data.training_data import AbstractTrainingData
-from cavity.learning.method import AbstractMethod
+from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.objectives.evidence import Objective
-from cavity.learning.optimisers.adam import Adam
-from cavity.learning.optimisers.checkpoint import Search
 from cavity.learning.optimisers.lbfgs import Minimum, Progress, minimise
+from cavity.learning.progress.checkpoint import Search
+from cavity.learning.search.adam import Adam
 from cavity.models.base import AbstractModel
 from cavity.parameters import FIXED, describe
 

@@ -14,13 +14,13 @@ from cavity.learning.diagnostics.bracket import Bracket, bracket_of
 from cavity.learning.diagnostics.examined import examined
 from cavity.learning.diagnostics.inducing_verdict import ENOUGH, judge_inducing
 from cavity.learning.diagnostics.noise_alone import noise_alone, varying
-from cavity.learning.fit import fit
 from cavity.learning.infer import infer
 from cavity.learning.initialisation.inducing_points import select_inducing
-from cavity.learning.methods import PowerEP
-from cavity.learning.optimisers.checkpoint import Store
-from cavity.learning.optimisers.trials import fit_best
-from cavity.learning.result import FitResult
+from cavity.learning.methods.methods import PowerEP
+from cavity.learning.plans.trials import fit_best
+from cavity.learning.progress.checkpoint import Store
+from cavity.learning.results.result import FitResult
+from cavity.learning.run.fit import fit
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
-from cavity.learning.optimisers.trials import DEFAULT, fit_best
-from cavity.learning.result import FitResult
+from cavity.learning.plans.trials import DEFAULT, fit_best
+from cavity.learning.results.result import FitResult
+from cavity.learning.run.fit import fit
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.text import plural

@@ -16,7 +16,7 @@ from cavity.inference.graph.rows import Rows
 from cavity.inference.graph.sites import AbstractSites, ScalarSites
 from cavity.inference.variables.inputs import InputBelief, InputMoments, Inputs
 from cavity.kernels.expectations import GaussianInputs
-from cavity.models.latent.encoder import SiteEncoder
+from cavity.models.inputs.encoder import SiteEncoder
 from cavity.numerics.types import Array, Float
 
 # Standard deviations of latent inputs that a search starts from.

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 from cavity.inference.energy import Sites
 from cavity.inference.propagation import Nodes
 from cavity.learning.data.arrays import check_power
-from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError, infer
 from cavity.learning.initialisation.deep import HiddenStart, at_rest, deepen
-from cavity.learning.methods import PowerEP, TiedPowerEP
-from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.optimisers.trials import fit_best
-from cavity.learning.result import FitResult
+from cavity.learning.plans.trials import fit_best
+from cavity.learning.progress.checkpoint import Store
+from cavity.learning.results.result import FitResult
+from cavity.learning.run.fit import fit
 from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
 from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel

@@ -5,7 +5,6 @@ from typing import Any, cast
 import equinox as eqx
 import numpy as np
 
-from cavity.learning.fit import fit
 from cavity.learning.initialisation.state_space import (
     closed_form_before,
     filled_in_time,
@@ -13,8 +12,9 @@ from cavity.learning.initialisation.state_space import (
     sites_after,
     starting_sites,
 )
-from cavity.learning.methods import PowerEP, TiedPowerEP
-from cavity.learning.result import FitResult
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
+from cavity.learning.results.result import FitResult
+from cavity.learning.run.fit import fit
 from cavity.models.state_space.gpssm import GPSSM
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.parameters import FIXED, bijections

@@ -14,15 +14,15 @@ from cavity.inference.solvers.steps import is_defined
 from cavity.learning.data.scales import coordinates_of, model_at
 from cavity.learning.data.training_data import AbstractTrainingData
 from cavity.learning.data.validation import OutsideDomain, check_domains, verbs
-from cavity.learning.diagnostics.at_bounds import AtBound, at_bounds
 from cavity.learning.failures import NumericalError, diagnose_failure
-from cavity.learning.method import AbstractMethod
+from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.objectives.evidence import Objective
 from cavity.learning.objectives.interleaved import Interleaved
-from cavity.learning.objectives.tied import minimise_objective
-from cavity.learning.optimisers.adam import Adam
-from cavity.learning.optimisers.checkpoint import Search, Searches
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Minimum, Progress, StartFailed
+from cavity.learning.progress.checkpoint import Search, Searches
+from cavity.learning.results.at_bounds import AtBound, at_bounds
+from cavity.learning.search.adam import Adam
+from cavity.learning.search.tied import minimise_objective
 from cavity.likelihoods.capabilities import HasNoiseParameter, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.linalg import escalate

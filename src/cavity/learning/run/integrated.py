@@ -14,8 +14,8 @@ from cavity.learning.data.batched import check_streamed
 from cavity.learning.data.training_data import AbstractTrainingData, Data
 from cavity.learning.data.validation import check_shapes
 from cavity.learning.integration.integrate import integrated_over
-from cavity.learning.method import AbstractMethod
-from cavity.learning.result import FitResult
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.results.result import FitResult
 from cavity.models.base import AbstractModel
 from cavity.numerics.tree import named, with_named
 from cavity.parameters import FIXED, IntegratedOut, bijections, entries

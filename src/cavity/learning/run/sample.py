@@ -8,16 +8,17 @@ from numpy.typing import ArrayLike
 from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data
-from cavity.learning.data.validation import all_fixed, check_draws, check_model
-from cavity.learning.diagnostics.unseen_periods import unseen_periods
+from cavity.learning.data.validation import all_fixed, check_model
 from cavity.learning.dispatch import check_sampler
 from cavity.learning.failures import NumericalError, diagnose_failure
 from cavity.learning.infer import checked_start, from_draws
+from cavity.learning.mcmc.checks import check_draws
 from cavity.learning.mcmc.run import Drawn, draw, weak_priors
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.optimisers.checkpoint import Searches, Store, open_for
+from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.optimisers.lbfgs import INTERRUPTED, Progress
-from cavity.learning.result import FitResult
+from cavity.learning.progress.checkpoint import Searches, Store, open_for
+from cavity.learning.results.result import FitResult
+from cavity.learning.results.unseen_periods import unseen_periods
 from cavity.models.base import AbstractModel
 from cavity.parameters import IntegratedOut, entries
 from cavity.parameters.priors import flat

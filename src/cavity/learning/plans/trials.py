@@ -8,14 +8,14 @@ import numpy as np
 
 from cavity.inference.energy import Sites
 from cavity.learning.dispatch import dispatch
-from cavity.learning.fit import fit
 from cavity.learning.infer import NumericalError
-from cavity.learning.mcmc.settings import MCMC
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP
-from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.mcmc import MCMC
+from cavity.learning.methods.methods import PowerEP
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
-from cavity.learning.result import FitResult
+from cavity.learning.progress.checkpoint import Store
+from cavity.learning.results.result import FitResult
+from cavity.learning.run.fit import fit
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 

@@ -11,15 +11,15 @@ from cavity.inference.energy import Sites
 from cavity.inference.propagation import Moments
 from cavity.inference.variables.inputs import InputMoments
 from cavity.kernels.base import AbstractKernel
-from cavity.learning.fit import fit
 from cavity.learning.initialisation.deep import tied_site
 from cavity.learning.initialisation.latent import latent_starts, with_sites
-from cavity.learning.method import AbstractMethod
-from cavity.learning.methods import PowerEP, TiedPowerEP
-from cavity.learning.optimisers.checkpoint import Store
+from cavity.learning.methods.base import AbstractMethod
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.optimisers.trials import fit_best
-from cavity.learning.result import FitResult
+from cavity.learning.plans.trials import fit_best
+from cavity.learning.progress.checkpoint import Store
+from cavity.learning.results.result import FitResult
+from cavity.learning.run.fit import fit
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.latent.posterior import LatentPosterior

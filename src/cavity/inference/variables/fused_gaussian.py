@@ -24,9 +24,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from cavity.inference.factors.gaussian_sites import exact_sites
 from cavity.inference.graph.base import AbstractWhitenedView, Messages, Projection
 from cavity.inference.graph.rows import Rows
+from cavity.inference.variables.gaussian_sites import exact_sites
 from cavity.inference.variables.inducing import WhitenedInducing
 from cavity.numerics.chunking import cached_size, split
 from cavity.numerics.linalg import gram_weighted, product_lower

@@ -1,0 +1,1 @@
+"""What a fit has reached, so that it can be gone on with."""
