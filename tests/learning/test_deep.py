@@ -179,14 +179,14 @@ def test_steps_count_where_there_can_be_no_more(step, monkeypatch):
     """L-BFGS-B may fail on all rows, have too much to remember, or take too long."""
     X, y = step
     hidden, starts = hidden_start(X, (2,)), [sparse(X, likelihoods.Gaussian(0.1))]
-    learn = deep.fit
+    learn = cavity.fit
 
     def failing(*data, method, **options):
         if method.batch is None:
             raise cavity.NumericalError("no gradient")
         return learn(*data, method=method, **options)
 
-    monkeypatch.setattr(deep, "fit", failing)
+    monkeypatch.setattr("cavity.learning.run.fits.fit", failing)
     failed = fit_deep(starts, hidden, X, y, points=8, method=STEPS)
     for settings in (deep.DeepFit(coordinates=3 * 72 - 1), deep.DeepFit(final_rows=59)):
         monkeypatch.setattr(deep, "SETTINGS", settings)

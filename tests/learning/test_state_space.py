@@ -172,7 +172,7 @@ def test_series_of_one_step_are_learned(rows):
 
 
 def test_what_tied_states_are_not_for_is_refused_before_another_fit(monkeypatch):
-    monkeypatch.setattr(state_space, "fit_best", None)
+    monkeypatch.setattr(state_space, "state_space_plan", None)
     y = np.append(np.sin(np.arange(9.0)), np.nan)[:, None]
     for settings, power in (({"natural": 0.1}, 0.5), ({}, 1.0)):
         method = cavity.TiedPowerEP(batch=5, **settings)

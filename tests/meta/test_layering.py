@@ -188,7 +188,7 @@ def test_no_circle_of_top_folders():
 
 
 def room(name):
-    """A folder of a floor, or a loose file of it: `learning.data` of `cavity.learning.data.scales`."""
+    """A folder of a floor, or a loose file of it: `learning.data` of its modules."""
     parts = name.split(".")[1:]
     return ".".join(parts[:2])
 

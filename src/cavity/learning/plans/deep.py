@@ -12,17 +12,16 @@ from numpy.typing import ArrayLike
 from cavity.inference.energy import Sites
 from cavity.inference.propagation import Nodes
 from cavity.learning.data.arrays import check_power
-from cavity.learning.infer import NumericalError, infer
 from cavity.learning.initialisation.deep import HiddenStart, at_rest, deepen
 from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.plans.trials import fit_best
+from cavity.learning.plans.trials import best_of
 from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
-from cavity.learning.run.fit import fit
+from cavity.learning.run.fits import fits
+from cavity.learning.run.stages import Run
 from cavity.likelihoods.capabilities import GaussianInLatent, HasNoiseParameter, capability
 from cavity.likelihoods.support import Support
-from cavity.models.base import AbstractModel
 from cavity.models.deep.deep_gp import DeepGP
 from cavity.models.gp import GP
 from cavity.models.posterior import Posterior
@@ -150,107 +149,93 @@ def fit_deep(
             "values can have no sites: leave hidden_sites=False, or give cavity.fit a DeepGP "
             "whose inner layers have a noise_variance"
         )
-    shared: dict[str, Any] = {"power": power, "jitter": jitter, "missing": missing}
-    part = None if checkpoint is None else checkpoint.part("sparse")
-    learning = {"max_iterations": max_iterations, "callback": callback, "checkpoint": part}
-    check_power(power, len(X))
+    options: dict[str, Any] = {"power": power, "jitter": jitter, "missing": missing}
+    run = fits(X, y, options | {"rows": rows, "callback": callback}, checkpoint)
+    return run.carry_out(
+        lambda run: deep_plan(
+            run, starts, hidden, points=points, method=method, seed=seed, budget=max_iterations
+        )
+    )
+
+
+def deep_plan(
+    run: Run,
+    starts: Sequence[GP],
+    hidden: HiddenStart,
+    *,
+    points: int,
+    method: TiedPowerEP,
+    seed: int,
+    budget: int,
+) -> FitResult:
+    """The plan of `fit_deep`, whose arguments these are."""
+    power, count = run.options["power"], len(run.X)
+    check_power(power, count)
+    method = dataclasses.replace(method, batch=min(method.batch or count, count), seed=seed)
+
+    def deepened(single: FitResult) -> tuple[DeepGP, Sites]:
+        process = cast(Posterior, single.posterior).process
+        return deepen(cast(GP, single.model), process, hidden, points, seed)
+
+    def unlearned(single: FitResult) -> FitResult:
+        model, sites = deepened(single)
+        rest = run.unrecorded().stage("deep", model, sites=sites, method=method, budget=0)
+        return rest.stopped(single.message)
+
     at = np.minimum(power, SETTINGS.below) if hidden.above else power
-    table = (hidden.inputs[-1], y, rows or {}, seed)
-    single, least = _single(starts, *table, shared | learning, at)
-    sparse, process = cast(GP, single.model), cast(Posterior, single.posterior).process
-    model, sites = deepen(sparse, process, hidden, points, seed)
-    method = dataclasses.replace(method, batch=min(method.batch or len(X), len(X)), seed=seed)
-    fits = _Fits(X, y, shared | {"rows": rows, "callback": callback}, checkpoint)
-    if max_iterations == 0 or single.interrupted:
-        result = fits.learned(model, sites, method, "deep", max_iterations=0)
-        message = {"converged": False, "interrupted": True, "message": single.message}
-        return dataclasses.replace(result, **message) if single.interrupted else result
-    fits.bijections = noise_floor(model, sparse, float(np.max(power)))
-    result = fits.attempt(model, sites, method, "deep")
-    if result.interrupted or result.log_evidence >= least * len(X):
+    single, least = _single(run, starts, hidden, at, seed, budget, unlearned)
+    model, sites = deepened(single)
+    if budget == 0:
+        return run.stage("deep", model, sites=sites, method=method, budget=0)
+    floor = noise_floor(model, cast(GP, single.model), float(np.max(power)))
+    run = run.with_options(bijections=floor)
+    result = _attempt(run, model, sites, method, "deep", [])
+    if result.log_evidence >= least * count:
         return result
     slower = dataclasses.replace(method, learning_rate=SETTINGS.slower * method.learning_rate)
-    again = fits.attempt(model, sites, slower, "deep-again")
-    if again.interrupted:
-        return again
-    result = max((result, again), key=lambda each: each.log_evidence)
-    if result.log_evidence >= least * len(X):
+    again = _attempt(run, model, sites, slower, "deep-again", [result])
+    result = run.best([result, again])
+    if result.log_evidence >= least * count:
         return result
     still = dataclasses.replace(method, max_sweeps=1, learning_rate=STANDSTILL)
-    start = fits.learned(*at_rest(model, sites, hidden), still, "deep-start")
-    return _fallen(result, start, least, len(X))
+    model, sites = at_rest(model, sites, hidden)
+    start = run.stage("deep-start", model, sites=sites, method=still, budget=1, beside=[result])
+    return _fallen(run, result, start, least)
 
 
-@dataclasses.dataclass
-class _Fits:
-    """Fits of a deep model to one table.
+def _attempt(
+    run: Run,
+    model: DeepGP,
+    sites: Sites,
+    method: TiedPowerEP,
+    name: str,
+    beside: Sequence[FitResult],
+) -> FitResult:
+    """A fit by Adam, and by L-BFGS-B from its end where rows are few enough."""
+    count = len(run.X)
+    first = run.stage(name, model, sites=sites, method=method, budget=1, beside=beside)
+    steps = f"{len(first.history)} steps of Adam"
+    full, budget = on_all_rows(method, count), _iterations(method, sites, count)
+    if budget < SETTINGS.least_final:
+        return _judged(first, first.history, steps, count)
+    how: dict[str, Any] = {"sites": first.found, "method": full, "budget": budget}
+    end = run.try_stage(f"{name}-end", first.model, after=first, beside=beside, **how)
+    if end is None:
+        return _judged(first, first.history, steps, count)
+    own = end.history[len(first.history) :]
+    iterations = end.n_iterations - first.n_iterations
+    return _judged(end, own, f"{steps}, {iterations} of L-BFGS-B", count)
 
-    Attributes:
-        X: inputs.
-        y: outputs.
-        options: of `fit`.
-        checkpoint: as in `fit`.
-        bijections: as in `fit`.
-    """
 
-    X: np.ndarray
-    y: np.ndarray
-    options: dict[str, Any]
-    checkpoint: Store | None
-    bijections: DeepGP | None = None
-
-    def learned(
-        self,
-        model: AbstractModel,
-        sites: Sites | None,
-        method: TiedPowerEP,
-        name: str,
-        max_iterations: int = 1,
-    ) -> FitResult:
-        """One fit; its checkpoint is in a part of that name."""
-        return fit(
-            model,
-            self.X,
-            self.y,
-            method=method,
-            sites=sites,
-            bijections=self.bijections,
-            max_iterations=max_iterations,
-            checkpoint=None if self.checkpoint is None else self.checkpoint.part(name),
-            **self.options,
-        )
-
-    def attempt(self, model: DeepGP, sites: Sites, method: TiedPowerEP, name: str) -> FitResult:
-        """A fit by Adam, and by L-BFGS-B from its end where rows are few enough."""
-        result = self.learned(model, sites, method, name)
-        steps = f"{len(result.history)} steps of Adam"
-        if result.interrupted:
-            return result
-        full, count = on_all_rows(method, len(self.X)), self.iterations(method, sites)
-        if count < SETTINGS.least_final:
-            return _judged(result, steps, len(self.X))
-        try:
-            end = self.learned(result.model, result.found, full, name + "-end", count)
-        except NumericalError:
-            return _judged(result, steps, len(self.X))
-        if not end.interrupted:
-            end = _judged(end, f"{steps}, {end.n_iterations} of L-BFGS-B", len(self.X))
-        return dataclasses.replace(
-            end,
-            history=result.history + end.history,
-            n_iterations=result.n_iterations + end.n_iterations,
-            n_evaluations=result.n_evaluations + end.n_evaluations,
-        )
-
-    def iterations(self, method: TiedPowerEP, sites: Sites) -> int:
-        """Iterations of L-BFGS-B that the rows, and its memory of past steps, allow."""
-        many = sum(leaf.size for leaf in jax.tree.leaves(sites)) > SETTINGS.coordinates
-        if many or len(self.X) > SETTINGS.final_rows:
-            return 0
-        points = on_all_rows(method, len(self.X)).propagation.repeats * len(self.X)
-        batch = method.batch or len(self.X)
-        passed = method.max_sweeps * batch * method.propagation.repeats
-        return min(SETTINGS.final, int(SETTINGS.final_share * passed / points))
+def _iterations(method: TiedPowerEP, sites: Sites, count: int) -> int:
+    """Iterations of L-BFGS-B that the rows, and its memory of past steps, allow."""
+    many = sum(leaf.size for leaf in jax.tree.leaves(sites)) > SETTINGS.coordinates
+    if many or count > SETTINGS.final_rows:
+        return 0
+    points = on_all_rows(method, count).propagation.repeats * count
+    batch = method.batch or count
+    passed = method.max_sweeps * batch * method.propagation.repeats
+    return min(SETTINGS.final, int(SETTINGS.final_share * passed / points))
 
 
 def on_all_rows(method: TiedPowerEP, count: int) -> TiedPowerEP:
@@ -298,52 +283,52 @@ def noise_floor(model: DeepGP, sparse: GP, power: float) -> DeepGP | None:
     return eqx.tree_at(lambda m: m.likelihood.variance, bijections(model), Positive(least))
 
 
-def _judged(result: FitResult, steps: str, count: int) -> FitResult:
+def _judged(result: FitResult, history: Sequence[float], steps: str, count: int) -> FitResult:
     """The result of a fit, converged where its objective hardly fell in the last steps.
 
     Args:
         result: the fit.
+        history: of its last optimiser.
         steps: what was done, for the message.
         count: the number of rows.
     """
-    tenth = max(len(result.history) // 10, 1)
-    before, last = result.history[-2 * tenth : -tenth], result.history[-tenth:]
+    tenth = max(len(history) // 10, 1)
+    before, last = history[-2 * tenth : -tenth], history[-tenth:]
     fall = float(np.mean(before or np.inf) - np.mean(last)) / count
     converged = result.converged or abs(fall) < SETTINGS.last_fall
     change = "fell" if fall > 0.0 else "rose"
     message = f"{steps}: the objective {change} by {abs(fall):.2g} nats per row in the last tenth"
-    message += "" if converged else "; allow more"
-    return dataclasses.replace(result, converged=converged, message=message)
+    return result.judged(message + ("" if converged else "; allow more"), converged=converged)
 
 
-def _fallen(result: FitResult, start: FitResult, least: float, count: int) -> FitResult:
+def _fallen(run: Run, result: FitResult, start: FitResult, least: float) -> FitResult:
     """The better of a fit that ended below its sparse GP and of its start; says what it is.
 
     Args:
+        run: of both.
         result: the fit.
         start: its start, with hidden layers at their means.
         least: the log evidence per row of the sparse GP.
-        count: the number of rows.
     """
     message = (
-        f"the deep model ended at {result.log_evidence / count:.3g} nats per row, below the "
+        f"the deep model ended at {result.log_evidence / len(run.X):.3g} nats per row, below the "
         f"{least:.3g} of the sparse GP that it started from: use the sparse GP, or more steps"
     )
+    best = run.best([result, start])
     if start.log_evidence > result.log_evidence:
         message += "; this is its start, which predicts as the sparse GP does"
-        done = ("history", "n_iterations", "n_evaluations")
-        result = dataclasses.replace(start, **{name: getattr(result, name) for name in done})
-    return dataclasses.replace(result, converged=False, message=message)
+        best = best.with_search_of(result)
+    return best.judged(message, converged=False)
 
 
 def _single(
+    run: Run,
     starts: Sequence[GP],
-    H: np.ndarray,
-    y: np.ndarray,
-    rows: Mapping[str, np.ndarray],
-    seed: int,
-    options: dict[str, Any],
+    hidden: HiddenStart,
     at: ArrayLike,
+    seed: int,
+    budget: int,
+    ended: Callable[[FitResult], FitResult],
 ) -> tuple[FitResult, float]:
     """The sparse GP that the deep model starts from, and its log evidence per row.
 
@@ -352,32 +337,37 @@ def _single(
     power 1, where nothing is averaged over points, which would take minutes.
 
     Args:
+        run: of the deep model.
         starts: as in `fit_deep`.
-        H: inputs of the sparse GP.
-        y: outputs.
-        rows: side data of the rows.
-        seed: of the rows that are chosen.
-        options: of `fit`.
+        hidden: as in `fit_deep`; the sparse GP is on the inputs of the last layer.
         at: the power at which it is learned. Where its posterior is in closed form, it is
-            inferred at that of the options.
+            inferred at that of the run.
+        seed: of the rows that are chosen.
+        budget: iterations at the most.
+        ended: from the sparse GP on all rows to what the plan gives where it is interrupted.
     """
+    power = run.options["power"]
     if starts[0].likelihood.couples:
-        options, at = options | {"power": 1.0}, 1.0
-    method = PowerEP(coupled=False)
+        power = at = 1.0
+    method, count = PowerEP(coupled=False), len(run.X)
+    every = run.with_table(hidden.inputs[-1], run.y, method=method, power=power)
     closed_form = capability(starts[0].likelihood, GaussianInLatent) is not None
-    learning: dict[str, Any] = options | {"power": at, "bijections": variance_bounds(starts)}
-    chosen = np.arange(len(H))
-    everything = closed_form and len(H) <= SETTINGS.whole
+    chosen = np.arange(count)
+    everything = closed_form and count <= SETTINGS.whole
     if not everything:
-        learning["max_iterations"] = min(options["max_iterations"], SETTINGS.iterations)
-        random = np.random.default_rng(seed)
-        chosen = np.sort(random.permutation(len(H))[: SETTINGS.rows])
-    side = {name: np.asarray(values)[chosen] for name, values in rows.items()}
-    single = fit_best(starts, H[chosen], y[chosen], rows=side or None, method=method, **learning)
-    if not closed_form or (everything and np.array_equal(at, options["power"])):
-        return single, single.log_evidence / len(chosen)
-    fixed = {name: options[name] for name in ("power", "jitter", "missing")}
-    whole = infer(single.model, H, y, rows=rows or None, method=method, **fixed)
-    same = {field.name: getattr(whole, field.name) for field in dataclasses.fields(whole)}
-    message = {"message": single.message, "converged": single.converged}
-    return dataclasses.replace(single, **(same | message)), whole.log_evidence / len(H)
+        budget = min(budget, SETTINGS.iterations)
+        chosen = np.sort(np.random.default_rng(seed).permutation(count)[: SETTINGS.rows])
+    some = every.with_options(power=at).subset(chosen)
+    some = some.with_options(bijections=variance_bounds(starts))
+    done = not closed_form or (everything and np.array_equal(at, power))
+
+    def whole(single: FitResult) -> FitResult:
+        return single if done else every.at_rest(single)
+
+    single = some.follow(
+        "sparse",
+        lambda part: best_of(part, starts, budget=budget),
+        ended=lambda single: ended(whole(single)),
+    )
+    single = whole(single)
+    return single, single.log_evidence / (len(chosen) if done else count)

@@ -1,9 +1,9 @@
 """As many inducing points as are enough: grown until more of them bring nothing."""
 
-import dataclasses
+import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import numpy as np
@@ -14,13 +14,12 @@ from cavity.learning.diagnostics.bracket import Bracket, bracket_of
 from cavity.learning.diagnostics.examined import examined
 from cavity.learning.diagnostics.inducing_verdict import ENOUGH, judge_inducing
 from cavity.learning.diagnostics.noise_alone import noise_alone, varying
-from cavity.learning.infer import infer
 from cavity.learning.initialisation.inducing_points import select_inducing
 from cavity.learning.methods.methods import PowerEP
-from cavity.learning.plans.trials import fit_best
-from cavity.learning.progress.checkpoint import Store
+from cavity.learning.plans.powers import PowerTrial, best_power
+from cavity.learning.plans.trials import DEFAULT, best_of
 from cavity.learning.results.result import FitResult
-from cavity.learning.run.fit import fit
+from cavity.learning.run.stages import Run
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.models.gp import GP
@@ -42,6 +41,7 @@ SAMPLE, ALL = 4_000, 20_000
 MORE = 50
 # Of inference where nothing else is asked for.
 LAYOUT: dict[str, Any] = {
+    "power": DEFAULT,
     "method": PowerEP(),
     "rows": None,
     "missing": "error",
@@ -113,110 +113,75 @@ class Judgement(NamedTuple):
         return self._replace(enough=False, text=text, step=step)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows, and how models are fitted to them and judged by them.
+def sample(run: Run, most: int) -> Run:
+    """The run on at most so many of its rows."""
+    count = len(run.X)
+    if count <= most:
+        return run
+    random = np.random.default_rng(run.options["seed"])
+    return run.subset(np.sort(random.choice(count, most, replace=False)))
 
-    Attributes:
-        X: inputs, (N, D).
-        y: outputs, (N,) or (N, P), NaN where missing.
-        power: of all fits.
-        seed: of everything random.
-        options: of `fit` beside these.
+
+def bound(run: Run, model: AbstractModel) -> float:
+    """The log evidence of a model at power 0, nats."""
+    return float(run.infer(model, power=0.0, blocks=None).log_evidence)
+
+
+def judge(run: Run, model: AbstractModel, step: Step | None) -> Judgement:
+    """The verdict on a model's points.
+
+    Args:
+        run: on the rows that judge.
+        model: with the parameters and the points.
+        step: the last step in the number of points; None without one.
     """
-
-    X: np.ndarray
-    y: np.ndarray
-    power: Any
-    seed: int
-    options: dict[str, Any]
-
-    def sample(self, most: int) -> "Rows":
-        """At most so many of the rows."""
-        if len(self.X) <= most:
-            return self
-        random = np.random.default_rng(self.seed)
-        kept = np.sort(random.choice(len(self.X), most, replace=False))
-        rows = self.options.get("rows")
-        side = None if rows is None else {name: values[kept] for name, values in rows.items()}
-        power = self.power if np.ndim(self.power) == 0 else np.asarray(self.power)[kept]
-        options = self.options | {"rows": side}
-        return dataclasses.replace(
-            self, X=self.X[kept], y=self.y[kept], power=power, options=options
-        )
-
-    @property
-    def layout(self) -> dict[str, Any]:
-        """The options of inference."""
-        known = ("method", "jitter", "rows", "missing")
-        return {name: self.options[name] for name in known if name in self.options}
-
-    def bound(self, model: AbstractModel) -> float:
-        """The log evidence at power 0, nats."""
-        return float(infer(model, self.X, self.y, power=0.0, **self.layout).log_evidence)
-
-    def judge(self, model: AbstractModel, step: Step | None) -> Judgement:
-        """The verdict on a model's points.
-
-        Args:
-            model: with the parameters and the points.
-            step: the last step in the number of points; None without one.
-        """
-        asked = LAYOUT | self.layout | {"power": self.power}
-        case = examined(model, self.X, self.y, **asked)
-        judging = varying(case)
-        noise = noise_alone(case.gp.likelihood, judging.data)
-        observed = np.sum(~np.isnan(self.y.reshape(len(self.y), -1)), axis=0)
-        if case.gaussian is not None:
-            bracket = bracket_of(case)
-            beside = bracket if judging is case else bracket_of(judging)
-            found = judge_inducing(beside, noise)
-            # where outputs do not vary no number of points changes anything
-            constant = noise == math.inf
-            none = found.more_than_noise is False and not constant
-            share = 0.0 if constant else found.share
-            judged = Judgement(found.enough, none, share, bracket, found.text, observed)
-            return judged if constant else judged.after(step)
-        bound = self.bound(model)
-        explained = bound - noise
-        gain = math.inf if step is None else bound - self.bound(step.before)
-        share = gain / explained if explained > 0.0 else math.inf
-        enough = share <= ENOUGH
-        text = (
-            f"{'enough' if enough else 'not enough'}, for the last step in the number of points "
-            f"raised the bound of power 0 by {gain:.3g} nats of the {explained:.4g} that the "
-            "model explains over noise"
-        )
-        return Judgement(enough, explained <= 0.0, share, None, text, observed).after(step)
+    asked = {name: run.options.get(name, usual) for name, usual in LAYOUT.items()}
+    case = examined(model, run.X, run.y, **asked)
+    judging = varying(case)
+    noise = noise_alone(case.gp.likelihood, judging.data)
+    observed = np.sum(~np.isnan(run.y.reshape(len(run.y), -1)), axis=0)
+    if case.gaussian is not None:
+        bracket = bracket_of(case)
+        beside = bracket if judging is case else bracket_of(judging)
+        found = judge_inducing(beside, noise)
+        # where outputs do not vary no number of points changes anything
+        constant = noise == math.inf
+        none = found.more_than_noise is False and not constant
+        share = 0.0 if constant else found.share
+        judged = Judgement(found.enough, none, share, bracket, found.text, observed)
+        return judged if constant else judged.after(step)
+    value = bound(run, model)
+    explained = value - noise
+    gain = math.inf if step is None else value - bound(run, step.before)
+    share = gain / explained if explained > 0.0 else math.inf
+    enough = share <= ENOUGH
+    text = (
+        f"{'enough' if enough else 'not enough'}, for the last step in the number of points "
+        f"raised the bound of power 0 by {gain:.3g} nats of the {explained:.4g} that the "
+        "model explains over noise"
+    )
+    return Judgement(enough, explained <= 0.0, share, None, text, observed).after(step)
 
 
 class Grown(NamedTuple):
     """A model with points that have grown.
 
     Attributes:
-        model: the model.
+        result: the last short fit.
         judgement: whether its points are enough.
-        evaluations: of the objective in all fits.
-        interrupted: the last fit, where it was interrupted from the keyboard.
     """
 
-    model: GP
+    result: FitResult
     judgement: Judgement
-    evaluations: int
-    interrupted: FitResult | None = None
+
+    @property
+    def model(self) -> GP:
+        """The model, at the parameters of the last short fit."""
+        return cast(GP, self.result.model)
 
 
-def fit_growing(
-    starts: Sequence[GP],
-    X: np.ndarray,
-    y: np.ndarray,
-    *,
-    most: int = 1_000,
-    power: Any = 0.5,
-    seed: int = 0,
-    bijections: GP,
-    checkpoint: Store | None = None,
-    **options: Any,
+def grow(
+    run: Run, starts: Sequence[GP], *, bijections: GP, most: int = 1_000, budget: int = BEGIN
 ) -> Grown:
     """A model with as many inducing points as are enough, to learn to its end.
 
@@ -231,57 +196,107 @@ def fit_growing(
     predictions improve, and a bracket judges inference at parameters that fewer points found.
 
     Args:
+        run: on the table, with `power` and `seed` among its options.
         starts: models with different starting values and the first points.
-        X: inputs, (N, D).
-        y: outputs, (N,) or (N, P), NaN where missing.
-        most: points at the most.
-        power: in [0, 1].
-        seed: of choices.
         bijections: of the parameters; points stay in any case.
-        checkpoint: as in `fit`; each fit is kept in a part of its own.
-        **options: of `fit`.
+        most: points at the most.
+        budget: iterations at the most at each number of points.
 
     Returns:
-        The model, the verdict on its points before they are learned, and evaluations.
+        The last short fit, and the verdict on its points before they are learned.
 
     References:
         Burt, Rasmussen and van der Wilk (2020) for the greedy choice; van der Wilk (2018), items
         33 and 34 for bounds that say when points are enough.
     """
-    rows = Rows(X, y, power, seed, options)
-    sample = rows.sample(SAMPLE)
-    maps: Any = bijections
+    judging, maps = sample(run, SAMPLE), cast(Any, bijections)
     held = eqx.tree_at(lambda m: m.inducing, maps, all_fixed(maps.inducing))
-    short = options | {"power": power, "seed": seed, "bijections": held, "n_restarts": 0}
-    limit = options.get("max_iterations", BEGIN)
-    first = short | {
-        "max_iterations": min(BEGIN, limit),
-        "checkpoint": _part(checkpoint, starts[0]),
-    }
-    result = fit_best(starts, X, y, **first)
-    evaluations = 0
+    short = run.with_options(bijections=held, n_restarts=0)
+
+    def judged(last: FitResult | None, result: FitResult) -> Grown:
+        return Grown(result, judge(judging, result.model, _step(last, result)))
+
     last: FitResult | None = None
+    result = short.follow(
+        _stage_name(starts[0]),
+        lambda part: best_of(part, starts, budget=min(BEGIN, budget)),
+        ended=functools.partial(judged, None),
+    )
     while True:
         model: Any = result.model
-        evaluations += result.n_evaluations
         step, size = _step(last, result), model.inducing.size
-        if result.interrupted:
-            return Grown(model, sample.judge(model, step), evaluations, result)
         wanted = min(math.ceil(GROWTH * size), most)
-        grown = with_points(model, select_inducing(model.latents[0].kernel, X, wanted, seed=seed))
+        seed = run.options["seed"]
+        grown = with_points(
+            model, select_inducing(model.latents[0].kernel, run.X, wanted, seed=seed)
+        )
         if grown.inducing.size <= size:  # the cap, or all distinct rows are there
-            ends = step if size >= most else None
-            return Grown(model, sample.judge(model, ends), evaluations)
-        if (step is not None and step.settled) or not _varies(y):
-            found = sample.judge(model, step)
+            return Grown(result, judge(judging, model, step if size >= most else None))
+        if (step is not None and step.settled) or not _varies(run.y):
+            found = judge(judging, model, step)
             believed = found.share <= MARGIN * ENOUGH
             if found.noise:
                 believed = found.enough and size >= min(BELIEVED, most)
             if believed:
-                return Grown(model, found, evaluations)
+                return Grown(result, found)
         last = result
-        some = {"max_iterations": min(FEW, limit), "checkpoint": _part(checkpoint, grown)}
-        result = fit(grown, X, y, **(short | some))
+        how: dict[str, Any] = {"budget": min(FEW, budget), "beside": [last]}
+        result = short.stage(
+            _stage_name(grown), grown, ended=functools.partial(judged, last), **how
+        )
+
+
+class Enough(NamedTuple):
+    """A fit with as many points as are enough.
+
+    Attributes:
+        result: the fit.
+        judgement: of the points before they were learned; None for a full GP.
+        trials: of a chosen power, what each came to; None where none was chosen.
+    """
+
+    result: FitResult
+    judgement: Judgement | None
+    trials: tuple[PowerTrial, ...] | None = None
+
+
+def with_enough_points(
+    run: Run,
+    starts: Sequence[GP],
+    *,
+    bijections: GP,
+    most: int,
+    budget: int,
+    choose_power: bool,
+) -> Enough:
+    """A fit with as many inducing points as are enough, at a power that may be chosen as well.
+
+    Args:
+        run: on the table, with `power` and `seed` among its options.
+        starts: models with different starting values and the first points; full GPs stay full.
+        bijections: of the parameters.
+        most: points at the most.
+        budget: iterations at the most.
+        choose_power: whether the power is to be chosen.
+    """
+    seed, judgement = run.options["seed"], None
+    if starts[0].inducing is not None:
+        grown = grow(run, starts, bijections=bijections, most=most, budget=budget)
+        starts = [grown.model, *at_points_of(grown.model, starts, run.X, seed)]
+        judgement = grown.judgement
+    if choose_power:
+        chosen = run.follow(
+            "",
+            lambda part: best_power(part, starts, budget=budget, seed=seed),
+            ended=lambda best: Enough(best.result, judgement, best.trials),
+        )
+        return Enough(chosen.result, judgement, chosen.trials)
+    result = run.follow(
+        "",
+        lambda part: best_of(part, starts, budget=budget),
+        ended=lambda best: Enough(best, judgement),
+    )
+    return Enough(result, judgement)
 
 
 def _step(last: FitResult | None, now: FitResult) -> Step | None:
@@ -290,6 +305,8 @@ def _step(last: FitResult | None, now: FitResult) -> Step | None:
         return None
     models: tuple[Any, Any] = last.model, now.model
     before, after = (model.inducing.size for model in models)
+    if before == after:  # an interrupt came before there were more
+        return None
     gain = np.asarray(now.leave_one_out()) - np.asarray(last.leave_one_out())
     known = np.isfinite(gain)
     mean = float(np.mean(gain[known])) if np.any(known) else math.inf
@@ -303,9 +320,8 @@ def _varies(y: np.ndarray) -> bool:
     return any(column.size and np.ptp(column) > 0.0 for column in seen)
 
 
-def _part(checkpoint: Store | None, model: Any) -> Store | None:
-    size = model.inducing.size
-    return None if checkpoint is None else checkpoint.part(f"points-{size}")
+def _stage_name(model: Any) -> str:
+    return f"points-{model.inducing.size}"
 
 
 def with_points(model: Any, Z: np.ndarray) -> Any:
@@ -327,39 +343,38 @@ def at_points_of(grown: Any, starts: Sequence[GP], X: np.ndarray, seed: int) -> 
     return found
 
 
-def verdict(result: FitResult, rows: Rows, before: Judgement | None) -> Judgement:
+def verdict(run: Run, result: FitResult, before: Judgement | None) -> Judgement:
     """The last word on the points of a fit, and what more would buy where they are not enough.
 
     Args:
+        run: of the fit.
         result: the fit.
-        rows: its rows.
         before: the verdict on the points before they were learned; None for a full GP.
     """
     if before is None:
-        value, observed = (
-            float(result.log_evidence),
-            np.sum(~np.isnan(rows.y.reshape(len(rows.y), -1)), axis=0),
-        )
+        value = float(result.log_evidence)
+        observed = np.sum(~np.isnan(run.y.reshape(len(run.y), -1)), axis=0)
         gaussian = capability(result.model.likelihood, GaussianInLatent) is not None
         exact = Bracket(value, value, 0.0, value, 0.0, gaussian, "exact", 0)
         return Judgement(
             True, False, 0.0, exact, "a full GP, which needs no inducing points", observed
         )
-    judging = rows if len(rows.X) <= ALL else rows.sample(SAMPLE)
+    judging = run if len(run.X) <= ALL else sample(run, SAMPLE)
     model: Any = result.model
     found = before
     if capability(model.likelihood, GaussianInLatent) is not None:
-        found = judging.judge(model, before.step)
+        found = judge(judging, model, before.step)
     text = found.text
-    if len(judging.X) < len(rows.X):
+    if len(judging.X) < len(run.X):
         text += f"; judged by {plural(len(judging.X), 'row')}"
     if found.enough:
         return found._replace(text=text)
-    sample = rows.sample(SAMPLE)
+    some = sample(run, SAMPLE)
     Z, kernel = np.asarray(model.inducing.Z), model.latents[0].kernel
-    added = select_inducing(kernel, rows.X, len(Z) + MORE, seed=rows.seed)[len(Z) :]
+    chosen = select_inducing(kernel, run.X, len(Z) + MORE, seed=run.options["seed"])
+    added = chosen[len(Z) :]
     more = with_points(model, np.concatenate([Z, added]))
-    gain = (sample.bound(more) - sample.bound(model)) * len(rows.X) / len(sample.X)
+    gain = (bound(some, more) - bound(some, model)) * len(run.X) / len(some.X)
     if len(added):
         more_points = plural(len(added), "more point")
         text += f"; {more_points} would raise the bound of power 0 by about {gain:.3g} nats"

@@ -9,7 +9,7 @@ minibatches may follow, in which kernel, patches and beliefs are learned togethe
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,13 +19,13 @@ from cavity.inducing.base import AbstractInducing
 from cavity.inducing.tabulated import Tabulated, TabulatedVariables
 from cavity.kernels.base import AbstractKernel, Scaled
 from cavity.learning.data.validation import all_fixed
-from cavity.learning.infer import NumericalError, infer
 from cavity.learning.initialisation.images import tabulated_values
 from cavity.learning.methods.base import AbstractMethod
-from cavity.learning.methods.methods import TiedPowerEP
-from cavity.learning.optimisers.lbfgs import INTERRUPTED, GracefulStop, Progress
+from cavity.learning.methods.methods import PowerEP, TiedPowerEP
+from cavity.learning.optimisers.lbfgs import Progress
 from cavity.learning.results.result import FitResult, Inference
-from cavity.learning.run.fit import fit
+from cavity.learning.run.fits import fits
+from cavity.learning.run.stages import Run
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.gaussian import Gaussian
 from cavity.means import Constant
@@ -33,7 +33,6 @@ from cavity.models.gp import GP
 from cavity.models.remembered import tied_sites_of
 from cavity.numerics.text import plural
 from cavity.parameters import bijections
-from cavity.parameters.priors import flat
 
 # Images, and iterations of regression on their labels, by which kernels are compared.
 COMPARED, TRIED = 300, 15
@@ -41,8 +40,14 @@ COMPARED, TRIED = 300, 15
 HELD_OUT, SHARE = 1000, 0.2
 # The noise variance of labels of -1 and 1 to begin with, and the first guess of the factor.
 NOISE, FACTOR = 0.1, 4.0
+# Where its kernel has the values that it started from.
+UNLEARNED = "kernel not learned"
 # The step of natural gradients for beliefs, and that of Adam for kernel and patches.
 NATURAL, RATE = 0.05, 0.01
+
+
+# A kernel and inducing variables.
+Parts = tuple[AbstractKernel, AbstractInducing]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +80,7 @@ class ImageSearch:
 
 
 def fit_images(
-    start: tuple[AbstractKernel, AbstractInducing],
+    start: Parts,
     likelihood: AbstractLikelihood,
     X: np.ndarray,
     labels: np.ndarray,
@@ -96,44 +101,27 @@ def fit_images(
         ValueError: for unusable data.
         NumericalError: where the energy is not finite.
     """
-    (kernel, inducing), said, stopped = _by_regression(start, X, labels, search, callback)
-    some = np.random.default_rng(search.seed).permutation(len(X))[: search.images]
-    options: dict[str, Any] = {
-        "power": search.class_power,
-        "method": search.method,
-        "jitter": search.jitter,
-        "callback": callback,
-    }
-    scaled = _scaled(kernel, inducing, likelihood, (X[some], labels[some]), search, options)
-    scaled = dataclasses.replace(scaled, interrupted=stopped or scaled.interrupted)
-    found: Any = scaled.model
-    model = GP(Scaled(kernel, found.kernel.factor), found.likelihood, inducing, found.mean)
-    result = _classes_of(model, X, labels, scaled, options)
-    if not search.steps or result.interrupted:
-        return result, said
-    further, ended = _together(result, X, labels, search, callback)
-    if further is not None:
-        stopped = scaled.interrupted or further.interrupted
-        scaled = dataclasses.replace(scaled, interrupted=stopped)
-        learned = _classes_of(cast(GP, further.model), X, labels, scaled, options)
-        if learned.log_evidence >= result.log_evidence:
-            return learned, f"{said}; then {ended}"
-        ended = (
-            f"{ended} lowered the log evidence from {result.log_evidence:.6g} to "
-            f"{learned.log_evidence:.6g}"
-        )
-    warnings.warn(
-        f"{ended}, so that the model stays as it was: give larger batches, or fewer steps",
-        stacklevel=2,
-    )
-    return result, said
+    run = fits(X, labels, {"jitter": search.jitter, "callback": callback})
+    return run.carry_out(lambda run: image_plan(run, start, likelihood, search))
+
+
+def image_plan(
+    run: Run, start: Parts, likelihood: AbstractLikelihood, search: ImageSearch
+) -> tuple[FitResult, str]:
+    """The plan of `fit_images`: the kernel, the classes, and steps for everything together."""
+    run = run.with_options(power=search.class_power, method=search.method)
+
+    def stopped(parts: Parts, said: str) -> tuple[FitResult, str]:
+        result, _ = _classes(run, parts, likelihood, search, said)
+        return result.stopped(), said
+
+    parts, said = _by_regression(run, start, search, stopped)
+    result, scaled = _classes(run, parts, likelihood, search, said)
+    return _together(run, result, scaled, search, said) if search.steps else (result, said)
 
 
 def likeliest(
-    starts: Iterable[tuple[AbstractKernel, AbstractInducing]],
-    X: np.ndarray,
-    labels: np.ndarray,
-    search: ImageSearch,
+    starts: Iterable[Parts], X: np.ndarray, labels: np.ndarray, search: ImageSearch
 ) -> tuple[int, list[float]]:
     """Which of several kernels tells the labels of some images best, and the evidence of each.
 
@@ -150,149 +138,161 @@ def likeliest(
         NumericalError: where none can be computed.
     """
     some = np.random.default_rng(search.seed).permutation(len(X))[:COMPARED]
-    Y, evidences, failure = targets(labels)[some], [], None
-    options: dict[str, Any] = {"power": search.power, "jitter": search.jitter}
-    most = min(TRIED, search.iterations)
-    for kernel, inducing in starts:
-        model = GP(kernel, Gaussian(NOISE), inducing, Constant(np.mean(Y, axis=0)))
-        try:
-            learned = fit(model, X[some], Y, max_iterations=most, **options)
-            evidences.append(learned.log_evidence)
-            if learned.interrupted:
-                break
-        except NumericalError as error:
-            evidences.append(-np.inf)
-            failure = error
-    best = int(np.argmax(evidences))
-    if failure is not None and evidences[best] == -np.inf:
-        raise failure
-    return best, evidences
+    options = {"power": search.power, "jitter": search.jitter}
+    run = fits(X[some], targets(labels)[some], options)
+    budget = min(TRIED, search.iterations)
+    return run.carry_out(lambda run: compare_kernels(run, starts, budget))
 
 
-def _classes_of(
-    model: GP, X: np.ndarray, labels: np.ndarray, scaled: FitResult, options: dict[str, Any]
-) -> FitResult:
-    """The classes of all images at the parameters of a model, after the search for their scale.
+def compare_kernels(run: Run, starts: Iterable[Parts], budget: int) -> tuple[int, list[float]]:
+    """The plan of `likeliest`, on outputs that stand for labels."""
+    evidences: list[float] = []
+    learned: list[FitResult] = []
 
-    Kernel and patches stay, so that gradients in them are not computed.
+    def ended(last: FitResult) -> tuple[int, list[float]]:
+        return _highest([*evidences, last.log_evidence])
+
+    for number, (kernel, inducing) in enumerate(starts, 1):
+        model = GP(kernel, Gaussian(NOISE), inducing, Constant(np.mean(run.y, axis=0)))
+        found = run.try_stage(f"kernel-{number}", model, budget=budget, ended=ended)
+        evidences.append(-np.inf if found is None else found.log_evidence)
+        learned += [] if found is None else [found]
+    run.best(learned)  # raises what was wrong where nothing could be computed
+    return _highest(evidences)
+
+
+def _highest(evidences: list[float]) -> tuple[int, list[float]]:
+    """The place of the highest, and all."""
+    return int(np.argmax(evidences)), evidences
+
+
+def _classes(
+    run: Run, parts: Parts, likelihood: AbstractLikelihood, search: ImageSearch, said: str
+) -> tuple[FitResult, FitResult]:
+    """The classes of all images, and the fit of a factor and a mean that they rest on.
+
+    That fit is to some of the images, and from covariances that are computed once. Kernel and
+    patches stay, so that gradients in them are not computed.
     """
-    settings = {name: options[name] for name in ("power", "method", "jitter")}
-    stopped = scaled.interrupted
-    try:
-        found = infer(model, X, labels, **settings)
-    except GracefulStop:  # what was learned is kept, and nothing more is
-        stopped, found = True, infer(model, X, labels, **settings)
-    shared = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-    shared["message"] = scaled.message if found.converged else found.message
-    shared["converged"] = scaled.converged and found.converged and not stopped
-    if stopped:
-        shared["message"] = INTERRUPTED
-    return dataclasses.replace(
-        scaled,
-        **shared,
-        model=model,
-        objective=-found.log_evidence,
-        interrupted=stopped,
-        n_evaluations=scaled.n_evaluations + 1,
-        bijections=bijections(model),
-        priors=flat(model),
-    )
-
-
-def _together(
-    result: FitResult,
-    X: np.ndarray,
-    labels: np.ndarray,
-    search: ImageSearch,
-    callback: Callable[[Progress], None] | None,
-) -> tuple[FitResult | None, str]:
-    """A fit that goes on by steps of minibatches, None where they fail, and what was done."""
-    batch = min(search.batch, len(X))
-    settings: dict[str, Any] = {"batch": batch, "max_sweeps": search.steps, "seed": search.seed}
-    method = TiedPowerEP(natural=NATURAL, learning_rate=RATE, **settings)
-    posterior: Any = result.posterior
-    sites = (tied_sites_of(posterior.process),)
-    options: dict[str, Any] = {"power": search.class_power, "jitter": search.jitter}
-    done = f"{plural(search.steps, 'step')} with {plural(batch, 'image')} each"
-    try:
-        after = fit(
-            result.model, X, labels, method=method, sites=sites, callback=callback, **options
-        )
-    except NumericalError:
-        return None, f"{done} led to an energy that is not finite"
-    if after.interrupted:
-        done = (
-            f"{plural(after.n_iterations, 'step')} with {plural(batch, 'image')} each, interrupted"
-        )
-    return after, done
-
-
-def _scaled(
-    kernel: AbstractKernel,
-    inducing: AbstractInducing,
-    likelihood: AbstractLikelihood,
-    images: tuple[np.ndarray, np.ndarray],
-    search: ImageSearch,
-    options: dict[str, Any],
-) -> FitResult:
-    """A model whose factor and mean are learned, from covariances that are computed once."""
-    X, labels = images
-    cov, rows = tabulated_values(kernel, inducing, jnp.asarray(X))
+    kernel, inducing = parts
+    some = np.random.default_rng(search.seed).permutation(len(run.X))[: search.images]
+    cov, rows = tabulated_values(kernel, inducing, jnp.asarray(run.X[some]))
     model = GP(Scaled(Tabulated(), FACTOR), likelihood, TabulatedVariables(cov), Constant(0.0))
     free: Any = bijections(model)
     maps: Any = all_fixed(free)
     maps = eqx.tree_at(
         lambda m: (m.kernel.factor, m.mean.value), maps, (free.kernel.factor, free.mean.value)
     )
-    iterations = search.scale_iterations
-    return fit(
-        model, np.asarray(rows), labels, bijections=maps, max_iterations=iterations, **options
+
+    def whole(scaled: FitResult) -> FitResult:
+        found: Any = scaled.model
+        model = GP(Scaled(kernel, found.kernel.factor), found.likelihood, inducing, found.mean)
+        return run.at_rest(scaled, model, ended=lambda best: (best, said))
+
+    scaled = run.with_table(np.asarray(rows), run.y[some]).stage(
+        "scale",
+        model,
+        budget=search.scale_iterations,
+        bijections=maps,
+        ended=lambda best: (whole(best).stopped(), said),
+    )
+    return whole(scaled), scaled
+
+
+def _together(
+    run: Run, result: FitResult, scaled: FitResult, search: ImageSearch, said: str
+) -> tuple[FitResult, str]:
+    """The better of the classes, and of those after steps of minibatches for everything."""
+    batch = min(search.batch, len(run.X))
+    settings: dict[str, Any] = {"batch": batch, "max_sweeps": search.steps, "seed": search.seed}
+    method = TiedPowerEP(natural=NATURAL, learning_rate=RATE, **settings)
+    posterior: Any = result.posterior
+    sites = (tied_sites_of(posterior.process),)
+    each = f"with {plural(batch, 'image')} each"
+
+    def better(after: FitResult, done: str) -> tuple[FitResult, str]:
+        learned = run.at_rest(
+            scaled, after.model, ended=lambda best: (best, f"{said}; then {done}")
+        )
+        if learned.log_evidence >= result.log_evidence:
+            return learned, f"{said}; then {done}"
+        _warn_of_steps(
+            f"{done} lowered the log evidence from {result.log_evidence:.6g} to "
+            f"{learned.log_evidence:.6g}"
+        )
+        return run.best([result]), said
+
+    def stopped(after: FitResult) -> tuple[FitResult, str]:
+        found, text = better(after, f"{plural(after.n_iterations, 'step')} {each}, interrupted")
+        return found.stopped(), text
+
+    how: dict[str, Any] = {"method": method, "sites": sites, "ended": stopped}
+    after = run.try_stage("steps", result.model, **how)
+    done = f"{plural(search.steps, 'step')} {each}"
+    if after is not None:
+        return better(after, done)
+    _warn_of_steps(f"{done} led to an energy that is not finite")
+    return run.best([result]), said
+
+
+def _warn_of_steps(why: str) -> None:
+    warnings.warn(
+        f"{why}, so that the model stays as it was: give larger batches, or fewer steps",
+        stacklevel=2,
     )
 
 
 def _by_regression(
-    start: tuple[AbstractKernel, AbstractInducing],
-    X: np.ndarray,
-    labels: np.ndarray,
+    run: Run,
+    start: Parts,
     search: ImageSearch,
-    callback: Callable[[Progress], None] | None,
-) -> tuple[tuple[AbstractKernel, AbstractInducing], str, bool]:
-    """Kernel and inducing variables, learned where that predicts other images better.
+    stopped: Callable[[Parts, str], tuple[FitResult, str]],
+) -> tuple[Parts, str]:
+    """Kernel and inducing variables, and how they were learned.
 
-    With a sentence on how, and whether an interrupt ended it.
+    They are kept where they predict other images better than those that learning started from.
+
+    Args:
+        run: on all images.
+        start: kernel and inducing variables.
+        search: how to learn.
+        stopped: what the plan gives where an interrupt ends the learning.
     """
     kernel, inducing = start
     if search.iterations == 0:
-        return start, "kernel not learned", False
+        return start, UNLEARNED
+    X, Y = run.X, targets(run.y)
     order = np.random.default_rng(search.seed).permutation(len(X))
     held = min(HELD_OUT, int(SHARE * len(X)))
     test, train = order[:held], order[held:][: search.images]
-    Y = targets(labels)
-    options: dict[str, Any] = {"power": search.power, "jitter": search.jitter}
     before = GP(kernel, Gaussian(NOISE), inducing, Constant(np.mean(Y, axis=0)))
-    try:
-        first = infer(before, X[train], Y[train], **options)
-        learned = fit(
-            before,
-            X[train],
-            Y[train],
-            max_iterations=search.iterations,
-            callback=callback,
-            **options,
-        )
-    except NumericalError as error:
-        warnings.warn(f"the kernel keeps its starting values: {error}", stacklevel=2)
-        return start, "kernel not learned", False
-    model: Any = learned.model
-    said = f"kernel learned on {len(train)} images, {learned.message}"
-    if held and _density(learned, X[test], Y[test]) < _density(first, X[test], Y[test]):
-        warnings.warn(
-            f"learning on {len(train)} images made predictions of {held} others worse, so that "
-            "the kernel keeps its starting values: give more images or more inducing patches",
-            stacklevel=2,
-        )
-        return start, "kernel not learned", learned.interrupted
-    return (model.kernel, model.inducing), said, learned.interrupted
+    run = run.with_table(X[train], Y[train], power=search.power, method=PowerEP())
+
+    def judged(learned: FitResult) -> tuple[Parts, str]:
+        others = X[test], Y[test]
+        if held and _density(learned, *others) < _density(run.infer(before), *others):
+            warnings.warn(
+                f"learning on {len(train)} images made predictions of {held} others worse, so "
+                "that the kernel keeps its starting values: give more images or more inducing "
+                "patches",
+                stacklevel=2,
+            )
+            return start, UNLEARNED
+        found: Any = learned.model
+        said = f"kernel learned on {len(train)} images, {learned.message}"
+        return (found.kernel, found.inducing), said
+
+    learned = run.try_stage(
+        "regression",
+        before,
+        budget=search.iterations,
+        ended=lambda best: stopped(*judged(best)),
+    )
+    if learned is None:
+        failure = run.account.failure
+        warnings.warn(f"the kernel keeps its starting values: {failure}", stacklevel=2)
+        return start, UNLEARNED
+    return judged(learned)
 
 
 def targets(labels: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Learning latent-variable models: from principal components, the best of a few short runs."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import jax.numpy as jnp
@@ -16,12 +16,14 @@ from cavity.learning.initialisation.latent import latent_starts, with_sites
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.plans.trials import fit_best
+from cavity.learning.plans.trials import best_of
 from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
-from cavity.learning.run.fit import fit
+from cavity.learning.run.fits import fits
+from cavity.learning.run.stages import Run
 from cavity.likelihoods.base import AbstractLikelihood
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
+from cavity.models.base import AbstractModel
 from cavity.models.latent.posterior import LatentPosterior
 from cavity.models.process import TakesGaussianInputs
 from cavity.numerics.chunking import padded_size
@@ -82,45 +84,67 @@ def fit_latent(
     exact = capability(likelihood, GaussianInLatent) is not None
     if method is None:
         method = PowerEP() if exact else TiedPowerEP(propagation=Moments())
-    options: dict[str, Any] = {"power": power, "jitter": jitter, "missing": missing}
-    options |= {"callback": callback}
-    layout = {"dims": dims, "points": points, "encoder": encoder, "seed": seed}
+    if encoder and method.solver.rowwise:
+        raise ValueError(
+            "an encoder takes the place of sites on latent inputs: give encoder=False or a method "
+            "without input_sites"
+        )
     first, some = method, Y
     if method.training.steps is not None:
         first = _in_memory(method, exact=exact)
         some = _some_rows(Y, seed)
     elif method.solver.rowwise:
         first = dataclasses.replace(cast(TiedPowerEP, method), input_sites=False)
-    if encoder and method.solver.rowwise:
-        raise ValueError(
-            "an encoder takes the place of sites on latent inputs: give encoder=False or a method "
-            "without input_sites"
-        )
+    layout = {"dims": dims, "points": points, "encoder": encoder, "seed": seed}
     starts = latent_starts(some, kernel, likelihood, **layout)
-    limits = {"max_iterations": max_iterations, "checkpoint": checkpoint}
-    result = fit_best(starts, None, some, method=first, **limits, **options)
-    whole = len(some) == len(Y)
-    if first is method or (whole and (result.interrupted or max_iterations == 0)):
-        return _told(result)
-    posterior = cast(LatentPosterior, result.posterior)
-    limits["checkpoint"] = None if checkpoint is None else checkpoint.part("last")
-    sites = _next_sites(result, posterior, Y, method)
-    if result.interrupted:  # all rows have their place in the result all the same
-        limits |= {"max_iterations": 0, "checkpoint": None}
-    last = fit(result.model, None, Y, method=method, sites=sites, **limits, **options)
-    if not result.interrupted:
-        return _told(last)
-    ended = {"interrupted": True, "converged": False, "message": result.message}
-    return dataclasses.replace(last, **ended)
+    options: dict[str, Any] = {"power": power, "jitter": jitter, "missing": missing}
+    run = fits(None, Y, options | {"callback": callback}, checkpoint)
+    how: dict[str, Any] = {"first": first, "some": some, "budget": max_iterations}
+    return _told(run.carry_out(lambda run: latent_plan(run, starts, method=method, **how)))
+
+
+def latent_plan(
+    run: Run,
+    starts: Sequence[AbstractModel],
+    *,
+    method: AbstractMethod,
+    first: AbstractMethod,
+    some: np.ndarray,
+    budget: int,
+) -> FitResult:
+    """The plan of `fit_latent`: the best start, and what goes on from it by the method itself.
+
+    Args:
+        run: on all rows.
+        starts: models with different starting values.
+        method: how the model is learned.
+        first: how it is learned from the starts.
+        some: the rows that these are learned from.
+        budget: iterations at the most.
+    """
+    alone, whole = first is method, len(some) == len(run.y)
+
+    def ended(result: FitResult) -> FitResult:
+        if alone or whole:
+            return result
+        sites = _next_sites(result, run.y, method)  # all rows have their place all the same
+        how: dict[str, Any] = {"sites": sites, "method": method, "budget": 0}
+        return run.unrecorded().stage("last", result.model, **how).stopped()
+
+    result = run.with_table(None, some, method=first).follow(
+        "", lambda part: best_of(part, starts, budget=budget), ended=ended
+    )
+    if alone or (whole and budget == 0):
+        return result
+    sites = _next_sites(result, run.y, method)
+    return run.stage("last", result.model, sites=sites, method=method, budget=budget)
 
 
 def _told(result: FitResult) -> FitResult:
     """The result of a fit, which says where all latent points are alike."""
     spread = np.std(np.asarray(cast(LatentPosterior, result.posterior).latent.mean), axis=0)
-    if np.max(spread) > ALIKE:
-        return result
     alike = "all latent points are alike, so that the model calls everything noise"
-    return dataclasses.replace(result, message=f"{result.message}; {alike}")
+    return result if np.max(spread) > ALIKE else result.saying(alike)
 
 
 def _in_memory(method: AbstractMethod, *, exact: bool) -> AbstractMethod:
@@ -136,10 +160,9 @@ def _some_rows(Y: np.ndarray, seed: int) -> np.ndarray:
     return Y[np.sort(order[:ROWS])]
 
 
-def _next_sites(
-    result: FitResult, posterior: LatentPosterior, Y: np.ndarray, method: AbstractMethod
-) -> Sites:
+def _next_sites(result: FitResult, Y: np.ndarray, method: AbstractMethod) -> Sites:
     """The sites that learning by another method goes on from."""
+    posterior = cast(LatentPosterior, result.posterior)
     if method.training.steps is None:
         assert result.found is not None
         return with_sites(result.found, int(posterior.count))

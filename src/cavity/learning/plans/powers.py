@@ -1,18 +1,19 @@
 """The power chosen by the density of outputs that were left out of the posterior."""
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from cavity.learning.blas_threads import one_blas_thread
-from cavity.learning.infer import NumericalError
-from cavity.learning.optimisers.lbfgs import INTERRUPTED
-from cavity.learning.plans.trials import DEFAULT, fit_best
+from cavity.learning.plans.trials import DEFAULT, best_of
+from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
-from cavity.learning.run.fit import fit
+from cavity.learning.run.fits import fits
+from cavity.learning.run.stages import Run
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.base import AbstractModel
 from cavity.numerics.text import plural
@@ -51,9 +52,37 @@ class PowerTrial(NamedTuple):
     tested: tuple[int, ...] = ()
 
 
+class Chosen(NamedTuple):
+    """A fit at the power that was chosen.
+
+    Attributes:
+        result: the fit.
+        trials: one for each power, the highest first.
+    """
+
+    result: FitResult
+    trials: tuple[PowerTrial, ...]
+
+    @property
+    def power(self) -> float:
+        """The power that was chosen."""
+        return next(trial.power for trial in self.trials if trial.chosen)
+
+    def counting(self, evaluations: int) -> "Chosen":
+        """The same of a longer run, with the evaluations of all of that."""
+        return self._replace(result=self.result.counting(evaluations))
+
+
 def fit_powers(
-    starts: Sequence[AbstractModel], X: np.ndarray, y: np.ndarray, *, seed: int = 0, **options: Any
-) -> tuple[FitResult, tuple[PowerTrial, ...]]:
+    starts: Sequence[AbstractModel],
+    X: np.ndarray,
+    y: np.ndarray,
+    *,
+    seed: int = 0,
+    max_iterations: int = 1000,
+    checkpoint: Store | None = None,
+    **options: Any,
+) -> Chosen:
     """`fit_best` at the power whose posterior gives outputs that it has not seen most density.
 
     The powers 1, 0.5 and 0 are tried, the last two also from where the one before ended. The
@@ -68,7 +97,9 @@ def fit_powers(
         X: inputs, (N, D).
         y: outputs, (N,) or (N, P), NaN where missing.
         seed: of the rows that are held out, and of restarts.
-        **options: of `fit`, without the power; `checkpoint` keeps each fit in a part of its own.
+        max_iterations: as in `fit_best`.
+        checkpoint: as in `fit`; each fit is kept in a part of its own.
+        **options: of `fit`, without the power.
 
     Returns:
         The fit, and a trial for each power, the highest first; only one where the power plays no
@@ -77,73 +108,127 @@ def fit_powers(
     Raises:
         NumericalError: if the objective is undefined at every power.
     """
-    data = _Data(X, y, options | {"seed": seed})
-    start = starts[0]
+    run = fits(X, y, options | {"seed": seed}, checkpoint)
+    return run.carry_out(lambda run: best_power(run, starts, budget=max_iterations, seed=seed))
+
+
+def best_power(
+    run: Run, starts: Sequence[AbstractModel], *, budget: int = 1000, seed: int = 0
+) -> Chosen:
+    """The plan of `fit_powers`.
+
+    Args:
+        run: on the table.
+        starts: models with different starting values, the likeliest first.
+        budget: iterations at the most of each fit.
+        seed: of the rows that are held out.
+    """
+    start, count = starts[0], len(run.X)
     exact = not start.approximate and capability(start.likelihood, GaussianInLatent) is not None
     powers = (DEFAULT,) if exact else POWERS
-    if exact or len(X) < FEWEST or _by_cavities(start, options, len(X)):
-        found = _chain(data, starts, powers)
-        each = [result.leave_one_out() for result in found.values()]
-        trials, power = _judged(found, each, "each row", data.observed)
-        return _with_all(found[power], found), trials
-    order = np.random.default_rng(seed).permutation(len(X))
-    count = len(X) // 2 if len(X) >= MANY else min(HELD_OUT, len(X) // 4)
-    held, kept = data.of(np.sort(order[:count])), data.of(np.sort(order[count:]))
-    found = _chain(kept, starts, powers)
-    each = [held.densities(result) for result in found.values()]
-    trials, power = _judged(found, each, plural(count, "row"), kept.observed)
-    if any(result.interrupted for result in found.values()):
-        return _with_all(found[power], found), trials
-    result = data.fitted([found[power].model, *starts], power, "all")
-    return _with_all(result, found | {"all": result}), trials
+    if exact or count < FEWEST or _cavities_decide(start, run.options, count):
+        judge = _Judge("each row", run, None)
+        return judge.chosen(run, _chain(run, starts, powers, budget, judge))
+    order = np.random.default_rng(seed).permutation(count)
+    out = count // 2 if count >= MANY else min(HELD_OUT, count // 4)
+    held, kept = run.subset(np.sort(order[:out])), run.subset(np.sort(order[out:]))
+    judge = _Judge(plural(out, "row"), kept, held)
+    found = _chain(kept, starts, powers, budget, judge)
+    chosen = judge.chosen(run, found)
+    result, trials = chosen
+    last = run.with_options(power=chosen.power).follow(
+        "all",
+        lambda part: best_of(part, [result.model, *starts], budget=budget),
+        ended=lambda best: Chosen(best, trials),
+        otherwise=lambda: Chosen(result.stopped(), trials),
+    )
+    return Chosen(last, trials)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Data:
-    """Rows, and how models are fitted to them.
+def _chain(
+    run: Run,
+    starts: Sequence[AbstractModel],
+    powers: Sequence[float],
+    budget: int,
+    judge: "_Judge",
+) -> dict[float, FitResult]:
+    """Fits at every power where one is defined, each tried from where the one before ended too."""
+    found: dict[float, FitResult] = {}
+    for power in powers:
+        result = run.with_options(power=power).try_follow(
+            f"power-{power:g}",
+            functools.partial(_fit_from, _ends(found), starts, budget),
+            ended=functools.partial(judge.stopped, run, found, power),
+            otherwise=functools.partial(judge.stopped, run, found) if found else None,
+        )
+        if result is not None:
+            found[power] = result
+    run.best(list(found.values()))  # raises what was wrong where no power is defined
+    return found
+
+
+def _ends(found: Mapping[float, FitResult]) -> list[AbstractModel]:
+    """Where the fit at the last power ended, if there was one."""
+    return [result.model for result in list(found.values())[-1:]]
+
+
+def _fit_from(
+    before: Sequence[AbstractModel], starts: Sequence[AbstractModel], budget: int, run: Run
+) -> FitResult:
+    """The fit at one power; a single start goes on from where it is."""
+    each = [*before, *starts]
+    if len(each) == 1:
+        return run.stage("", each[0], budget=budget)
+    return best_of(run, each, budget=budget)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Judge:
+    """Densities by which powers are compared.
 
     Attributes:
-        X: inputs.
-        y: outputs.
-        options: of `fit`.
+        left_out: the outputs whose densities count, in words.
+        fitted: the run on the rows that were fitted.
+        held: that on those held out; None where each row is left out of the others.
     """
 
-    X: np.ndarray
-    y: np.ndarray
-    options: dict[str, Any]
-
-    @property
-    def observed(self) -> tuple[int, ...]:
-        """Outputs that are not missing, of each column."""
-        return tuple(np.sum(~np.isnan(self.y.reshape(len(self.y), -1)), axis=0).tolist())
-
-    def of(self, kept: np.ndarray) -> "_Data":
-        """Some of the rows."""
-        rows, blocks = self.options.get("rows"), self.options.get("blocks")
-        side = None if rows is None else {name: values[kept] for name, values in rows.items()}
-        of = {"rows": side, "blocks": None if blocks is None else blocks[kept]}
-        return _Data(self.X[kept], self.y[kept], self.options | of)
-
-    def fitted(self, starts: Sequence[AbstractModel], power: float, name: str) -> FitResult:
-        """The fit at one power; a single start goes on from where it is."""
-        checkpoint = self.options.get("checkpoint")
-        part = None if checkpoint is None else checkpoint.part(name)
-        options = self.options | {"power": power, "checkpoint": part}
-        if len(starts) == 1:
-            return fit(starts[0], self.X, self.y, **options)
-        return fit_best(starts, self.X, self.y, **options)
+    left_out: str
+    fitted: Run
+    held: Run | None
 
     def densities(self, result: FitResult) -> np.ndarray:
         """The log density of each output under a posterior that has not seen it."""
-        rows = self.options.get("rows")
+        if self.held is None:
+            return result.leave_one_out()
+        X, y, rows = self.held.X, self.held.y, self.held.options.get("rows")
         with one_blas_thread():
-            predictive = result.posterior.predict(self.X, rows=rows)
-            found = np.asarray(predictive.log_density(jnp.asarray(np.nan_to_num(self.y))))
-        return np.where(np.isnan(self.y), np.nan, found)
+            predictive = result.posterior.predict(X, rows=rows)
+            found = np.asarray(predictive.log_density(jnp.asarray(np.nan_to_num(y))))
+        return np.where(np.isnan(y), np.nan, found)
+
+    def chosen(self, run: Run, found: Mapping[float, FitResult]) -> Chosen:
+        """The fit at the power that is best, with the evaluations of a run, and all trials."""
+        y = self.fitted.y
+        observed = tuple(np.sum(~np.isnan(y.reshape(len(y), -1)), axis=0).tolist())
+        each = [self.densities(result) for result in found.values()]
+        trials, power = _judged(found, each, self.left_out, observed)
+        return Chosen(run.best([found[power]]), trials)
+
+    def stopped(
+        self,
+        run: Run,
+        found: Mapping[float, FitResult],
+        power: float | None = None,
+        best: FitResult | None = None,
+    ) -> Chosen:
+        """What is best where an interrupt ended the search, in the fit at a power or before it."""
+        last = {} if power is None or best is None else {power: best}
+        result, trials = self.chosen(run, {**found, **last})
+        return Chosen(result.stopped(), trials)
 
 
-def _by_cavities(start: AbstractModel, options: dict[str, Any], rows: int) -> bool:
-    """Whether leave-one-out densities decide.
+def _cavities_decide(start: AbstractModel, options: dict[str, Any], rows: int) -> bool:
+    """True where leave-one-out densities decide.
 
     They know nothing of what was learned from the same rows: a few parameters do not matter, but
     learned inducing inputs do, which at power 1 explain single rows.
@@ -157,32 +242,8 @@ def _by_cavities(start: AbstractModel, options: dict[str, Any], rows: int) -> bo
     return not gp.approximate or (maps is not None and not free_parts(gp.inducing, maps.inducing))
 
 
-def _chain(
-    data: _Data, starts: Sequence[AbstractModel], powers: Sequence[float]
-) -> dict[float, FitResult]:
-    """Fits at every power where one is defined, each tried from where the one before ended too."""
-    found: dict[float, FitResult] = {}
-    before: list[AbstractModel] = []
-    for power in powers:
-        try:
-            found[power] = data.fitted([*before, *starts], power, f"power-{power:g}")
-        except NumericalError:
-            if power == powers[-1] and not found:
-                raise
-            continue
-        except KeyboardInterrupt:
-            if not found:
-                raise
-            last = next(reversed(found))
-            found[last] = dataclasses.replace(found[last], converged=False, interrupted=True)
-        if any(result.interrupted for result in found.values()):
-            break
-        before = [found[power].model]
-    return found
-
-
 def _judged(
-    found: dict[float, FitResult],
+    found: Mapping[float, FitResult],
     densities: Sequence[Any],
     left_out: str,
     fitted: tuple[int, ...],
@@ -216,12 +277,3 @@ def _judged(
         for (power, result), mean in zip(found.items(), means, strict=True)
     )
     return tuple(trials), powers[best]
-
-
-def _with_all(result: FitResult, found: dict[Any, FitResult]) -> FitResult:
-    """A result with the evaluations of all fits, interrupted where one of them was."""
-    count = sum(one.n_evaluations for one in found.values())
-    result = dataclasses.replace(result, n_evaluations=count)
-    if not any(one.interrupted for one in found.values()):
-        return result
-    return dataclasses.replace(result, converged=False, interrupted=True, message=INTERRUPTED)

@@ -1,12 +1,12 @@
 """Learning state-space models: from a linear one, the best of a few short runs."""
 
-import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import equinox as eqx
 import numpy as np
 
+from cavity.inference.energy import Sites
 from cavity.kernels.base import AbstractKernel
 from cavity.learning.data.batched import as_training_data
 from cavity.learning.initialisation.state_space import (
@@ -17,11 +17,13 @@ from cavity.learning.initialisation.state_space import (
 )
 from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.learning.optimisers.lbfgs import Progress
-from cavity.learning.plans.trials import fit_best
+from cavity.learning.plans.trials import best_of
 from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult, starts_apart
-from cavity.learning.run.fit import fit
+from cavity.learning.run.fits import fits
+from cavity.learning.run.stages import Run
 from cavity.likelihoods.base import AbstractLikelihood
+from cavity.models.base import AbstractModel
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.parameters import FIXED, bijections
 
@@ -89,11 +91,8 @@ def fit_state_space(
     starts = state_space_starts(Y, controls, ordered, kernel, likelihood, **layout, seed=seed)
     models = [model for model, _ in starts]
     data: dict[str, Any] = {"rows": {"series": labels}, "missing": "skip", "power": power}
-    options, maps = dict(data), bijections(models[0])
-    options["bijections"] = eqx.tree_at(lambda m: m.transition.mean.weights, maps, FIXED)
-    options |= {"jitter": jitter, "callback": callback}
-    limits: dict[str, Any] = {"max_iterations": max_iterations}
-    several: dict[str, Any] = {"n_restarts": n_restarts, "seed": seed}
+    maps = bijections(models[0])
+    maps = eqx.tree_at(lambda m: m.transition.mean.weights, maps, FIXED)
     before = closed_form_before(method)
     first = method if before is None else before
     sites = None
@@ -102,19 +101,61 @@ def fit_state_space(
     if first.approximation.closed_form:
         coupled = first.hidden != "factorised"
         sites = [starting_sites(*each, coupled=coupled) for each in starts]
-    part = checkpoint if before is None or checkpoint is None else checkpoint.part("chain")
-    learned = before is None or method.hidden == "conditional"
-    how = limits | several if learned else {"max_iterations": 0}
-    result = fit_best(models, X, Y, method=first, sites=sites, checkpoint=part, **how, **options)
-    if before is None or result.interrupted:
-        return result
-    part = None if checkpoint is None else checkpoint.part(method.hidden or "tied")
-    sites = sites_after(cast(StateSpacePosterior, result.posterior), controls, method)
-    how = limits if learned else limits | several
-    last = fit(result.model, X, Y, method=method, sites=sites, checkpoint=part, **how, **options)
+    options = data | {"bijections": maps, "jitter": jitter, "callback": callback}
+    run = fits(X, Y, options, checkpoint)
+
+    def plan(run: Run) -> FitResult:
+        how: dict[str, Any] = {"budget": max_iterations, "controls": controls}
+        how |= {"n_restarts": n_restarts, "seed": seed}
+        return state_space_plan(run, models, sites, method, first, **how)
+
+    return run.carry_out(plan)
+
+
+def state_space_plan(
+    run: Run,
+    models: Sequence[AbstractModel],
+    sites: Sequence[Sites] | None,
+    method: PowerEP | TiedPowerEP,
+    first: PowerEP | TiedPowerEP,
+    *,
+    controls: np.ndarray,
+    budget: int,
+    n_restarts: int,
+    seed: int,
+) -> FitResult:
+    """The plan of `fit_state_space`: the best start, and what goes on from it by the method.
+
+    Args:
+        run: on all rows.
+        models: with different starting values.
+        sites: of each of them, where the first method starts from some.
+        method: how the model is learned.
+        first: how states and functions are found that the method goes on from; itself where it
+            goes on from none.
+        controls: of unit variance, (T, C).
+        budget: iterations at the most.
+        n_restarts: further runs from perturbed starts, of what is learned first.
+        seed: of these.
+    """
+    several = {"n_restarts": n_restarts, "seed": seed}
+    if first is method:
+        plain = run.with_options(method=method, **several)
+        return best_of(plain, models, budget=budget, sites=sites)
+    learned = method.hidden == "conditional"
+    begun = run.with_options(method=first, **(several if learned else {}))
+    limit = budget if learned else 0
+    before = begun.follow("chain", lambda part: best_of(part, models, budget=limit, sites=sites))
+    posterior = cast(StateSpacePosterior, before.posterior)
+    last = run.with_options(method=method, **({} if learned else several)).stage(
+        method.hidden or "tied",
+        before.model,
+        sites=sites_after(posterior, controls, method),
+        budget=budget,
+    )
     if not learned:
         return last
-    return _with_starts(last, result)
+    return last.with_starts(before.trials, before.ends).saying(starts_apart(before.ends))
 
 
 def _check_method(method: object) -> None:
@@ -140,10 +181,3 @@ def _is_identity(emission: str, states: int, outputs: int) -> bool:
             f"given {states}"
         )
     return emission == "identity"
-
-
-def _with_starts(last: FitResult, first: FitResult) -> FitResult:
-    """A result with what is known of the starts of the one that it went on from."""
-    apart = starts_apart(first.ends)
-    message = last.message if apart is None else f"{last.message}; {apart}"
-    return dataclasses.replace(last, ends=first.ends, trials=first.trials, message=message)

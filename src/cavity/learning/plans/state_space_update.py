@@ -14,7 +14,8 @@ from cavity.learning.initialisation.state_space import (
 )
 from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.learning.results.result import FitResult
-from cavity.learning.run.fit import fit
+from cavity.learning.run.fits import fits
+from cavity.learning.run.stages import Run
 from cavity.models.state_space.gpssm import GPSSM
 from cavity.models.state_space.posterior import StateSpacePosterior
 from cavity.parameters import FIXED, bijections
@@ -63,13 +64,15 @@ def follow_states(
     if first.approximation.closed_form:
         start = start._replace(process_noise=noise)
         sites = starting_sites(model, start, coupled=first.hidden != "factorised")
-    options: dict[str, Any] = {"power": power, "jitter": jitter, "missing": "skip"}
     maps = bijections(model)
+    options: dict[str, Any] = {"power": power, "jitter": jitter, "missing": "skip"}
     options["bijections"] = eqx.tree_at(lambda m: m.transition.mean.weights, maps, FIXED)
-    learned = {"max_iterations": max_iterations}
-    how = learned if before is None else {"max_iterations": 0}
-    result = fit(model, X, Y, method=first, sites=sites, **how, **options)
-    if before is None:
-        return result
-    sites = sites_after(cast(StateSpacePosterior, result.posterior), known, method)
-    return fit(model, X, Y, method=method, sites=sites, **learned, **options)
+
+    def plan(run: Run) -> FitResult:
+        if before is None:
+            return run.stage("", model, sites=sites, method=method, budget=max_iterations)
+        found = run.stage("", model, sites=sites, method=before, budget=0)
+        own = sites_after(cast(StateSpacePosterior, found.posterior), known, method)
+        return run.stage("", found.model, sites=own, method=method, budget=max_iterations)
+
+    return fits(X, Y, options).carry_out(plan)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -10,11 +10,14 @@ from cavity.inference.solvers.convergence import ConvergenceReport
 from cavity.learning.data.scales import Tallies
 from cavity.learning.data.training_data import Data
 from cavity.learning.mcmc.chains import Chains
+from cavity.learning.optimisers.lbfgs import INTERRUPTED
 from cavity.learning.results.at_bounds import AtBound
 from cavity.learning.results.row_diagnostics import RowDiagnostics
 from cavity.learning.results.unseen_periods import UnseenPeriod
 from cavity.models.base import AbstractModel
 from cavity.models.posterior import AbstractPosterior
+from cavity.parameters import bijections
+from cavity.parameters.priors import flat
 from cavity.parameters.table import table
 
 # What `AbstractModel.posterior` returns: checkers of types take it for that of a Gaussian process;
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 else:
     Posterior = Any
 
+
+R = TypeVar("R", bound="Inference")
 
 # Ends of runs that are further apart than this are said to be.
 NATS_APART = 5.0
@@ -135,6 +140,15 @@ class Inference:
             raise ValueError("rows of a block share a site, so single rows cannot be left out")
         return self.left_out
 
+    def saying(self: R, *sentences: str | None) -> R:
+        """This result with more said after its message; None says nothing."""
+        said = "; ".join([self.message, *filter(None, sentences)])
+        return dataclasses.replace(self, message=said)
+
+    def judged(self: R, message: str, *, converged: bool) -> R:
+        """This result with another verdict on whether it converged, and why."""
+        return dataclasses.replace(self, message=message, converged=converged)
+
     def __str__(self) -> str:
         return described(self, table(self.posterior.model))
 
@@ -223,6 +237,45 @@ class FitResult(Inference):
     unseen_periods: tuple[UnseenPeriod, ...] = dataclasses.field(default=(), kw_only=True)
     at_bounds: tuple[AtBound, ...] = dataclasses.field(default=(), kw_only=True)
     undetermined: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
+
+    def counting(self, evaluations: int) -> "FitResult":
+        """This result of a longer run, with the evaluations of all of that."""
+        return dataclasses.replace(self, n_evaluations=evaluations)
+
+    def going_on_from(self, before: "FitResult") -> "FitResult":
+        """This result with the history of the one that it went on from in front of its own."""
+        return dataclasses.replace(
+            self,
+            history=before.history + self.history,
+            n_iterations=before.n_iterations + self.n_iterations,
+        )
+
+    def stopped(self, message: str = INTERRUPTED) -> "FitResult":
+        """This result as the best of a run that was interrupted from the keyboard."""
+        return dataclasses.replace(self, converged=False, interrupted=True, message=message)
+
+    def with_starts(self, trials: Sequence[float] = (), ends: Sequence[float] = ()) -> "FitResult":
+        """This result of the best of several starts, with the objectives that each came to."""
+        known = {"trials": tuple(map(float, trials)), "ends": tuple(map(float, ends))}
+        return dataclasses.replace(self, **{name: each for name, each in known.items() if each})
+
+    def with_search_of(self, other: "FitResult") -> "FitResult":
+        """This result with the history of another search, of which it is the better end."""
+        return dataclasses.replace(self, history=other.history, n_iterations=other.n_iterations)
+
+    def with_inference(self, found: Inference, model: AbstractModel | None = None) -> "FitResult":
+        """This fit with a posterior that was inferred afterwards.
+
+        Args:
+            found: the inference.
+            model: where it is of another structure than what was learned.
+        """
+        shared = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+        shared["converged"] = self.converged and found.converged
+        shared["message"] = self.message if found.converged else found.message
+        if model is not None:
+            shared |= {"model": model, "bijections": bijections(model), "priors": flat(model)}
+        return dataclasses.replace(self, **shared, objective=-found.log_evidence)
 
     def __str__(self) -> str:
         parameters = table(self.model, self.bijections, self.priors)

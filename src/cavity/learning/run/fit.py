@@ -20,14 +20,15 @@ from cavity.learning.progress.checkpoint import Searches, Store, open_for
 from cavity.learning.results.result import FitResult, starts_apart
 from cavity.learning.results.unseen_periods import unseen_periods
 from cavity.learning.run.integrated import (
+    LEARNED,
     Release,
-    Released,
     check_schedule,
     release_of,
-    released_from,
+    released_plan,
 )
 from cavity.learning.run.sample import sample
-from cavity.learning.search.restarts import Run
+from cavity.learning.run.stages import Run
+from cavity.learning.search.restarts import Restarts
 from cavity.models.base import AbstractModel
 from cavity.parameters.priors import flat, learned_with
 
@@ -146,7 +147,7 @@ def fit(
             settings |= {"jitter": jitter, "tolerance": tolerance}
             open_for(checkpoint, start, data, method, settings)
         own = (data, method, densities, max_iterations, tolerance, callback)
-        run = Run(*own, Searches(checkpoint), sites)
+        run = Restarts(*own, Searches(checkpoint), sites)
         searches = (run, start, stages, first, n_restarts, seed)
         return _determined(*searches) if release is None else _released(*searches, release)
 
@@ -154,7 +155,7 @@ def fit(
 
 
 def _determined(
-    run: Run,
+    run: Restarts,
     start: AbstractModel,
     stages: tuple[AbstractModel, ...],
     jitter: float,
@@ -196,7 +197,7 @@ def _remembered(
 
 
 def _released(
-    run: Run,
+    restarts: Restarts,
     start: AbstractModel,
     stages: tuple[AbstractModel, ...],
     jitter: float,
@@ -205,24 +206,30 @@ def _released(
     release: Release,
 ) -> FitResult:
     """The result with parameters integrated out, after one in which they are learned."""
-    result = learned_from(run, start, stages, jitter, n_restarts, seed)
-    if result.interrupted:
-        return result
 
-    def others(after: Released, sites: Sites | None) -> FitResult:
-        start, stages, _ = checked_start(
-            after.model, run.data.first_block, result.jitter, (after.maps,)
-        )
-        again = dataclasses.replace(
-            run, densities=after.densities, first_sites=None, settled=sites
-        )
-        return learned_from(again, start, stages, result.jitter, 0, seed)
+    def searched(
+        path: tuple[str, ...], model: AbstractModel, *table: Any, sites: Sites | None, **how: Any
+    ) -> FitResult:
+        if path == (LEARNED,):
+            return learned_from(restarts, model, stages, jitter, n_restarts, seed)
+        first, each = how["jitter"], (how["maps"],)
+        model, maps, _ = checked_start(model, restarts.data.first_block, first, each)
+        known: dict[str, Any] = {
+            "densities": how["densities"],
+            "first_sites": None,
+            "settled": sites,
+        }
+        again = dataclasses.replace(restarts, **known)
+        return learned_from(again, model, maps, first, 0, seed)
 
-    return released_from(result, release, run.data, run.method, others)
+    run = Run(searched, None, None)
+    return run.carry_out(
+        lambda run: released_plan(run, start, release, restarts.data, restarts.method)
+    )
 
 
 def learned_from(
-    run: Run,
+    run: Restarts,
     start: AbstractModel,
     stages: tuple[AbstractModel, ...],
     jitter: float,

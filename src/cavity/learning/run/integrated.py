@@ -1,7 +1,7 @@
 """Parameters that are integrated out: learned first, and released when all else has settled."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -16,10 +16,14 @@ from cavity.learning.data.validation import check_shapes
 from cavity.learning.integration.integrate import integrated_over
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.results.result import FitResult
+from cavity.learning.run.stages import Run
 from cavity.models.base import AbstractModel
 from cavity.numerics.tree import named, with_named
 from cavity.parameters import FIXED, IntegratedOut, bijections, entries
 from cavity.parameters.priors import Flat, Prior, flat
+
+# The stage in which all parameters are learned.
+LEARNED = "learned"
 
 
 class Released(NamedTuple):
@@ -137,36 +141,39 @@ def release_of(
     return found
 
 
-def released_from(
-    result: FitResult,
+def released_plan(
+    run: Run,
+    start: AbstractModel,
     release: Release,
     data: AbstractTrainingData,
     method: AbstractMethod,
-    learn: Callable[[Released, Sites | None], FitResult],
 ) -> FitResult:
-    """The result with parameters integrated out, from that in which they were learned.
+    """A fit with parameters integrated out, from one in which they are learned with all others.
 
     Args:
-        result: the fit in which they were learned.
+        run: whose stages are searches.
+        start: the model with the parameters that learning starts from.
         release: what is integrated out.
         data: the data.
         method: the method.
-        learn: learns the other parameters, from sites.
     """
-    released = release.of(result.model)
-    after = learn(released, release.sites(result, released.model, data, method))
+    learned = run.stage(LEARNED, start)
+    released = release.of(learned.model)
+    after = run.stage(
+        "released",
+        released.model,
+        sites=release.sites(learned, released.model, data, method),
+        after=learned,
+        maps=released.maps,
+        densities=released.densities,
+        jitter=learned.jitter,
+    )
     whole = data.in_memory
     settled = after.sites.converged or method.approximation.tied
-    if whole is not None and not settled and not after.interrupted:
-        return _over_the_mode(result, release, whole, method)
-    return dataclasses.replace(
-        after,
-        n_iterations=result.n_iterations + after.n_iterations,
-        n_evaluations=result.n_evaluations + after.n_evaluations,
-        history=(*result.history, *after.history),
-        converged=result.converged and after.converged,
-        message=after.message if result.converged else f"{result.message}; {after.message}",
-    )
+    if whole is not None and not settled:
+        return _over_the_mode(run.best([learned]), release, whole, method)
+    message = after.message if learned.converged else f"{learned.message}; {after.message}"
+    return after.judged(message, converged=learned.converged and after.converged)
 
 
 def _over_the_mode(

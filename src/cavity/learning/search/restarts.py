@@ -43,7 +43,7 @@ INDUCING = 8.0
 
 
 @dataclasses.dataclass
-class Run:
+class Restarts:
     """Runs of the optimiser on one data set.
 
     Attributes:

@@ -17,7 +17,7 @@ from cavity.learning.methods.methods import PowerEP
 from cavity.learning.progress.checkpoint import Searches
 from cavity.learning.results.result import FitResult, Inference
 from cavity.learning.run.fit import learned_from
-from cavity.learning.search.restarts import Run
+from cavity.learning.search.restarts import Restarts
 from cavity.learning.streaming.live_rows import LiveRows
 from cavity.learning.streaming.one_pass import visited_once
 from cavity.learning.streaming.record import moved_along, tallies_of
@@ -138,7 +138,7 @@ def learned(
     along = moved_along(model, searched, tallies_of(result), data.seen)
     for first in (model,) if along is None else (model, along):
         start, stages, jitter = checked_start(first, data, result.jitter, (searched,))
-        run = Run(data, method, densities, *limits, Searches(None))
+        run = Restarts(data, method, densities, *limits, Searches(None))
         try:
             ends.append(learned_from(run, start, stages, jitter, 0, 0))
         except NumericalError:
