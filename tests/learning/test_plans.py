@@ -1,5 +1,7 @@
 """Plans: which stages follow which, and what is kept, with answers in the place of fits."""
 
+import ast
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 import cavity
 from cavity.inference.solvers.convergence import ConvergenceReport
+from cavity.learning import plans
 from cavity.learning.infer import NumericalError
 from cavity.learning.initialisation.deep import HiddenStart
 from cavity.learning.plans import deep, growth, latent, state_space
@@ -33,6 +36,16 @@ OTHER = cavity.GP(cavity.kernels.RBF(2.0, [1.0]), cavity.likelihoods.Gaussian(0.
 
 def stopped(*args: Any, **known: Any) -> Any:
     return result(*args, **known).stopped()
+
+
+def test_plans_leave_to_the_run_what_is_the_runs():
+    """They catch nothing, and functions of a run name no checkpoint."""
+    for path in Path(plans.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not isinstance(node, ast.Try), path
+            if isinstance(node, ast.FunctionDef) and "run" in [a.arg for a in node.args.args]:
+                names = {ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Name)}
+                assert not names & {"checkpoint", "KeyboardInterrupt", "NumericalError"}, path
 
 
 # ---------------------------------------------------------------------- the run itself

@@ -297,5 +297,5 @@ def learn_deep(asked: AbstractDeepSettings, problem: Problem) -> Learned:
         checkpoint=problem.checkpoint,
     )
     if not steps:
-        result = dataclasses.replace(result, converged=True, message="nothing was to be learned")
+        result = result.judged("nothing was to be learned", converged=True)
     return Learned(result, np.sum(~np.isnan(problem.outputs), axis=0), len(X))

@@ -1,6 +1,5 @@
 """How a forecaster learns: its columns, the model, and how the end of the series is told."""
 
-import dataclasses
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -13,7 +12,6 @@ from cavity.estimators.registry import whole
 from cavity.estimators.time_tables import TimeData
 from cavity.learning.free_simulation import ITERATIONS, FreeSimulation, free_simulation
 from cavity.learning.infer import one_blas_thread
-from cavity.learning.optimisers.lbfgs import INTERRUPTED
 from cavity.learning.plans.state_space import fit_state_space
 from cavity.learning.plans.state_space_update import follow_states
 from cavity.learning.results.result import FitResult
@@ -94,11 +92,9 @@ def learned(
                     **_numbers(forecaster),
                 )
             except KeyboardInterrupt:
-                stopped: Any = {"converged": False, "interrupted": True, "message": INTERRUPTED}
-                result = dataclasses.replace(result, **stopped)
+                result = result.stopped()
     if simulated is not None:
-        said = f"{result.message}; {simulated.message}"
-        result = dataclasses.replace(result, message=said)
+        result = result.saying(simulated.message)
     return Learned(outputs, controls, result, simulated)
 
 

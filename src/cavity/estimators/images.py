@@ -266,8 +266,8 @@ class ConvGPClassifier(AbstractClassifier):
         # it was fitted to counted rows, and predicts from images
         posterior: Any = result.posterior
         posterior = dataclasses.replace(posterior, n_inputs=problem.X.shape[1])
-        message = f"{said}; {result.message}"
-        result = dataclasses.replace(result, message=message, posterior=posterior)
+        result = dataclasses.replace(result, posterior=posterior)
+        result = result.judged(f"{said}; {result.message}", converged=result.converged)
         return Learned(result, np.array([len(labels)]), len(labels))
 
 

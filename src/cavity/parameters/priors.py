@@ -18,6 +18,28 @@ from jax.scipy.special import gammaln
 from cavity.numerics.types import Array, PyTree, Scalar
 from cavity.parameters.trees import Model, describe, entries
 
+__all__ = [
+    "Beta",
+    "Flat",
+    "Gamma",
+    "HalfNormal",
+    "InverseGamma",
+    "LogInverseGamma",
+    "LogNormal",
+    "LogStudentT",
+    "LogitNormal",
+    "Normal",
+    "Prior",
+    "flat",
+    "learned_with",
+    "log_prior",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # One number for all entries of a parameter, or nested tuples of its shape with one for each.
 Numbers = float | tuple[Any, ...]
 

@@ -44,7 +44,7 @@ def averaged(result: FitResult, names: tuple[str, ...]) -> FitResult:
         found = integrated_over(result, data, QUICK, names, "coarse")
     except NumericalError as failure:
         message = f"{result.message}; not averaged over its parameters: {failure}"
-        return dataclasses.replace(result, converged=False, message=message)
+        return result.judged(message, converged=False)
     learned = "" if result.converged else f"{result.message}; "
     return dataclasses.replace(
         result,

@@ -53,7 +53,7 @@ def better(chosen: Found | None, stayed: Found) -> bool:
 
 def as_before(found: Found, why: str) -> Found:
     """Inference with the old parameters, in the place of learning that gained nothing."""
-    return found._replace(result=dataclasses.replace(found.result, converged=False, message=why))
+    return found._replace(result=found.result.judged(why, converged=False))
 
 
 def attempted(
