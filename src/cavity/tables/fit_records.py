@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from cavity.estimators.registry import CLASSIFICATION
+from cavity.learning.double_precision import in_double
 from cavity.likelihoods.capabilities import number_of_classes
 from cavity.numerics.linalg import MOST_JITTER
 from cavity.numerics.tree import named
@@ -222,6 +223,7 @@ def predicted(posterior: Any, X: Any, rows: Mapping[str, Any]) -> Any:
     return posterior.predict(X, rows=rows)
 
 
+@in_double
 def check_posterior(
     posterior: Any,
     kind: type,
@@ -248,8 +250,7 @@ def check_posterior(
     X = jax.ShapeDtypeStruct((TRIED, inputs), np.float64)
     rows: dict[str, Any] = dict.fromkeys(getattr(posterior, "side", ()), np.ones(TRIED))
     try:
-        with jax.enable_x64(True):
-            eqx.filter_eval_shape(lambda model, at: tried(model, at, rows), posterior, X)
+        eqx.filter_eval_shape(lambda model, at: tried(model, at, rows), posterior, X)
     except Exception as error:  # whatever arrays and settings that do not fit lead to
         said = (str(error).splitlines() or ["no reason given"])[0]
         raise WrongValue(f"its parts do not go together ({said[:100]})") from None

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.infer import NumericalError
 from cavity.learning.optimisers.lbfgs import INTERRUPTED
 from cavity.learning.plans.trials import DEFAULT, fit_best
@@ -51,6 +51,7 @@ class PowerTrial(NamedTuple):
     tested: tuple[int, ...] = ()
 
 
+@with_one_blas_thread
 def fit_powers(
     starts: Sequence[AbstractModel], X: np.ndarray, y: np.ndarray, *, seed: int = 0, **options: Any
 ) -> tuple[FitResult, tuple[PowerTrial, ...]]:
@@ -136,9 +137,8 @@ class _Data:
     def densities(self, result: FitResult) -> np.ndarray:
         """The log density of each output under a posterior that has not seen it."""
         rows = self.options.get("rows")
-        with one_blas_thread():
-            predictive = result.posterior.predict(self.X, rows=rows)
-            found = np.asarray(predictive.log_density(jnp.asarray(np.nan_to_num(self.y))))
+        predictive = result.posterior.predict(self.X, rows=rows)
+        found = np.asarray(predictive.log_density(jnp.asarray(np.nan_to_num(self.y))))
         return np.where(np.isnan(self.y), np.nan, found)
 
 
