@@ -87,7 +87,7 @@ class Draws(TypedDict):
 class Sites(TypedDict):
     """How sites ended."""
 
-    converged: NotRequired[bool]
+    converged: bool
 
 
 class TableFit(Ended):
@@ -96,10 +96,10 @@ class TableFit(Ended):
     task: Literal["regression", "classification"]
     method: str
     power: Share
-    power_table: NotRequired[list[Trial] | None]
-    verdict: NotRequired[str | None]
+    power_table: list[Trial] | None
+    verdict: str | None
     n_inducing: int | None
-    inducing_kind: NotRequired[str | None]
+    inducing_kind: str | None
     inputs: list[str]
     targets: list[str]
     classes: list[str] | None
@@ -164,11 +164,11 @@ class SeriesFit(Ended):
     controls: list[str]
     n_inducing: int
     missing: Large
-    method: NotRequired[str]
-    series: NotRequired[str | None]
-    series_labels: NotRequired[list[str] | None]
-    growth: NotRequired[NotNegative]
-    free_simulation: NotRequired[Simulated | None]
+    method: str
+    series: str | None
+    series_labels: list[str] | None
+    growth: NotNegative
+    free_simulation: Simulated | None
 
 
 class Memory(TypedDict):
@@ -177,6 +177,7 @@ class Memory(TypedDict):
     X: list[list[float]]
     y: list[list[float]]
     side: dict[str, list[float]]
+    count: NotNegative
     messages: list[dict[str, Any]]
 
 
