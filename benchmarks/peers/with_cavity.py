@@ -24,9 +24,10 @@ from cavity.inference.solvers.settings import (
 )
 from cavity.inference.solvers.steps import run_sweeps
 from cavity.inference.variables.inputs import InputMoments
+from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Minibatch
-from cavity.learning.infer import as_dtype, one_blas_thread
+from cavity.learning.infer import as_dtype
 from cavity.learning.initialisation.network import (
     held_output,
     network_at_mode,

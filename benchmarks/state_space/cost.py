@@ -28,8 +28,9 @@ def measured(rows: int, power: float, repeats: int) -> dict[str, float]:
     import numpy as np
 
     from benchmarks.objective import medians_ms
+    from cavity.learning.blas_threads import one_blas_thread
     from cavity.learning.data.batched import as_training_data
-    from cavity.learning.infer import as_dtype, one_blas_thread
+    from cavity.learning.infer import as_dtype
     from cavity.learning.initialisation.state_space import (
         starting_sites,
         state_space_starts,

@@ -60,6 +60,7 @@ from cavity.kernels.patch_text import CONV
 from cavity.kernels.stationary import RBF
 from cavity.kernels.text_form import parse, text
 from cavity.learning.cost import estimate_cost
+from cavity.learning.double_precision import in_double
 from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.kernels import blackjax
 from cavity.learning.methods.mcmc import MCMC
@@ -353,6 +354,7 @@ def note_class_form(
         session.note(choice)
 
 
+@in_double
 def estimate(session: Session, request: Request, tables: Tables, wanted: int | str | None) -> None:
     """Says on standard error what a long fit will take; refuses what would take too long."""
     rows, inputs = tables.rows, tables.train.X.shape[1]
@@ -379,9 +381,8 @@ def estimate(session: Session, request: Request, tables: Tables, wanted: int | s
             "draws take minutes; Ctrl-C stops them and keeps what there is, if it is enough"
         )
         return
-    with jax.enable_x64(True):
-        start = jax.numpy.zeros((min(int(points or 0), rows), inputs))
-        inducing = None if points is None else Points(start)
-        cost = estimate_cost(GP(RBF(), Gaussian(), inducing), rows, inputs)
+    start = jax.numpy.zeros((min(int(points or 0), rows), inputs))
+    inducing = None if points is None else Points(start)
+    cost = estimate_cost(GP(RBF(), Gaussian(), inducing), rows, inputs)
     if cost.seconds > WORTH_SAYING:
         session.note(f"this fit may take {cost}; Ctrl-C stops it and keeps the best model so far")

@@ -24,7 +24,7 @@ def describe_fit(fitted: TableModel) -> str:
     record = fitted.record
     points = record["n_inducing"]
     gaussian = record["likelihood"] == "gaussian"
-    kind = (record.get("inducing_kind") or "points").removesuffix("s")
+    kind = (record["inducing_kind"] or "points").removesuffix("s")
     form = "full GP" if points is None else plural(points, f"inducing {kind}")
     form = f"{record['prior']} prior" if "prior" in record else form
     if "hidden" in record:
@@ -60,14 +60,14 @@ def describe_fit(fitted: TableModel) -> str:
     rows += _of_coefficients(fitted)
     if "relevance" in record:
         rows.append(("relevance", describe_relevance(record["relevance"])))
-    if record.get("verdict"):
+    if record["verdict"]:
         rows.append(("inducing", record["verdict"]))
     if record["jitter"] > 1e-8:
         rows.append(("jitter", f"{record['jitter']:g} (had to be raised)"))
     parts = [
         aligned(rows),
         *_layers(layers),
-        *_powers(record.get("power_table")),
+        *_powers(record["power_table"]),
         "parameters, in the units of the data:",
         _parameters(fitted),
     ]
@@ -187,7 +187,7 @@ def describe_forecaster(fitted: TableForecaster) -> str:
     record = fitted.record
     noise = "gaussian noise" if record["likelihood"] == "gaussian" else record["likelihood"]
     converged = "converged" if record["converged"] else "NOT CONVERGED"
-    tied = "tied, " if record.get("method") == "tied" else ""
+    tied = "tied, " if record["method"] == "tied" else ""
     values = record["parameters"]
     single = {name: np.ravel(values[name]) for name in values if np.size(values[name]) <= 6}
     shown = [(name, " ".join(f"{v:.4g}" for v in array)) for name, array in single.items()]
@@ -233,7 +233,7 @@ def _powers(table: Sequence[Mapping[str, Any]] | None) -> list[str]:
 
 def _series(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Which series there are, where a column tells them apart."""
-    if record.get("series") is None:
+    if record["series"] is None:
         return []
     labels = record["series_labels"]
     more = f" and {len(labels) - 8} more" if len(labels) > 8 else ""

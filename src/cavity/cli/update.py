@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import jax
 import numpy as np
 
 from cavity.cli.session import Outcome, Session, blaming
@@ -16,7 +15,7 @@ from cavity.cli.table_parts import report_warnings
 from cavity.cli.text import describe_metrics
 from cavity.estimators.base import to_numpy
 from cavity.kernels.sum_over import plain_columns
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.default_priors import priors_of_stream
 from cavity.learning.initialisation.models import Given
 from cavity.learning.streaming.result import UpdateResult, kept_result, memory_of, with_memory
@@ -35,6 +34,7 @@ from cavity.tables.table_model import TableModel, check_targets, parameters
 REMEMBERED = 1_000
 
 
+@in_double
 def update(
     session: Session,
     model: str,
@@ -77,7 +77,7 @@ def update(
     options |= {"memory": memory, "learn": learn, "max_iterations": max_iterations}
     scores = fitted.metrics(encoded)
     first = (_result(fitted), encoded.X, _outputs(fitted, encoded))
-    with jax.enable_x64(True), one_blas_thread(), warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", UserWarning)
         result = go_on(*first, rows=encoded.side or None, **options)
     for warning in heard:

@@ -16,6 +16,7 @@ from cavity.estimators.registry import whole
 from cavity.estimators.regression import AbstractRegressor
 from cavity.estimators.settings import build, build_likelihood
 from cavity.inference.propagation import Nodes
+from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.deep import chosen_start
 from cavity.learning.methods.methods import TiedPowerEP
 from cavity.learning.plans.deep import STANDSTILL, fit_deep
@@ -111,6 +112,7 @@ class DeepGPRegressor(AbstractRegressor, AbstractDeepSettings):
 
     missing: object = "error"
 
+    @in_double
     def fit(self, X, y, noise_variance=None, exposure=None, callback=None, checkpoint=None):
         """Learns the parameters and infers the posterior.
 
@@ -193,6 +195,7 @@ class DeepGPClassifier(AbstractClassifier, AbstractDeepSettings):
 
     likelihood: object = "bernoulli"
 
+    @in_double
     def fit(self, X, y, callback=None, checkpoint=None):
         """Learns the parameters and infers the posterior.
 

@@ -20,6 +20,7 @@ from cavity.inducing.base import AbstractInducing
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.part_counts import count_parts
 from cavity.kernels.parts import AbstractParts, Patches
+from cavity.learning.double_precision import in_double
 from cavity.learning.initialisation.images import BESIDE, SUMS, Convolution, convolution_start
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.methods import PowerEP
@@ -121,6 +122,7 @@ class ConvGPClassifier(AbstractClassifier):
     jitter: object = 1e-8
     random_state: object = None
 
+    @in_double
     def fit(self, X, y, callback=None):
         """Learns the parameters and infers the posterior.
 

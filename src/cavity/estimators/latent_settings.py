@@ -8,6 +8,7 @@ from cavity.inference.propagation import Moments
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.text_form import parse
 from cavity.learning.data.scales import Scales, in_data_units
+from cavity.learning.double_precision import in_double
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.methods import PowerEP, TiedPowerEP
 from cavity.likelihoods.base import AbstractLikelihood
@@ -94,6 +95,7 @@ def latent_method(
     return TiedPowerEP(propagation=Moments(), batch=size, max_sweeps=steps, seed=seed)
 
 
+@in_double
 def check_values(
     Y: np.ndarray, likelihood: AbstractLikelihood, names: list[str], first: int = 0
 ) -> None:
@@ -110,8 +112,7 @@ def check_values(
     """
     if likelihood.support is Support.REAL:
         return
-    with jax.enable_x64(True):
-        accepted = np.asarray(likelihood.accepts(jax.numpy.asarray(np.nan_to_num(Y, nan=1.0))))
+    accepted = np.asarray(likelihood.accepts(jax.numpy.asarray(np.nan_to_num(Y, nan=1.0))))
     bad = np.argwhere(~accepted & ~np.isnan(Y))
     if len(bad):
         i, j = map(int, bad[0])

@@ -97,10 +97,7 @@ def check(
     check_side(side, likelihood, settings.likelihood)
     check_power(settings.power, settings.method)
     power = DEFAULT if is_auto(settings.power) else settings.power
-    with jax.enable_x64(True):
-        data = prepare(
-            X, y, power=cast(ArrayLike, power), rows=dict(side), missing=settings.missing
-        )
+    data = prepare(X, y, power=cast(ArrayLike, power), rows=dict(side), missing=settings.missing)
     check_outputs(likelihood, data)
     outputs = data.rows.y.shape[-1]
     if likelihood.latents > 1 and outputs > 1:

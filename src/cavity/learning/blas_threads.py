@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from cavity.learning.guards import guarded_by
 from cavity.numerics.forking import refuse_lost_threads
 
 
@@ -70,3 +71,7 @@ def one_blas_thread() -> Iterator[None]:
         yield
     finally:
         _ONE_THREAD.leave()
+
+
+# Decorates what the library offers, in the precision that JAX is set to.
+with_one_blas_thread = guarded_by(one_blas_thread)

@@ -14,7 +14,7 @@ from cavity.inference.energy import Sites, beliefs, energy
 from cavity.inference.problem import Problem, has_sites
 from cavity.inference.solvers.convergence import EXACT, ConvergenceReport
 from cavity.inference.solvers.fixed_point import find_fixed_point
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory
 from cavity.learning.data.training_data import AbstractTrainingData, Data
@@ -56,6 +56,7 @@ M = TypeVar("M", bound=AbstractModel)
 BY_DRAWS = ConvergenceReport(0, 0.0, 0, "mcmc")
 
 
+@with_one_blas_thread
 def infer(
     model: AbstractModel,
     X: TrainingRows | None,
@@ -125,8 +126,7 @@ def _by_draws(model: AbstractModel, data: Data, sampler: MCMC, jitter: float) ->
     if capability(model.likelihood, GaussianInLatent) is not None and not has_weights:
         return infer_from(model, data, PowerEP(), jitter)
     maps, densities = all_fixed(bijections(model)), flat(model)
-    with one_blas_thread():
-        drawn = draw(model, data, sampler, jitter=jitter, maps=maps, densities=densities)
+    drawn = draw(model, data, sampler, jitter=jitter, maps=maps, densities=densities)
     if drawn is None:
         raise NumericalError(diagnose_failure(model, data))
     return from_draws(drawn)
@@ -229,14 +229,13 @@ def infer_from(
     problem = block.problem(model, method.approximation, jitter)
     empty = problem.empty_sites()
     start = None if start is None else problem.adopted(start)
-    with one_blas_thread():
-        if has_sites(split_optimised(empty)[0]):
-            result = _by_minimum(model, data, method, jitter, start, learned)
-        elif whole is None:
-            result = _by_messages(model, data, method, jitter)
-        else:
-            ends = start, empty
-            result = _by_fixed_point(model, whole, method, jitter, *ends, energy_at)
+    if has_sites(split_optimised(empty)[0]):
+        result = _by_minimum(model, data, method, jitter, start, learned)
+    elif whole is None:
+        result = _by_messages(model, data, method, jitter)
+    else:
+        ends = start, empty
+        result = _by_fixed_point(model, whole, method, jitter, *ends, energy_at)
     if result is None:
         raise NumericalError(diagnose_failure(model, block))
     return dataclasses.replace(result, streamed=whole is None, n_rows=int(data.length))

@@ -62,5 +62,4 @@ def unconverged(record: Mapping[str, Any]) -> Unconverged | None:
         return _MINIBATCHES
     if "mcmc" in record:
         return _DRAWS
-    # files of before do not say how sites ended
-    return _LEARNING if record["sites"].get("converged", False) else _INFERENCE
+    return _LEARNING if record["sites"]["converged"] else _INFERENCE

@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from cavity.estimators.layers import layers_of, weight_priors
 from cavity.inducing.base import Points
 from cavity.learning.diagnostics.examination import Examination, best_place
 from cavity.learning.diagnostics.examine import examine
+from cavity.learning.double_precision import in_double
 from cavity.learning.infer import NumericalError
 from cavity.learning.results.result import Inference
 from cavity.models.compression import is_compressed
@@ -33,6 +33,7 @@ class Examined(NamedTuple):
     pictures: list[Picture]
 
 
+@in_double
 def examine_table(
     fitted: TableModel,
     table: Encoded,
@@ -80,11 +81,10 @@ def examine_table(
             "'cavity evaluate' compares its predictions with the targets"
         )
     result = inference_on(fitted, table) if inference is None else inference
-    with jax.enable_x64(True):
-        try:
-            found = examine(result, candidates=candidates, level=level)
-        except ValueError as error:
-            raise DataError(str(error)) from None
+    try:
+        found = examine(result, candidates=candidates, level=level)
+    except ValueError as error:
+        raise DataError(str(error)) from None
     return found.shifted(-len(table.X) * float(np.sum(np.log(fitted.output_scale))))
 
 

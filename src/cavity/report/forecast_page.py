@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
 
 from cavity.estimators.time_map import Outlook
+from cavity.learning.double_precision import in_double
 from cavity.numerics.text import plural
 from cavity.report import forecast_figures
 from cavity.report.figures import BANDS, Picture
@@ -103,6 +103,7 @@ class Told(NamedTuple):
     density: np.ndarray
 
 
+@in_double
 def write_forecast(path: str | Path, fitted: TableForecaster, table: DataFrame) -> Written:
     """Writes the page, whole or not at all.
 
@@ -233,8 +234,7 @@ def _pictures(
                 pictures.append(forecast_figures.described(called, first, *told))
     pictures = pictures[:MOST_FANS]
     posterior = fitted.time_map.posterior
-    with jax.enable_x64(True):
-        states = posterior.states
+    states = posterior.states
     at, series = np.asarray(states.mean), np.asarray(posterior.series)
     starts = np.flatnonzero(np.diff(series[: len(at)]) != 0.0) + 1
     pictures.append(forecast_figures.states(at, np.sqrt(np.asarray(states.var)), starts))

@@ -14,6 +14,7 @@ from cavity.inducing.sums import InBase, OfParts
 from cavity.kernels.base import AbstractKernel
 from cavity.kernels.parts import Patches
 from cavity.kernels.sum_over import SumOver
+from cavity.learning.double_precision import in_double
 from cavity.models.base import AbstractModel
 from cavity.models.contributions import functions_of_parts
 from cavity.numerics.text import plural
@@ -66,6 +67,7 @@ class PatchModel:
         return pixels.reshape(len(pixels), *shape, -1)
 
 
+@in_double
 def patch_model(fitted: TableModel) -> PatchModel | None:
     """What there is to show of a model of images; None for a model without inducing patches.
 
@@ -75,12 +77,11 @@ def patch_model(fitted: TableModel) -> PatchModel | None:
     posterior: Any = fitted.posterior
     if not _of_patches(posterior.model):
         return None
-    with jax.enable_x64(True):
-        functions = functions_of_parts(posterior.process, sparse=posterior.model.sparse)
-        part = functions[0][1]
-        if not isinstance(part.whole.parts, Patches) or not isinstance(part.inducing, Points):
-            return None  # the patches are in another term, which has no inducing patches
-        means = [np.asarray(g.moments(jnp.asarray(part.inducing.Z))[0]) for g, _ in functions]
+    functions = functions_of_parts(posterior.process, sparse=posterior.model.sparse)
+    part = functions[0][1]
+    if not isinstance(part.whole.parts, Patches) or not isinstance(part.inducing, Points):
+        return None  # the patches are in another term, which has no inducing patches
+    means = [np.asarray(g.moments(jnp.asarray(part.inducing.Z))[0]) for g, _ in functions]
     weights = None if part.whole.weights is None else np.asarray(part.whole.weights)
     return PatchModel(
         part.whole.parts,
@@ -212,6 +213,7 @@ def weight_map(found: PatchModel) -> Picture:
     )
 
 
+@in_double
 def likeness_of_places(found: PatchModel) -> Picture:
     """How alike the function of one patch is at all places and in the middle of the image."""
     rows, columns = (np.arange(n) * found.parts.stride for n in found.parts.grid)
@@ -221,9 +223,8 @@ def likeness_of_places(found: PatchModel) -> Picture:
     )
     same = np.concatenate([typical, places], axis=1)
     middle = len(columns) * (len(rows) // 2) + len(columns) // 2
-    with jax.enable_x64(True):
-        cov = np.asarray(found.base.cross(jnp.asarray(same[[middle]]), jnp.asarray(same)))[0]
-        deviations = np.sqrt(np.asarray(found.base.diag(jnp.asarray(same))))
+    cov = np.asarray(found.base.cross(jnp.asarray(same[[middle]]), jnp.asarray(same)))[0]
+    deviations = np.sqrt(np.asarray(found.base.diag(jnp.asarray(same))))
     correlation = cov / (deviations * deviations[middle])
 
     def draw(figure: Figure) -> None:
@@ -296,6 +297,7 @@ def least_expected(
     )
 
 
+@in_double
 def evidence_of(
     fitted: TableModel, X: np.ndarray, found: PatchModel, classes: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
@@ -308,8 +310,7 @@ def evidence_of(
         classes: the numbers of both classes for every image, each (n,).
     """
     posterior: Any = fitted.posterior
-    with jax.enable_x64(True):
-        mean = np.asarray(posterior.contributions(X).mean)
+    mean = np.asarray(posterior.contributions(X).mean)
     mean = mean.reshape(*mean.shape[:2], -1)
     first, second = classes
     each = np.arange(len(X))

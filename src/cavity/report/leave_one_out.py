@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from cavity.estimators.layers import last_functions, layers_of, weight_priors
 from cavity.estimators.registry import Method, build_method
 from cavity.estimators.reinference import infer_again, left_out_densities
+from cavity.learning.double_precision import in_double
 from cavity.learning.infer import NumericalError
 from cavity.learning.methods.methods import PowerEP
 from cavity.learning.results.result import Inference
@@ -72,6 +72,7 @@ def _method(fitted: TableModel) -> Method:
     return build_method(fitted.record["method"])
 
 
+@in_double
 def single_rows(
     fitted: TableModel, table: Encoded, inference: Inference | str | None = None
 ) -> SingleRows | str:
@@ -89,8 +90,7 @@ def single_rows(
         densities = left_out_densities(result, fitted.output_scale)
         precisions = None
         if capability(fitted.posterior.model.likelihood, HasHeavyTails) is not None:
-            with jax.enable_x64(True):
-                precisions = relative(result.site_precisions().reshape(densities.shape))
+            precisions = relative(result.site_precisions().reshape(densities.shape))
     except NumericalError as error:
         return f"There are no leave-one-out densities: inference on this table failed, {error}."
     caution = "" if result.converged else f"Inference did not converge: {result.message}."

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from cavity.estimators.registry import CLASSIFICATION
+from cavity.learning.double_precision import in_double
 from cavity.likelihoods.capabilities import number_of_classes
 from cavity.numerics.linalg import MOST_JITTER
 from cavity.numerics.tree import named
@@ -86,7 +87,7 @@ class Draws(TypedDict):
 class Sites(TypedDict):
     """How sites ended."""
 
-    converged: NotRequired[bool]
+    converged: bool
 
 
 class TableFit(Ended):
@@ -95,10 +96,10 @@ class TableFit(Ended):
     task: Literal["regression", "classification"]
     method: str
     power: Share
-    power_table: NotRequired[list[Trial] | None]
-    verdict: NotRequired[str | None]
+    power_table: list[Trial] | None
+    verdict: str | None
     n_inducing: int | None
-    inducing_kind: NotRequired[str | None]
+    inducing_kind: str | None
     inputs: list[str]
     targets: list[str]
     classes: list[str] | None
@@ -163,11 +164,11 @@ class SeriesFit(Ended):
     controls: list[str]
     n_inducing: int
     missing: Large
-    method: NotRequired[str]
-    series: NotRequired[str | None]
-    series_labels: NotRequired[list[str] | None]
-    growth: NotRequired[NotNegative]
-    free_simulation: NotRequired[Simulated | None]
+    method: str
+    series: str | None
+    series_labels: list[str] | None
+    growth: NotNegative
+    free_simulation: Simulated | None
 
 
 class Memory(TypedDict):
@@ -176,6 +177,7 @@ class Memory(TypedDict):
     X: list[list[float]]
     y: list[list[float]]
     side: dict[str, list[float]]
+    count: NotNegative
     messages: list[dict[str, Any]]
 
 
@@ -222,6 +224,7 @@ def predicted(posterior: Any, X: Any, rows: Mapping[str, Any]) -> Any:
     return posterior.predict(X, rows=rows)
 
 
+@in_double
 def check_posterior(
     posterior: Any,
     kind: type,
@@ -248,8 +251,7 @@ def check_posterior(
     X = jax.ShapeDtypeStruct((TRIED, inputs), np.float64)
     rows: dict[str, Any] = dict.fromkeys(getattr(posterior, "side", ()), np.ones(TRIED))
     try:
-        with jax.enable_x64(True):
-            eqx.filter_eval_shape(lambda model, at: tried(model, at, rows), posterior, X)
+        eqx.filter_eval_shape(lambda model, at: tried(model, at, rows), posterior, X)
     except Exception as error:  # whatever arrays and settings that do not fit lead to
         said = (str(error).splitlines() or ["no reason given"])[0]
         raise WrongValue(f"its parts do not go together ({said[:100]})") from None

@@ -100,7 +100,7 @@ class TableForecaster:
         time_map: from future controls to future outputs.
         schema: which columns of a table the model reads: controls as its inputs, and targets.
         record: how it was fitted, by the names of `cavity fit --json`; all JSON values.
-        marks: of the rows of the fit, by which they are known again; none in older files.
+        marks: of the rows of the fit, by which they are known again.
     """
 
     time_map: TimeMap
@@ -116,7 +116,7 @@ class TableForecaster:
     @property
     def series(self) -> SeriesColumn | None:
         """The column that tells series apart; None where the table was of one."""
-        column = self.record.get("series")
+        column = self.record["series"]
         return (
             None if column is None else SeriesColumn(column, tuple(self.record["series_labels"]))
         )
@@ -176,14 +176,14 @@ class TableForecaster:
             )
             check_posterior(posterior, StateSpacePosterior, len(schema.inputs), _tried)
             states = cast(StateSpacePosterior, posterior)
-            several = record.get("series") is not None
+            several = record["series"] is not None
             seed = typed(about["seed"], Large, "seed")
-            wide = about.get("widening")
+            wide = about["widening"]
             if wide is not None:
                 varying = int(np.sum(outputs.varying))
                 wide = tuple(numbers(wide, "widening", varying, least=1.0).tolist())
             maps = TimeMap(states, outputs, controls, seed=seed, several=several, widening=wide)
-            known = np.array(typed(about.get("marks", []), list[float], "marks"), float)
+            known = np.array(typed(about["marks"], list[float], "marks"), float)
             record = record | {"parameters": parameters(states.model, np.ones(1))}
         return TableForecaster(maps, schema, record, known)
 

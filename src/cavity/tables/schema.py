@@ -112,7 +112,7 @@ class Schema:
             WrongValue: if it is something else.
         """
         record = typed(record, dict[str, Any], "schema")
-        notations = typed(record.get("notations", {}), dict[str, dict[str, Any]], "notations")
+        notations = typed(record["notations"], dict[str, dict[str, Any]], "notations")
         found = {name: notation_from(r) for name, r in notations.items()}
         return typed({**record, "notations": found}, Schema, "schema")
 

@@ -16,7 +16,8 @@ from cavity.estimators.predictions import (
     predict_outputs,
 )
 from cavity.learning.data.scales import Tallies
-from cavity.learning.infer import NumericalError, one_blas_thread
+from cavity.learning.double_precision import in_double
+from cavity.learning.infer import NumericalError
 from cavity.learning.mcmc.chains import Chains, summarised
 from cavity.learning.metrics.classification import classification_metrics
 from cavity.learning.metrics.regression import LEVELS, Scores, average_metrics, regression_metrics
@@ -103,6 +104,7 @@ class TableModel:
         by = self.record["method"]
         return by in ("power_ep", "tied") or (sparse and by in ("laplace", "local_bound"))
 
+    @in_double
     def predictive(
         self, X: np.ndarray, side: Mapping[str, np.ndarray] | None = None
     ) -> Predictions:
@@ -124,8 +126,7 @@ class TableModel:
 
     def _known(self, X: np.ndarray) -> np.ndarray:
         """Whether the variance of the function is finite, (n, P)."""
-        with jax.enable_x64(True), one_blas_thread():
-            var = np.asarray(function_of(self.posterior).marginals(np.asarray(X, float)).var)
+        var = np.asarray(function_of(self.posterior).marginals(np.asarray(X, float)).var)
         return np.isfinite(var).reshape(len(X), -1)
 
     def log_probabilities(self, X: np.ndarray) -> np.ndarray:
@@ -289,6 +290,7 @@ def diagnostics(chains: Chains, model: AbstractModel, output_scale: np.ndarray) 
     }
 
 
+@in_double
 def check_targets(likelihood: AbstractLikelihood, targets: Sequence[str], table: Encoded) -> None:
     """Refuses targets that a likelihood does not take.
 
@@ -296,8 +298,7 @@ def check_targets(likelihood: AbstractLikelihood, targets: Sequence[str], table:
         DataError: naming column and row of the first one.
     """
     assert table.y is not None
-    with jax.enable_x64(True):
-        bad = np.argwhere(~np.asarray(likelihood.accepts(jax.numpy.asarray(table.y))))
+    bad = np.argwhere(~np.asarray(likelihood.accepts(jax.numpy.asarray(table.y))))
     if len(bad):
         i, p = map(int, bad[0])
         raise DataError(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from cavity.learning.active.sample_entropy import sample_entropy
 from cavity.learning.active.suggest import check_joint
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.results.result import Inference
 from cavity.likelihoods.capabilities import GaussianInLatent, capability
 from cavity.models.deep.layer import LayerProcess
@@ -36,6 +36,7 @@ class ControlSuggestion:
     information: np.ndarray
 
 
+@with_one_blas_thread
 def suggest_controls(
     posterior: Any,
     start: ArrayLike,
@@ -94,8 +95,7 @@ def suggest_controls(
     mean = jnp.broadcast_to(jnp.asarray(x), (count, functions.width))
     belief = StateBelief(mean, jnp.zeros((count, functions.width, functions.width), mean.dtype))
     key = jax.random.key(seed)
-    with one_blas_thread():
-        drawn = sampled_paths(functions, belief, jnp.asarray(u), paths, "exact", key=key)
+    drawn = sampled_paths(functions, belief, jnp.asarray(u), paths, "exact", key=key)
     trajectories = np.moveaxis(np.asarray(drawn, float), 1, 0).reshape(count, paths, -1)
     entropies = np.array([sample_entropy(each, neighbours) for each in trajectories])
     noise = np.broadcast_to(np.asarray(functions.noise_variance, float), (functions.width,))

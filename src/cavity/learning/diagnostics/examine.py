@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.variables.inducing import InducingBelief
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.batched import TrainingRows
 from cavity.learning.diagnostics.bracket import bracket_of, check_settings
 from cavity.learning.diagnostics.evidence_terms import PointGains, evidence_terms, point_gains
@@ -37,6 +37,7 @@ MERGED = 1.0 - 1e-4
 MOST_LEARNABLE = 30
 
 
+@with_one_blas_thread
 def examine(
     model: AbstractModel | Inference,
     X: TrainingRows | None = None,
@@ -163,8 +164,7 @@ def _noise(case: Examined, parts: FunctionParts | None) -> Noise | None:
 
 def _count(case: Examined) -> InducingCount:
     belief = cast(SparseProcess, case.process).belief
-    with one_blas_thread():
-        correlation, determined = _counted(case.gp, belief, case.jitter)
+    correlation, determined = _counted(case.gp, belief, case.jitter)
     near = np.abs(np.asarray(correlation)) > MERGED
     # the first of those that are as good as the same stands for them
     distinct = sum(not np.any(near[i, :i]) for i in range(len(near)))

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from cavity.inference.graph.rows import SLOPES
 from cavity.inference.graph.sites import ScalarSites
-from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.batched import TrainingRows, in_memory
 from cavity.learning.data.training_data import Data
@@ -114,9 +113,8 @@ def examined(
         return Examined(result, data, gp, None, 0.0, gaussian)
     if gaussian is not None:
         return Examined(result, data, gp, _observations(gp, data, gaussian), 0.0, gaussian)
-    with one_blas_thread():
-        jitter_used = jnp.asarray(result.jitter, data.rows.y.dtype)
-        observed, beyond = _pseudo_data(gp, data, result, jitter_used)
+    jitter_used = jnp.asarray(result.jitter, data.rows.y.dtype)
+    observed, beyond = _pseudo_data(gp, data, result, jitter_used)
     return Examined(result, data, gp, observed, beyond, None)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.graph.rows import Rows
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.results.result import Inference
 from cavity.models.posterior import AbstractPosterior
 from cavity.models.process import SparseProcess
@@ -41,6 +41,7 @@ class FunctionParts(NamedTuple):
     unlearnable_var: np.ndarray
 
 
+@with_one_blas_thread
 def function_parts(posterior: AbstractPosterior | Inference, X: ArrayLike) -> FunctionParts:
     """What inducing variables can learn of a function, and what they cannot.
 
@@ -63,9 +64,8 @@ def function_parts(posterior: AbstractPosterior | Inference, X: ArrayLike) -> Fu
     check_columns("X", inputs, posterior.n_inputs)
     check_finite("X", inputs)
     process = getattr(posterior, "process", None)
-    with one_blas_thread():
-        starts = range(0, len(inputs), ROWS)
-        parts = [_parts(process, jnp.asarray(inputs[i : i + ROWS])) for i in starts]
+    starts = range(0, len(inputs), ROWS)
+    parts = [_parts(process, jnp.asarray(inputs[i : i + ROWS])) for i in starts]
     mean, var, prior, left = (
         np.concatenate([np.asarray(part) for part in each]) for each in zip(*parts, strict=True)
     )

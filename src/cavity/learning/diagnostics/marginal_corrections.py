@@ -24,6 +24,7 @@ from cavity.inference.factors.site import SiteFactor
 from cavity.inference.graph.base import AbstractProjectedBelief, AbstractProjectedView
 from cavity.inference.graph.rows import Rows
 from cavity.inference.problem import Problem
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.validation import check_model
 from cavity.learning.dispatch import dispatch
@@ -31,7 +32,6 @@ from cavity.learning.infer import (
     NumericalError,
     checked_start,
     infer_from,
-    one_blas_thread,
 )
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.mcmc import MCMC
@@ -118,6 +118,7 @@ class ImprovedMarginals:
         return np.where(np.asarray(inside), np.logaddexp.reduce(terms, axis=1), -np.inf)
 
 
+@with_one_blas_thread
 def improve_marginals(
     model: AbstractModel,
     X: ArrayLike,
@@ -173,11 +174,10 @@ def improve_marginals(
         raise ValueError("the posterior is exact with Gaussian noise: there is nothing to improve")
     problem = data.problem(model, method.approximation, result.jitter)
     places = jnp.asarray(where, data.rows.x.dtype)
-    with one_blas_thread():
-        corrections = [
-            _corrected(problem, model.likelihood, result.found, result.posterior, place)
-            for place in places[:, None]
-        ]
+    corrections = [
+        _corrected(problem, model.likelihood, result.found, result.posterior, place)
+        for place in places[:, None]
+    ]
     grid, log, mean, var = (np.stack([np.asarray(c[i]) for c in corrections]) for i in range(4))
     log = _normalised(log, grid)
     if not np.all(np.isfinite(log)):

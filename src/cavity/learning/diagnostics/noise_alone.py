@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from cavity.inference.graph.rows import SLOPES
-from cavity.learning.blas_threads import one_blas_thread
 from cavity.learning.data.training_data import Data
 from cavity.learning.diagnostics.examined import Examined
 from cavity.learning.infer import infer_from
@@ -171,8 +170,7 @@ def _by_search(
     bounds = np.tile([-np.inf, np.inf], (start.size, 1))
     options = {"bounds": bounds, "max_iterations": ITERATIONS, "tolerance": TOLERANCE}
     try:
-        with one_blas_thread():
-            return -minimise(objective, start, **options).objective
+        return -minimise(objective, start, **options).objective
     except StartFailed:
         return float("-inf")
 

@@ -19,10 +19,11 @@ from numpy.typing import ArrayLike
 from cavity.inference.energy import Sites, energy
 from cavity.inference.solvers.fixed_point import find_fixed_point
 from cavity.inference.solvers.parallel import parallel
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import check_model
-from cavity.learning.infer import NumericalError, checked_start, one_blas_thread
+from cavity.learning.infer import NumericalError, checked_start
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.methods.methods import Laplace
@@ -34,6 +35,7 @@ from cavity.numerics.types import Array, Float, Scalar
 from cavity.numerics.validation import as_floats, check_columns, check_finite
 
 
+@with_one_blas_thread
 def tierney_kadane(
     model: AbstractModel,
     X: ArrayLike,
@@ -75,11 +77,10 @@ def tierney_kadane(
     model, _, _ = checked_start(model, data, 0.0)
     jitter = jnp.zeros((), data.rows.x.dtype)
     labels = jnp.arange(number_of_classes(model.likelihood))
-    with one_blas_thread():
-        problem = data.problem(model, method.approximation, jitter)
-        sites, report = find_fixed_point(problem, method.solver)
-        labels = labels.astype(data.rows.y.dtype)
-        evidences = _log_evidences(model, data, method, jitter, sites, where, labels)
+    problem = data.problem(model, method.approximation, jitter)
+    sites, report = find_fixed_point(problem, method.solver)
+    labels = labels.astype(data.rows.y.dtype)
+    evidences = _log_evidences(model, data, method, jitter, sites, where, labels)
     log_evidence, settled = (np.asarray(x) for x in evidences)
     if not (report.converged and np.all(settled) and np.all(np.isfinite(log_evidence))):
         raise NumericalError(

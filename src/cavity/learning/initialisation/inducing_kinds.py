@@ -10,6 +10,7 @@ from cavity.inducing.base import AbstractInducing, Points, covariance
 from cavity.inducing.gaussian import Waves, Windows
 from cavity.inducing.slopes import Slopes, check_slopes
 from cavity.kernels.base import AbstractKernel
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.initialisation.inducing_points import select_inducing
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
@@ -21,6 +22,7 @@ WINDOW, WAVE = 0.3, 0.5
 STEPS = np.geomspace(1e-3, 10.0, 60)
 
 
+@with_one_blas_thread
 def initial_inducing(
     kernel: AbstractKernel,
     X: Any,

@@ -12,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 from numpy.typing import ArrayLike
 
 from cavity.inference.networks.activations import activation_of
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data, some_rows
 from cavity.learning.infer import checked_start
@@ -96,6 +97,7 @@ def held_output(model: Network) -> Network:
     return eqx.tree_at(lambda m: m.output, maps, held)
 
 
+@with_one_blas_thread
 def network_at_mode(
     model: Network,
     X: ArrayLike,

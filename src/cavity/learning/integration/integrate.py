@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cavity.inference.solvers.convergence import ConvergenceReport
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import check_model, check_shapes
@@ -69,6 +69,7 @@ class Integration:
     message: str
 
 
+@with_one_blas_thread
 def integrate(
     result: Any,
     X: ArrayLike,
@@ -153,8 +154,7 @@ def integrated_over(
             f"a grid is for {LARGEST_GRID} parameters at the most, given {target.size}: leave "
             'how="auto"'
         )
-    with one_blas_thread():
-        return _integrated(target, how)
+    return _integrated(target, how)
 
 
 def _same_rows(one: Data, other: Data) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from numpy.typing import ArrayLike
 
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.validation import check_domains
 from cavity.learning.dispatch import check_sampler
 from cavity.learning.failures import NumericalError
@@ -67,6 +68,7 @@ class InputDraws:
         return np.where(self.known, float(chains * draws), diagnosed(self.inputs)[1])
 
 
+@with_one_blas_thread
 def draw_inputs(
     model: GP,
     mean: ArrayLike,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.plans.trials import DEFAULT, best_of
 from cavity.learning.progress.checkpoint import Store
 from cavity.learning.results.result import FitResult
@@ -196,14 +196,14 @@ class _Judge:
     fitted: Run
     held: Run | None
 
+    @with_one_blas_thread
     def densities(self, result: FitResult) -> np.ndarray:
         """The log density of each output under a posterior that has not seen it."""
         if self.held is None:
             return result.leave_one_out()
         X, y, rows = self.held.X, self.held.y, self.held.options.get("rows")
-        with one_blas_thread():
-            predictive = result.posterior.predict(X, rows=rows)
-            found = np.asarray(predictive.log_density(jnp.asarray(np.nan_to_num(y))))
+        predictive = result.posterior.predict(X, rows=rows)
+        found = np.asarray(predictive.log_density(jnp.asarray(np.nan_to_num(y))))
         return np.where(np.isnan(y), np.nan, found)
 
     def chosen(self, run: Run, found: Mapping[float, FitResult]) -> Chosen:

@@ -8,7 +8,7 @@ import numpy as np
 from cavity.inference.energy import Sites, beliefs
 from cavity.inference.leave_one_out import leave_one_out, site_precisions
 from cavity.inference.problem import Problem
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.training_data import Data
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array
@@ -29,10 +29,10 @@ class RowDiagnostics:
     sites: Sites
 
     @functools.cached_property
+    @with_one_blas_thread
     def densities(self) -> np.ndarray:
         """Of the rows that are not padding, NaN for outputs that are missing."""
-        with one_blas_thread():
-            densities = _densities(self.problem, self.sites)
+        densities = _densities(self.problem, self.sites)
         if densities is None:
             raise ValueError(
                 "rows share sites in deep models and in networks with tied sites, and what the "
@@ -43,14 +43,14 @@ class RowDiagnostics:
         return values[:, 0] if self.data.single else values
 
     @functools.cached_property
+    @with_one_blas_thread
     def precisions(self) -> np.ndarray | None:
         """Of the sites of the rows that are not padding, NaN for outputs that are missing.
 
         A column for each latent function where there are several; None where sites are not
         scalar.
         """
-        with one_blas_thread():
-            found = _precisions(self.problem, self.sites)
+        found = _precisions(self.problem, self.sites)
         if found is None:
             return None
         values = np.concatenate([self._of_rows(each) for each in found], axis=1)

@@ -7,11 +7,12 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from cavity.inference.energy import Sites
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.batched import TrainingRows, as_training_data, in_memory
 from cavity.learning.data.validation import all_fixed, check_model, inputs_first
 from cavity.learning.diagnostics.undetermined import SAID, undetermined
 from cavity.learning.dispatch import dispatch
-from cavity.learning.infer import checked_start, infer_from, one_blas_thread
+from cavity.learning.infer import checked_start, infer_from
 from cavity.learning.methods.base import AbstractMethod
 from cavity.learning.methods.mcmc import MCMC
 from cavity.learning.methods.methods import PowerEP
@@ -33,6 +34,7 @@ from cavity.models.base import AbstractModel
 from cavity.parameters.priors import flat, learned_with
 
 
+@with_one_blas_thread
 def fit(
     model: AbstractModel,
     X: TrainingRows | None,
@@ -237,13 +239,12 @@ def learned_from(
     seed: int,
 ) -> FitResult:
     """The result of runs of the optimiser from the parameters of `start`."""
-    with one_blas_thread():
-        model, minimum, jitter = run.all(start, stages, jitter, n_restarts, seed)
-        learned = minimum if run.max_iterations else None
-        known: dict[str, Any] = {"learned": learned, "energy_at": run.energy}
-        inference = completing(
-            lambda: infer_from(model, run.data, run.method, jitter, run.sites, **known)
-        )
+    model, minimum, jitter = run.all(start, stages, jitter, n_restarts, seed)
+    learned = minimum if run.max_iterations else None
+    known: dict[str, Any] = {"learned": learned, "energy_at": run.energy}
+    inference = completing(
+        lambda: infer_from(model, run.data, run.method, jitter, run.sites, **known)
+    )
     shared = {f.name: getattr(inference, f.name) for f in dataclasses.fields(inference)}
     message = minimum.message if inference.converged else inference.message
     apart = starts_apart(minimum.ends)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from numpy.typing import ArrayLike
 
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.arrays import prepare
 from cavity.learning.data.training_data import Data
 from cavity.learning.data.validation import all_fixed, check_model
@@ -24,6 +24,7 @@ from cavity.parameters import IntegratedOut, entries
 from cavity.parameters.priors import flat
 
 
+@with_one_blas_thread
 def sample(
     model: AbstractModel,
     X: ArrayLike,
@@ -84,15 +85,14 @@ def sample(
     maps = maps if learn else all_fixed(maps)
     proper = weak_priors(model, maps, densities, data)
     search = Searches(checkpoint).next()
-    with one_blas_thread():
-        drawn = draw(
-            *(model, data, sampler),
-            maps=maps,
-            densities=proper,
-            jitter=first,
-            callback=callback,
-            search=search,
-        )
+    drawn = draw(
+        *(model, data, sampler),
+        maps=maps,
+        densities=proper,
+        jitter=first,
+        callback=callback,
+        search=search,
+    )
     if drawn is None:
         raise NumericalError(diagnose_failure(model, data))
     return _result(drawn, data, maps, proper)

@@ -178,5 +178,5 @@ def with_memory(result: Inference, memory: Mapping[str, Any] | None) -> Inferenc
         functions = past_of(result.posterior, result.log_evidence, 0.0).functions
         told = [{k: jnp.asarray(v) for k, v in each.items()} for each in memory["messages"]]
         past = Past(functions, tuple(Messages(**each) for each in told))
-        past = noted(past, result.posterior, memory.get("count"))
+        past = noted(past, result.posterior, memory["count"])
     return as_update(result, past, live, result.tallies)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import warnings
 from collections.abc import Sequence
 
 import jax
@@ -13,6 +12,7 @@ from jax.scipy.special import ndtri
 from cavity.likelihoods.latent_values import sample
 from cavity.likelihoods.predictive.base import AbstractPredictive
 from cavity.likelihoods.predictive.latent import LatentPredictive
+from cavity.numerics.callers import warn_caller
 from cavity.numerics.jit import compiled
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array
@@ -121,10 +121,9 @@ def _(predicted: LatentPredictive) -> Array:
 def warn_of_surprise(scores: BatchScores) -> None:
     """Warns of a batch that the model did not expect."""
     if scores.surprising:
-        warnings.warn(
+        warn_caller(
             f"{plural(scores.outputs, 'new output')} with a mean log density of "
             f"{scores.log_density:.3g} nats before they are learned from, where the model "
             f"expected {scores.expected:.3g}: the data may have changed; half_life=... lets the "
-            "past fade",
-            stacklevel=5,
+            "past fade"
         )

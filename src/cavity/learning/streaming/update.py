@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from cavity.inducing.base import AbstractInducing
 from cavity.inference.past import Past
-from cavity.learning.blas_threads import one_blas_thread
+from cavity.learning.blas_threads import with_one_blas_thread
 from cavity.learning.data.batched import in_memory
 from cavity.learning.data.batches import Batches, BatchSource, as_batches, refuse_side
 from cavity.learning.data.scales import Tallies
@@ -58,6 +58,7 @@ from cavity.learning.streaming.settings import (
 from cavity.models.base import AbstractGP
 
 
+@with_one_blas_thread
 def update(
     result: Inference,
     X: ArrayLike | Batches | BatchSource,
@@ -132,8 +133,7 @@ def update(
         refuse_side(rows)
         return _in_turn(result, as_batches(X), settings, missing)
     given = new_rows(result, *in_memory(X, y), rows, missing)
-    with one_blas_thread():
-        return _updated(result, given, settings)
+    return _updated(result, given, settings)
 
 
 def _in_turn(
@@ -141,12 +141,11 @@ def _in_turn(
 ) -> UpdateResult:
     """The result of an update for each batch, with what all of them lost and how they scored."""
     lost, scores = 0.0, []
-    with one_blas_thread():
-        for batch in batches:
-            given = new_rows(result, batch.X, batch.y, batch.rows, missing)
-            if len(given):
-                result = _updated(result, given, settings)
-                lost, scores = lost + result.lost, [*scores, result.before]
+    for batch in batches:
+        given = new_rows(result, batch.X, batch.y, batch.rows, missing)
+        if len(given):
+            result = _updated(result, given, settings)
+            lost, scores = lost + result.lost, [*scores, result.before]
     if not isinstance(result, UpdateResult) or not scores:
         raise ValueError(
             "the batches hold no rows: give at least one batch (a generator that was read before "
