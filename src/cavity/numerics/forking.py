@@ -13,7 +13,7 @@ FORKED = (
 
 
 class _Threads:
-    """What becomes of JAX's threads in a fork.
+    """State of JAX's threads across forks.
 
     Attributes:
         begun: whether there were some at the last fork.
