@@ -113,7 +113,7 @@ def _exponential(
 
 
 class _Columns(NamedTuple):
-    """What the integral along columns depends on, beside the places; None for zeros.
+    """Parameters of the integral along columns, beside the places; None for zeros.
 
     Args:
         width_a: of the first functional's windows.
@@ -133,7 +133,7 @@ class _Columns(NamedTuple):
 
 
 def _coefficients(own: _Columns, sign: list[float]) -> tuple[Array, Array, Array]:
-    r"""What one column adds to the exponent, a quadratic in the distance $D$ of the centres.
+    r"""Contribution of one column to the exponent, a quadratic in the distance $D$ of the centres.
 
     With $t = 1 + \lambda (\delta^2 + \delta'^2)$, and signed frequencies $\omega, \omega',
     \kappa$ of the two functionals and the kernel, the integral over both windows is

@@ -106,7 +106,7 @@ def _in_parts(
     power: Power,
     side: Side,
 ) -> Result:
-    """What `of_part` gives for a few rows at a time.
+    """Apply `of_part` to a few rows at a time.
 
     Their nodes stay in the processor's cache, and only parts with wide cavities take many nodes.
     """
@@ -201,7 +201,7 @@ def _usable(narrow: Bool[Array, "..."], var: Array) -> Array:
 def _small_variance_limit(
     density: tuple[AbstractLikelihood, Array, Side], mean: Array, var: Array, power: Power
 ) -> tuple[Bool[Array, "..."], Tilted]:
-    r"""Where derivatives at the mean replace nodes, and the moments there.
+    r"""Moments from derivatives at the mean, and the narrow cavities where they replace nodes.
 
     $\log M_a = \ell + \tfrac v2 (\ell'' + a \ell'^2) + O(v^2)$ with the log density $\ell$ of the
     mean. Differences between nodes lose what is left of $v$.

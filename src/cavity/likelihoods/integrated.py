@@ -142,7 +142,7 @@ class Integrated(AbstractLikelihood):
         return getattr(self.given(z), "sample")(key, own, **side)  # noqa: B009
 
     def _split(self, x: Array) -> tuple[Array, Array]:
-        """What belongs to the functions of rows, and to the parameters."""
+        """Split into the rows' functions and the parameters."""
         count = self.likelihood.latents
         return (x[0] if count == 1 else x[:count]), x[count:]
 

@@ -67,7 +67,7 @@ class HasPointSpike(Protocol):
 
     @property
     def point_spikes(self) -> np.ndarray:
-        """Whether spikes are points at zero, one truth value or one for each weight or group."""
+        """True where spikes are points at zero: one value, or one for each weight or group."""
         ...
 
     def for_weights(self, groups: Any, count: int) -> Any:
@@ -107,7 +107,7 @@ class SpikeSlab(AbstractScaleMixture):
 
     @property
     def point_spikes(self) -> np.ndarray:
-        """Whether spikes are points at zero, one truth value or one for each weight or group."""
+        """True where spikes are points at zero: one value, or one for each weight or group."""
         return np.asarray(np.equal(self.spike, 0.0))
 
     def scales(self) -> tuple[Array, Array]:

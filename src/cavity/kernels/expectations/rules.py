@@ -1,4 +1,4 @@
-"""How expectations of a kernel are computed: in closed form, or at nodes."""
+"""Rules for expectations of a kernel: in closed form, or at nodes."""
 
 import abc
 from collections.abc import Callable

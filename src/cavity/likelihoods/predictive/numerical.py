@@ -63,7 +63,7 @@ class NumericalPredictive:
         return np.where(y < self.grid[0], 0.0, values) if self.discrete else values
 
     def within(self, y: np.ndarray, level: float) -> np.ndarray:
-        """Whether y lies in the central interval of a probability, ends included, (n,)."""
+        """True where y lies in the central interval of a probability, ends included, (n,)."""
         low, high = 0.5 - 0.5 * level, 0.5 + 0.5 * level
         below = self.cdf(y - 1.0) if self.discrete else self.cdf(y)
         return (self.cdf(y) >= low) & (below <= high)
