@@ -330,7 +330,7 @@ class SiteFactor(AbstractRowFactor):
     def _latents(
         self, rows: Rows, sites: Stores, marginals: tuple[Marginal, ...]
     ) -> tuple[tuple[Latent, ...], Array]:
-        """What the term is evaluated under, and whether all cavities of a row are proper."""
+        """Distributions that the term is evaluated under; True where all cavities are proper."""
         cavities = self._cavities(rows, sites, marginals)
         pairs = zip(marginals, cavities, strict=True)
         latents = tuple(marginal.latent(mean, var) for marginal, (mean, var, _) in pairs)

@@ -311,22 +311,22 @@ class StartsBeliefs(Protocol[Started]):
 
 
 def is_optimised(x: object) -> bool:
-    """Whether a store of sites is one that an optimiser moves."""
+    """True for a store of sites that an optimiser moves."""
     return isinstance(x, TiedSite | InputMoments | ChainMoments | LayeredMoments | HiddenSites)
 
 
 def is_optimised_per_row(x: object) -> bool:
-    """Whether an optimiser moves a store of numbers of every row."""
+    """True if an optimiser moves a store that has numbers of every row."""
     return is_optimised(x) and not isinstance(x, TiedSite)
 
 
 def is_started(x: object) -> bool:
-    """Whether a search for a store of sites starts from what its slots say, not from zero."""
+    """True if a store of sites has initial values of its own, not zeros."""
     return isinstance(x, ChainSites) or is_optimised(x)
 
 
 class ObservedRows(NamedTuple):
-    """How many rows of all the data are observed, at least one.
+    """Numbers of observed rows in all the data, at least one.
 
     Attributes:
         per_output: rows in which an output is observed, for each.
@@ -338,7 +338,7 @@ class ObservedRows(NamedTuple):
 
 
 def observed_rows(rows: Rows) -> ObservedRows:
-    """How many rows are observed."""
+    """Count the observed rows."""
     presence = jnp.broadcast_to(rows.presence, rows.y.shape)
     counts = jnp.sum(presence, axis=0), jnp.sum(jnp.max(presence, axis=1))
     return ObservedRows(*(jnp.maximum(count, 1.0) for count in counts))

@@ -43,7 +43,7 @@ from cavity.numerics.types import Array, Float, Int, Scalar
 
 
 class Copies(NamedTuple):
-    """How a state has its site.
+    """Number of sites of each state, and its place in a series.
 
     Attributes:
         count: factors that touch the state.

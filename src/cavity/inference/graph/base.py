@@ -25,7 +25,7 @@ Change = tuple[Array, Array]
 
 
 class Projection(eqx.Module):
-    r"""How rows see a variable: $f_n = o_n + \mathbf a_n^\top \mathbf v + \epsilon_n$.
+    r"""Linear map from a variable to rows: $f_n = o_n + \mathbf a_n^\top \mathbf v + \epsilon_n$.
 
     Attributes:
         loadings: $\mathbf a$, M x rows (several classes: one matrix for each, or for all,
@@ -213,7 +213,7 @@ class HasMarginals(Protocol):
 
 
 class AbstractView(eqx.Module, Generic[Source]):
-    """How the rows of a factor see a variable.
+    """View of a variable that the rows of a factor have.
 
     To implement:
         `presence(rows)`, `marginal(belief, rows, sites)` and `at(moments, rows)`.

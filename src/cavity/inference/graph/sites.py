@@ -57,11 +57,11 @@ class AbstractSites(eqx.Module):
 
     @abc.abstractmethod
     def moment_change(self: S, new: S, var: Array) -> Array:
-        """How far new sites would move the moments, in deviations, per row and output."""
+        """Change of the moments that new sites would make, in deviations, per row and output."""
 
     @abc.abstractmethod
     def fisher_scale(self: S, var: Array) -> S:
-        """What to multiply a change of each number by, to compare it with changes of others.
+        """Scales that make changes of different numbers of a site comparable.
 
         Square roots of the diagonal of the Fisher information of the belief in the site's
         numbers: its deviation for a shift, its variance times 2^(-1/2) for a precision.
@@ -236,7 +236,7 @@ def _per_block(one, power: Power):
 
 
 def all_proper(proper: list[Array]) -> Array:
-    """Whether all cavities of a row are proper, in a shape that broadcasts against its sites."""
+    """True where all cavities of a row are proper; broadcasts against the row's sites."""
     shapes = {ok.shape for ok in proper if ok.ndim}
     if len(shapes) > 1:
         proper = [

@@ -18,7 +18,7 @@ ANGLES, ANGLES_OF_PAIRS, NODES, NODES_OF_PAIRS = 16, 24, 48, 24
 
 
 class AbstractActivation(eqx.Module):
-    """What a hidden unit makes of its input h.
+    """Activation function of a hidden unit of input h, and its moments.
 
     To implement:
         `__call__(h)`, `mean(m, v)` and `covariance(...)`.

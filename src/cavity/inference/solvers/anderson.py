@@ -135,7 +135,7 @@ def _change(
     dR: Float[Array, "D S"],
     used: Bool[Array, " D"],
 ) -> Float[Array, " S"]:
-    """What is added to the iterate, part by part as `_products`."""
+    """Change of the iterate, part by part as `_products`."""
     size = residual.size
 
     def of_part(r: Float[Array, " s"], x: Float[Array, "D s"], d: Float[Array, "D s"]) -> Array:

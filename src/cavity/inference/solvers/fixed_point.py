@@ -29,7 +29,7 @@ TO_MODE = FixedPointSolver(tolerance=1e-4)
 
 
 class Attempt(NamedTuple):
-    """What a rung of the ladder reached.
+    """Result of one rung of the ladder of solvers.
 
     Attributes:
         sites: the sites; None where there are none to go on from.
@@ -212,7 +212,7 @@ def _damped(
 def _by_newton(
     problem: Problem, solver: FixedPointSolver, swept: Sites, report: ConvergenceReport
 ) -> tuple[Sites, ConvergenceReport]:
-    """Where Newton's method ends; where sweeps did, if it reaches no fixed point."""
+    """Run Newton's method from the sweeps' sites; keep these if it reaches no fixed point."""
     solution = newton_from(problem, solver, swept)
     if not at_fixed_point(problem, solver, solution):
         return swept, report
@@ -260,14 +260,14 @@ def _near_mode(problem: Problem, zero: Sites) -> tuple[Sites, int]:
 
 
 def _is_worse(a: SweepRecord, b: SweepRecord) -> bool:
-    """Whether sweeps ended further from convergence than others."""
+    """True if the first sweeps ended further from convergence than the second."""
     if bool(a.converged) or bool(b.converged):
         return not bool(a.converged)
     return float(a.residual) + float(a.skipped) > float(b.residual) + float(b.skipped)
 
 
 def _sweeps_name(problem: Problem, solver: FixedPointSolver) -> str:
-    """What sweeps are called in a report."""
+    """Name of sweeps in a report."""
     if problem.approximation.evaluation_point is EvaluationPoint.MODE:
         return "Newton's method"
     if solver.batch is None:

@@ -311,7 +311,7 @@ def trust_region_step(
 
 
 def descend(energy: FreeEnergy, start: Evaluation) -> Evaluation:
-    """Where a descent by Newton's method within a trust region ends."""
+    """Minimise the energy by Newton's method within a trust region."""
     settings, at, count = energy.settings, start, len(start.mean)
     radius = settings.radius
     while (

@@ -36,7 +36,7 @@ from cavity.numerics.types import Array, Float, Int, Scalar
 
 
 class Solution(NamedTuple):
-    """Where Newton's method ended.
+    """Result of Newton's method.
 
     Attributes:
         sites: the sites.

@@ -67,5 +67,5 @@ def to_coordinates(units: GraphUnits, change: Sites) -> Sites:
 
 
 def is_site(x: object) -> bool:
-    """Whether a tree ends here, at the sites of an edge."""
+    """True for the sites of an edge, where a tree ends."""
     return isinstance(x, AbstractSites)

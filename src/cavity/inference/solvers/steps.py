@@ -116,12 +116,12 @@ def _sweeps(
 
 @compiled
 def residual_of(problem: Problem, sites: Sites) -> tuple[Array, Array]:
-    """What a further sweep would change, in deviations, and the sites it would skip."""
+    """Residual of a further sweep, in deviations, and the number of sites that it would skip."""
     return sweep(problem.graph(), sites, 1.0)[1:]
 
 
 def is_defined(problem: Problem, sites: Sites) -> bool:
-    """Whether the energy is finite: not where a belief or a cavity is improper."""
+    """True if the energy is finite: not where a belief or a cavity is improper."""
     return bool(np.isfinite(energy_of(problem, sites)))
 
 
@@ -149,5 +149,5 @@ def _newton(
 
 
 def at_fixed_point(problem: Problem, solver: FixedPointSolver, solution: Solution) -> bool:
-    """Whether Newton's method reached a fixed point, as near as the precision allows."""
+    """True if Newton's method reached a fixed point, as near as the precision allows."""
     return float(solution.gap) < problem.attainable(solver.newton.tolerance)

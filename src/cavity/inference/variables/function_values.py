@@ -34,7 +34,7 @@ from cavity.numerics.types import Array, Bool, Float, Int, Scalar
 
 @dataclasses.dataclass(frozen=True)
 class FunctionValuesSettings:
-    """Where the covariance form changes from one expression to another.
+    """Thresholds between expressions of the covariance form.
 
     Attributes:
         certain: precision, over the prior's, above which a site sets the scale of its value.
@@ -207,7 +207,7 @@ class FunctionValues(AbstractProjectedVariable):
 
 
 class _Parts(eqx.Module):
-    r"""What a log-partition depends on, where sites are certain in terms of $u = \nu / \sqrt\tau$.
+    r"""Arguments of a log-partition, where sites are certain in terms of $u = \nu / \sqrt\tau$.
 
     In these its slopes keep their digits at the smallest noise: with weights
     $w = \nu - \tau m$ what is left of the site and the mean is known without a difference.

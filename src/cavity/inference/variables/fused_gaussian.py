@@ -247,7 +247,7 @@ class _Pull(eqx.Module):
 
 
 def _linear(rows: Rows, power: Power, volume: float | None) -> bool:
-    """Whether sites depend on the variance that is left in proportion: at power 0."""
+    """True if sites are linear in the residual variance: at power 0."""
     return is_exactly(power, 0.0) and rows.power is None and volume is None
 
 

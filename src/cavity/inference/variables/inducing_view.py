@@ -36,7 +36,7 @@ class OutputMean(eqx.Module):
 
 
 def observed(rows: Rows) -> Points | Slopes:
-    """What rows see of the function: its values, or slopes where side data say so."""
+    """Functionals that rows observe: values, or slopes where side data say so."""
     x, columns = rows.x.reshape(-1, rows.x.shape[-1]), rows.side.get(SLOPES)
     return Points(x) if columns is None else Slopes(x, columns.reshape(-1).astype(int))
 

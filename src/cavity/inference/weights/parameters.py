@@ -48,7 +48,7 @@ def checked_scales(prior: Any, priors: Mapping[str, Any] | None) -> GaussianScal
 
 
 class ScaleBeliefs(eqx.Module):
-    """What is known of the integrated parameters of a prior.
+    """Posterior of the integrated parameters of a prior.
 
     Attributes:
         names: dotted names of the parameters.

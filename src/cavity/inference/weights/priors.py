@@ -63,7 +63,7 @@ class PriorOfSome(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether its sites need no search."""
+        """True if its sites need no search."""
         return self.prior.gaussian and self.scales is None
 
 

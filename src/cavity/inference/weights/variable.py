@@ -37,7 +37,7 @@ _SHARES_TAKEN = (1, 4, 16)
 
 
 class Taken(NamedTuple):
-    """How a belief changes when precisions are taken from single weights.
+    """Changes of a belief when precisions are removed from single weights.
 
     Attributes:
         raised: U of the further covariance U^T U.
@@ -287,7 +287,7 @@ def _with_less(
 
 
 def _taken(group: FactoredGroup, index: Int[Array, " k"], taken: Float[Array, " k"]) -> Taken:
-    r"""What changes when precisions are taken from these weights.
+    r"""Changes of the belief when precisions are removed from these weights.
 
     With $\mathbf W^2$ what is taken and the covariance $\boldsymbol\Sigma$ before,
     $\mathbf C = \mathbf I - \mathbf W \boldsymbol\Sigma \mathbf W$ is positive definite just where

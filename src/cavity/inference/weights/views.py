@@ -35,7 +35,7 @@ from cavity.numerics.types import Array, Float, Int
 
 
 class Design(eqx.Module):
-    """What the weights multiply: columns about their centre in units of their scale.
+    """Design matrix: columns about their centre in units of their scale.
 
     Attributes:
         centre: subtracted from the columns; None for zero.
@@ -281,7 +281,7 @@ class ParameterView(AbstractProjectedView):
     groups: int = eqx.field(static=True)
 
     def projection(self, outputs: int = 1) -> Projection:
-        """What the rows see of whitened parameters."""
+        """Linear map from whitened parameters to rows."""
         dtype = jnp.result_type(self.deviation)
         loadings = self.deviation * (jnp.arange(self.groups)[:, None] == self.index).astype(dtype)
         size = self.index.shape[0]
