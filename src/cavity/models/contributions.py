@@ -1,4 +1,4 @@
-"""What the parts of an input contribute to a function that is a sum over them."""
+"""Contributions of the parts of an input to a function that is a sum over them."""
 
 import dataclasses
 

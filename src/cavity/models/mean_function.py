@@ -1,4 +1,4 @@
-"""What a posterior says about the weights of a mean function that are integrated out."""
+"""Posterior of the weights of a mean function that are integrated out."""
 
 import dataclasses
 import functools

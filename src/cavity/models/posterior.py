@@ -1,4 +1,4 @@
-"""What inference gives: a Gaussian process again."""
+"""Posteriors: Gaussian processes again."""
 
 import abc
 import dataclasses
@@ -80,17 +80,17 @@ class AbstractPosterior(eqx.Module):
 
     @property
     def known_noise(self) -> bool:
-        """Whether the data came with noise variances of their own."""
+        """True if the data came with noise variances of their own."""
         return "noise_variance" in self.side
 
     @property
     def vector(self) -> bool:
-        """Whether moments are vectors: of one function, with outputs given as a vector."""
+        """True if moments are vectors: of one function, with outputs given as a vector."""
         return self.single and self.outputs == 1
 
     @property
     def numbers(self) -> int:
-        """How many real numbers the posterior consists of, and a file of it holds."""
+        """Number of real numbers in the posterior, and in a file of it."""
         leaves = jax.tree.leaves(self)
         return sum(int(np.size(x)) for x in leaves if isinstance(x, float) or eqx.is_array(x))
 
@@ -333,7 +333,7 @@ class Posterior(AbstractPosterior):
         return Marginals(self._shape(mean), self._shape(spread))
 
     def contributions(self, X: Any) -> Marginals:
-        r"""What each part of the inputs contributes to the function: $w_p\, g(\mathbf x^{[p]})$.
+        r"""Contribution of each part of the inputs to the function: $w_p\, g(\mathbf x^{[p]})$.
 
         Means add up to that of the function, its prior mean left out; variances do not, because
         parts are correlated. For `kernels.SumOver` with `inducing.InBase`; of a sum of kernels

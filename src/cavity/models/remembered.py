@@ -1,4 +1,4 @@
-"""What the posterior of a sparse GP remembers of its rows: their messages, and their scale."""
+"""Messages and log scale of the rows of a sparse GP, recovered from its posterior."""
 
 import dataclasses
 import functools
@@ -44,11 +44,11 @@ class Remembered(NamedTuple):
 
 
 def past_of(posterior: AbstractPosterior, log_evidence: float | Scalar, power: Power) -> Past:
-    r"""What the rows of a posterior said: it is the prior times their messages.
+    r"""Messages of the rows of a posterior, which is the prior times these.
 
-    With a precision $\mathbf B$ of whitened variables about the mean $\mathbf m$ it is
-    $\mathbf P = \mathbf B - \mathbf I$, $\mathbf h = \mathbf B \mathbf m$, and a scale that makes
-    the evidence what it was.
+    With a precision $\mathbf B$ of whitened variables about the mean $\mathbf m$ they are $\mathbf
+    P = \mathbf B - \mathbf I$, $\mathbf h = \mathbf B \mathbf m$, and a scale that makes the
+    evidence what it was.
 
     Args:
         posterior: of a sparse `GP`.
@@ -65,7 +65,7 @@ def past_of(posterior: AbstractPosterior, log_evidence: float | Scalar, power: P
 
 
 def costs_of_removal(posterior: AbstractPosterior) -> np.ndarray:
-    r"""What the evidence of all rows would lose without each of the inducing variables, in nats.
+    r"""Loss of evidence of all rows if an inducing variable is removed, for each, in nats.
 
     Without variable j the others leave it its conditional variance $1 / (K^{-1})_{jj}$, at which
     the past loses $\tfrac12 \operatorname{tr} \mathbf P \mathbf D$ at power 0: half the precision
@@ -125,7 +125,7 @@ def _(process: SparseClasses) -> tuple[TiedSite, ...]:
 
 @functools.singledispatch
 def grows_with_rows(process: AbstractProcess) -> bool:
-    """Whether a process holds something of every row, as that of a full GP does."""
+    """True if a process stores something for every row, as that of a full GP does."""
     return True
 
 

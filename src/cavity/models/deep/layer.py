@@ -114,7 +114,7 @@ class Layer(eqx.Module):
         return tuple(zip(kernels, inducing, sizes, strict=True))
 
     def views(self, jitter: float | Scalar) -> tuple[InducingView, ...]:
-        """How rows see the whitened inducing variables of each group."""
+        """Views of the whitened inducing variables of each group."""
         return tuple(
             inducing_view(kernel, inducing, OutputMean(Zero(), count), jitter)
             for kernel, inducing, count in self.groups
@@ -217,7 +217,7 @@ class LayerProcess(eqx.Module):
         return self.mean.outputs
 
     def with_inputs(self, values: Float[Array, "n D"], x: Float[Array, "n C"]) -> Array:
-        """What the layer takes: the values of the layer below, and the inputs if it sees them."""
+        """Inputs of the layer: values of the layer below, and the model's inputs if used."""
         if self.latent_inputs:
             return jnp.concatenate([x, values], axis=1)
         return jnp.concatenate([values, x], axis=1) if self.skip_connection else values
@@ -293,7 +293,7 @@ def spread_directions(
 
 
 def _checked(name: str, part: Callable[..., Array], *inputs: Array) -> Array:
-    """What a part of a layer gives; its complaints name the layer."""
+    """Evaluate a part of a layer; error messages name the layer."""
     try:
         return part(*inputs)
     except ValueError as error:

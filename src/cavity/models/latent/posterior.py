@@ -88,9 +88,9 @@ class LatentPosterior(AbstractPosterior):
 
     @property
     def relevance(self) -> Float[np.ndarray, " Q"]:
-        """How much each latent dimension says of the outputs; shares of one.
+        """Relevance of each latent dimension to the outputs; shares of one.
 
-        How far a function moves a priori, in mean square, where rows exchange their values of the
+        The prior mean square change of a function when rows exchange their values of the
         dimension; with one lengthscale for each, the shortest in units of the latent means' spread
         are the most relevant.
         """

@@ -1,4 +1,4 @@
-"""What the posterior of a linear model says of its coefficients, one by one."""
+"""Posterior summaries of the coefficients of a linear model, one by one."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -141,7 +141,7 @@ def coefficients(posterior: AbstractPosterior, level: float = 0.9) -> Coefficien
 
 
 def _what(posterior: object) -> str:
-    """What was given, by its model where it has one."""
+    """Description of a posterior for messages, by its model where it has one."""
     if isinstance(posterior, Posterior | MixturePosterior):
         return f"that of a {type(posterior.model).__name__}"
     return type(posterior).__name__
@@ -209,7 +209,7 @@ def _intercept(
 
 
 class _Marginal(NamedTuple):
-    """What the marginals of weights are made of: a prior, and the cavity of each weight.
+    """Marginals of weights: a prior, and the cavity of each weight.
 
     Attributes:
         prior: with parameters for every weight.

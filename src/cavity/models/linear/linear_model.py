@@ -178,7 +178,7 @@ class LinearModel(AbstractModel):
 
     @property
     def design(self) -> Design:
-        """What the weights multiply."""
+        """Design matrix of the weights."""
         return Design(self.centre, self.scale, self.intercept is not None)
 
     def integrating(self, priors: Mapping[str, Prior]) -> "LinearModel":
@@ -276,7 +276,7 @@ class LinearModel(AbstractModel):
         return Graph((*variables, *others), tuple(factors))
 
     def _scales(self, rows: Rows) -> SeenScales | None:
-        """What the rows of the prior see of its integrated parameters."""
+        """Views that the prior has of its integrated parameters."""
         if self.integrated is None:
             return None
         views = [view for _, view in self._of_parameters(rows)]
@@ -336,7 +336,7 @@ class LinearModel(AbstractModel):
         )
 
     def _factored(self, rows: Rows) -> bool:
-        """Whether the belief is computed at the rows, of which there are fewer than weights."""
+        """True if the belief is computed at the rows, of which there are fewer than weights."""
         if self.blocks is not None:
             return False
         return rows.x.shape[-1] + (self.intercept is not None) > rows.x.shape[0]

@@ -100,7 +100,7 @@ def sited_graph(
 
 
 def _views_with_sites(layers: list[LayerWeights], term: NetworkTerm, rows: Rows) -> list[Any]:
-    """What rows see, with the sites that a search starts from."""
+    """Views of the layers' weights, with the sites that a search starts from."""
     views: list[Any] = []
     for (_, start, design), own in zip(layers, _sites_at(layers, term, rows), strict=True):
         size, functions = start.shape

@@ -172,12 +172,12 @@ class Network(AbstractModel):
 
     @property
     def design(self) -> Design:
-        """What the weights of the units multiply."""
+        """Design matrix of the units' weights."""
         return Design(self.centre, self.scale, True)
 
     @property
     def _beside(self) -> Design:
-        """What the weights of the linear part multiply."""
+        """Design matrix of the linear part's weights."""
         return Design(self.centre, self.scale, False)
 
     @property

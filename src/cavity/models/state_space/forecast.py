@@ -38,7 +38,7 @@ SHARE = 0.25
 
 
 class Simulator(eqx.Module):
-    """What paths are sampled from.
+    """Simulation of paths: functions, initial states and controls.
 
     Attributes:
         transition: the functions that give the next state.

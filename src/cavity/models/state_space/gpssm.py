@@ -326,7 +326,7 @@ class GPSSM(AbstractModel):
     def _starting_functions(
         self, rows: Rows, links: Links, jitter: float | Scalar
     ) -> list[Messages]:
-        """What rows with the starting states say of inducing variables in closed form."""
+        """Messages to inducing variables, in closed form, from rows with the starting states."""
         model = self
         if not self.emission.closed_form(self.likelihood):
             # outputs stand for values of the functions

@@ -183,7 +183,7 @@ def _resampled(logs: Float[Array, " N"], key: PRNGKeyArray) -> Int[Array, " N"]:
 
 
 class AbstractDraws(eqx.Module):
-    """What paths keep of the functions drawn for them.
+    """Function draws of paths, and the parts of them that a path keeps.
 
     To implement:
         `start(functions, shape, key)` and `values(functions, inputs, key)`.
@@ -323,7 +323,7 @@ def _conditioned(
     earlier: Earlier,
     new: tuple[Float[Array, " E"], Float[Array, " M"], Scalar, Float[Array, " W"]],
 ) -> tuple[Float[Array, " W"], Earlier]:
-    """What functions differ by at a new input from their mean given inducing variables."""
+    """Deviations of functions at a new input from their mean given inducing variables."""
     x, a, residual, z = new
     present = jnp.arange(len(earlier.inputs)) < step
     cross = kernel.cross(earlier.inputs, x[None])[:, 0] - earlier.loadings @ a

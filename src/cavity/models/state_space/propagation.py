@@ -55,7 +55,7 @@ class StateFunctions(Protocol):
         ...
 
     def with_inputs(self, values: Float[Array, "n D"], x: Float[Array, "n C"]) -> Array:
-        """What the functions take: states, and the controls if they see them."""
+        """Inputs of the functions: states, and the controls if they see them."""
         ...
 
 
@@ -115,7 +115,7 @@ def _propagated(
 def inputs_of(
     functions: StateFunctions, belief: StateBelief, x: Float[Array, "n C"]
 ) -> GaussianInputs:
-    """What functions take at uncertain states: these, and the controls where they see them."""
+    """Inputs of functions at uncertain states: these, and the controls where they see them."""
     size = belief.mean.shape[1]
     known = functions.with_inputs(belief.mean, x)[:, size:]
     return state_inputs(belief.mean, belief.cov, known)

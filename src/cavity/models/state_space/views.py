@@ -1,4 +1,4 @@
-"""How rows see states: pairs of neighbours for transitions, single states for outputs."""
+"""Views of states: pairs of neighbours for transitions, single states for outputs."""
 
 import equinox as eqx
 import jax
