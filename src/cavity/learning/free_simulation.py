@@ -1,4 +1,4 @@
-"""How well the end of a series is told from its beginning alone, beside a linear model of lags.
+"""Forecasts of the end of a series from its beginning, compared with a linear model of lags.
 
 The last rows are held out. The model goes back to the rows before them: its states and functions
 are found from these alone, and its parameters learned on for a few iterations. From there it is
@@ -73,7 +73,7 @@ class FreeSimulation:
 
     @property
     def message(self) -> str:
-        """What came of it, in words."""
+        """Summary of the comparison, in words."""
         said = {
             "model": "a linear model of lagged outputs tells them less well",
             "lags": "a linear model of lagged outputs tells them better",

@@ -42,7 +42,7 @@ class FunctionParts(NamedTuple):
 
 
 def function_parts(posterior: AbstractPosterior | Inference, X: ArrayLike) -> FunctionParts:
-    """What inducing variables can learn of a function, and what they cannot.
+    """Split a function into the part that inducing variables can learn and the part they cannot.
 
     Args:
         posterior: of a sparse GP with one latent function; or the result that it is of.

@@ -80,7 +80,7 @@ class LaggedOutputs:
 
 
 def _windows(filled: np.ndarray, X: np.ndarray, lags: int) -> np.ndarray:
-    """What the rows from number `lags` on are regressed on."""
+    """Regressors of the rows from number `lags` on."""
     rows = np.arange(lags, len(filled))[:, None]
     back = np.arange(lags)
     before, beside = filled[rows - 1 - back], X[rows - back]

@@ -185,5 +185,5 @@ def _centred(model: GP, given: Given, scales: Scales) -> GP:
 
 
 def _height(mean: Any) -> Any:
-    """Where a mean function keeps its height."""
+    """Selector of the constant of a mean function."""
     return (lambda m: m.value) if isinstance(mean, Constant) else (lambda m: m.bias)

@@ -39,7 +39,7 @@ ALONG = np.sqrt(2.0)
 
 @dataclasses.dataclass(frozen=True)
 class Integration:
-    """What integration over the parameters of a model gives.
+    """Result of integration over the parameters of a model.
 
     Attributes:
         posterior: the mixture of posteriors over values of the parameters.
@@ -158,7 +158,7 @@ def integrated_over(
 
 
 def _same_rows(one: Data, other: Data) -> bool:
-    """Whether two data sets have the same inputs and outputs."""
+    """True if two data sets have the same inputs and outputs."""
     pairs = ((one.rows.x, other.rows.x), (one.rows.y, other.rows.y))
     return all(
         np.shape(a) == np.shape(b) and np.array_equal(a, b, equal_nan=True) for a, b in pairs

@@ -151,7 +151,7 @@ class _State(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What a move gave: whether it was accepted, and the probability of that."""
+    """Result of a move: whether it was accepted, and the probability of that."""
 
     accepted: Bool[Array, ""]
     acceptance_probability: Scalar

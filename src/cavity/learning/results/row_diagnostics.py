@@ -16,7 +16,7 @@ from cavity.numerics.types import Array
 
 @dataclasses.dataclass(frozen=True)
 class RowDiagnostics:
-    """What leaving out single rows needs of a result, its data among it.
+    """Data, problem and sites with which single rows are left out.
 
     Args:
         data: prepared data.

@@ -95,7 +95,7 @@ def absorbed(
 
 @compiled
 def _told(problem: Problem, sites: Sites) -> tuple[tuple, tuple, Scalar]:
-    """What messages are about, those of rows after those of their past, and their evidence."""
+    """Functions and messages of rows and their past, together, and the log evidence of both."""
     graph = problem.graph()
     received = [getattr(variable, "received", None) for variable in graph.variables]
     total = tuple(
