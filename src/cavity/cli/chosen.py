@@ -1,4 +1,4 @@
-"""What is chosen from the table: checks of asking for it, and what is remembered of it."""
+"""Choices made from the table: checks of asking for them, and their records."""
 
 from typing import Any, cast
 

@@ -20,7 +20,7 @@ PRIORS = {"weak": "weak ones of variances, lengthscales and noise, in units of t
 
 
 def describe_fit(fitted: TableModel) -> str:
-    """What was fitted to what, how it ended, and what was learned."""
+    """Summary of a fit: the data, the result, and the learned parameters."""
     record = fitted.record
     points = record["n_inducing"]
     gaussian = record["likelihood"] == "gaussian"
@@ -137,7 +137,7 @@ def _coefficients(fitted: TableModel) -> int:
 
 
 def describe_embedding(fitted: TableEmbedding) -> str:
-    """What was embedded, how that ended, and what was learned."""
+    """Summary of an embedding: the data, the result, and the learned parameters."""
     record = fitted.record
     noise = "gaussian noise" if record["likelihood"] == "gaussian" else record["likelihood"]
     converged = "converged" if record["converged"] else "NOT CONVERGED"
@@ -183,7 +183,7 @@ def describe_embedding(fitted: TableEmbedding) -> str:
 
 
 def describe_forecaster(fitted: TableForecaster) -> str:
-    """What was fitted to what, how that ended, and what was learned."""
+    """Summary of a fitted forecaster: the data, the result, and the learned parameters."""
     record = fitted.record
     noise = "gaussian noise" if record["likelihood"] == "gaussian" else record["likelihood"]
     converged = "converged" if record["converged"] else "NOT CONVERGED"
@@ -258,7 +258,7 @@ def _evidence(value: float | None) -> str:
 
 
 def describe_draws(draws: Mapping[str, Any], classes: Sequence[str] = ()) -> str:
-    """How the draws of each parameter are distributed, and how far they can be trusted."""
+    """Summaries of the draws of each parameter, and how far they can be trusted."""
     names = ("mean", "sd", "low", "high")
     rows: list[tuple[str, ...]] = [("", "mean", "sd", "5 %", "95 %", "R-hat", "ESS")]
     for row in draws["parameters"]:

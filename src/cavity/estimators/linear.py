@@ -21,7 +21,7 @@ from cavity.models.linear.coefficients import Coefficients, coefficients
 
 
 class HasCoefficients:
-    """What fitted linear models have, beside predictions.
+    """Fitted attributes of linear models, beside predictions.
 
     Attributes:
         coefficients_: posterior marginals of the coefficients.

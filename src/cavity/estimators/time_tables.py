@@ -22,7 +22,7 @@ MOST_STEPS = 2**31
 
 
 class TimeData(NamedTuple):
-    """What a fit is of, in the units of the data.
+    """Data of a fit, in the units of the table.
 
     Attributes:
         y: outputs (T, P), NaN where missing.

@@ -73,7 +73,7 @@ def check_regular(path: Path) -> None:
 
 
 def regular_bytes(path: Path) -> bytes:
-    """What a regular file holds.
+    """Contents of a regular file.
 
     Raises:
         OSError: if it cannot be read, or is something else.
@@ -83,7 +83,7 @@ def regular_bytes(path: Path) -> bytes:
 
 
 def _is_other(path: Path) -> bool:
-    """Whether there is something under a name that is neither a regular file nor a folder."""
+    """True if the path exists and is neither a regular file nor a folder."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

@@ -182,7 +182,7 @@ def confusion(outcome: ClassOutcome) -> Picture:
 
 
 def roc_curve(outcome: ClassOutcome) -> Picture | None:
-    """How well the second of two classes is ranked; None unless the rows have both."""
+    """ROC curve of the second of two classes; None unless the rows have both."""
     if len(outcome.classes) != 2:
         return None
     name, odds = outcome.classes[1], outcome.log_probabilities @ np.array([-1.0, 1.0])

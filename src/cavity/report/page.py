@@ -46,7 +46,7 @@ FEW_ROWS = 10  # below, histograms and coverage say nothing
 
 
 class Section(NamedTuple):
-    """What the page says of one target."""
+    """Section on one target."""
 
     target: str
     metrics: dict[str, float]
@@ -144,7 +144,7 @@ class Page:
         )
 
     def shown(self, target: str) -> tuple[str, Shown]:
-        """What curves of a target show: the name of their axis, and more in words."""
+        """Name of the axis of a target's curves, and descriptions of them."""
         classes = self.fitted.classes
         if not classes:
             return target, Shown(f"Predictions of {target}")
@@ -224,12 +224,12 @@ class Page:
 
     @functools.cached_property
     def single_rows(self) -> SingleRows | str:
-        """What the rows say of each other, or why that is not shown."""
+        """Leave-one-out results, or the reason why they are not shown."""
         return single_rows(self.fitted, self.encoded, self.inference)
 
     @functools.cached_property
     def examined(self) -> Examined | None:
-        """What is said of the approximation; None without targets, and where nothing can be."""
+        """Section on approximation quality; None without targets, or where it does not apply."""
         if self.encoded.y is None:
             return None
         return examined(self.fitted, self.encoded, self.inference)
@@ -261,7 +261,7 @@ class Page:
 
     @functools.cached_property
     def outcomes(self) -> list[Outcome]:
-        """What came of each target of a regression."""
+        """Outputs and predictions of each target of a regression."""
         y, out, rows = self.encoded.y, self.predictions, self.encoded.numbers
         assert y is not None
         several = range(len(self.fitted.targets))

@@ -1,4 +1,4 @@
-"""What model files of the command line say of a fit, and what they must say."""
+"""Records of fits in model files of the command line, and their checks."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +26,7 @@ Measure = float | None
 
 
 class Ended(TypedDict):
-    """How any fit ended."""
+    """Result of any fit."""
 
     likelihood: str
     kernel: str
@@ -76,7 +76,7 @@ class Summary(TypedDict):
 
 
 class Draws(TypedDict):
-    """What is remembered of draws."""
+    """Record of draws."""
 
     parameters: list[Summary]
     rhat: Measure
@@ -84,7 +84,7 @@ class Draws(TypedDict):
 
 
 class Sites(TypedDict):
-    """How sites ended."""
+    """Record of sites."""
 
     converged: NotRequired[bool]
 
@@ -120,7 +120,7 @@ class TableFit(Ended):
 
 
 class Counts(TypedDict):
-    """What was counted of columns; see `cavity.learning.data.scales.Tally`."""
+    """Counts and moments of columns; see `cavity.learning.data.scales.Tally`."""
 
     count: list[NotNegative]
     mean: list[float]
@@ -142,7 +142,7 @@ class MapFit(Ended):
 
 
 class Simulated(TypedDict):
-    """How the last rows of a series were told by the others; see `FreeSimulation`."""
+    """Record of forecasts of the last rows of a series; see `FreeSimulation`."""
 
     rows: int
     lags: int
@@ -192,7 +192,7 @@ def numbers(value: Any, name: str, count: int, *, least: float = -np.inf) -> np.
 
 
 def task_of(about: Mapping[str, Any]) -> object:
-    """What the model of a file is for, as far as it says so."""
+    """Task of the model in a file, as far as it is given."""
     record = about.get("record")
     return record.get("task") if isinstance(record, Mapping) else None
 
@@ -218,7 +218,7 @@ def described_by(path: str | Path, about: Mapping[str, Any]) -> Iterator[None]:
 
 
 def predicted(posterior: Any, X: Any, rows: Mapping[str, Any]) -> Any:
-    """What most models do."""
+    """Predict rows with most models."""
     return posterior.predict(X, rows=rows)
 
 
@@ -331,6 +331,6 @@ def _check_views(posterior: Any) -> None:
 
 
 def _shapes(tree: Any) -> tuple[Any, ...]:
-    """What a tree is made of."""
+    """Shapes and structure of a tree."""
     leaves, structure = jax.tree.flatten(tree)
     return (*map(np.shape, leaves), structure)

@@ -1,4 +1,4 @@
-"""What the columns of a table are to a model, and the numbers it takes from them.
+"""Roles of the columns of a table in a model, and the numbers that it takes from them.
 
 Columns are matched by name; their order, and columns a model does not know, make no difference.
 Rows are counted from 1 in every message, without the header.
@@ -175,7 +175,7 @@ class Encoded:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a user should hear about, in words."""
+        """Warnings for the user."""
         return self.noticed.warnings
 
     def table_row(self, i: int) -> int:

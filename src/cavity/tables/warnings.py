@@ -1,4 +1,4 @@
-"""What a user should hear about a table, whole or read in parts."""
+"""Warnings about a table, whole or read in parts."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ NAMED = 5
 
 @dataclasses.dataclass(frozen=True)
 class EncodingWarnings:
-    """What a user should hear about a table; that of its parts adds up.
+    """Warnings about a table; those of its parts add up.
 
     Attributes:
         rows: of the table.
