@@ -64,7 +64,7 @@ class Integrated(AbstractLikelihood):
                 "cavity.integrate takes more"
             )
         self.likelihood = likelihood
-        self.scales = GaussianScales.of(priors, named(bijections(likelihood)))
+        self.scales = GaussianScales.from_priors(priors, named(bijections(likelihood)))
 
     @property
     def support(self) -> Support:  # type: ignore[override]

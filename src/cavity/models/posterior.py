@@ -30,11 +30,11 @@ from cavity.numerics.linalg import root_of
 from cavity.numerics.memory import naming_covariance
 from cavity.numerics.types import Array, Float, PRNGKeyArray
 from cavity.numerics.validation import (
-    as_floats,
     check_columns,
     check_finite,
     check_side,
     check_side_names,
+    float_array,
 )
 
 # Values of one N x M matrix held at a time by predictions, and by those on a GPU.
@@ -229,7 +229,7 @@ class AbstractPosterior(eqx.Module):
         return self._in_chunks(_moments, X)
 
     def _inputs(self, X: Any) -> Float[Array, "n D"]:
-        X = as_floats("X", X)
+        X = float_array("X", X)
         check_columns("X", X, self.n_inputs)
         check_finite("X", X)
         return X

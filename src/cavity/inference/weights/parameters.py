@@ -44,7 +44,7 @@ def checked_scales(prior: Any, priors: Mapping[str, Any] | None) -> GaussianScal
         raise ValueError(
             f"one or two parameters of a prior can be integrated, given {len(priors)}"
         )
-    return GaussianScales.of(priors, named(bijections(prior)))
+    return GaussianScales.from_priors(priors, named(bijections(prior)))
 
 
 class ScaleBeliefs(eqx.Module):

@@ -19,7 +19,7 @@ from cavity.models.posterior import AbstractPosterior
 from cavity.models.process import SparseProcess
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
-from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.numerics.validation import check_columns, check_finite, float_array
 
 # Rows whose loadings are held at a time.
 ROWS = 4096
@@ -59,7 +59,7 @@ def function_parts(posterior: AbstractPosterior | Inference, X: ArrayLike) -> Fu
     """
     if isinstance(posterior, Inference):
         posterior = posterior.posterior
-    inputs = as_floats("X", X)
+    inputs = float_array("X", X)
     check_columns("X", inputs, posterior.n_inputs)
     check_finite("X", inputs)
     process = getattr(posterior, "process", None)
