@@ -21,7 +21,7 @@ _OPTIONS = {
 }
 
 
-def after_kernel(tokens: list[tuple[str, str]], start: int) -> tuple[int, int, list[str]]:
+def words_after_kernel(tokens: list[tuple[str, str]], start: int) -> tuple[int, int, list[str]]:
     """Parse the words that follow the kernel of one patch.
 
     Args:
@@ -75,7 +75,7 @@ def read_patches(words: list[str]) -> tuple[Patches, bool]:
     return parts, "weights" in found
 
 
-def as_patches(parts: AbstractParts, columns: list[int] | None) -> Patches:
+def checked_patches(parts: AbstractParts, columns: list[int] | None) -> Patches:
     """The parts, where a sum over them has a text form.
 
     Raises:
