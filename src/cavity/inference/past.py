@@ -218,7 +218,11 @@ def _about(
         sights = [_sight(old, view, jitter) for old, view in pairs]
 
     def seen(told: Messages, sight: _Sight) -> Messages:
-        return _as_prior(told, sight) if past.with_prior else _messages(told, sight, past.power)
+        return (
+            _messages_with_prior(told, sight)
+            if past.with_prior
+            else _messages(told, sight, past.power)
+        )
 
     if told.precision.ndim == 3:
         return seen(told, sights[0])
@@ -246,7 +250,7 @@ def _same_values(old: PastFunction, view: InducingView) -> _Sight:
     return _Sight(A, jnp.zeros_like(A), _change_of_mean(old, view) @ old.root.T)
 
 
-def _as_prior(told: Messages, sight: _Sight) -> Messages:
+def _messages_with_prior(told: Messages, sight: _Sight) -> Messages:
     """The old posterior, over the prior at hand."""
     groups, replicas, size = told.shift.shape
     A, offset = sight.loadings, sight.offset.reshape(groups, replicas, size)

@@ -28,7 +28,7 @@ class AbstractGraphBuilder(eqx.Module):
     """The way from parameters and data to a graph.
 
     To implement:
-        the fields, `coupled`, `has_noise_scale`, `ordered`, `by_descent`, `graph(jitter)`, and
+        the fields, `coupled`, `has_noise_scale`, `ordered`, `uses_descent`, `graph(jitter)`, and
         three variations:
         `approximated_by(approximation)`, `at_power_share(share)` and `at_noise_scale(factor)`.
     """
@@ -54,7 +54,7 @@ class AbstractGraphBuilder(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def by_descent(self) -> bool:
+    def uses_descent(self) -> bool:
         """True if private sites are found by descent on the energy, which they minimise."""
 
     @abc.abstractmethod
@@ -179,9 +179,9 @@ class Problem(eqx.Module):
         return _adopted(self, sites) if self.build.ordered else sites
 
     @property
-    def by_descent(self) -> bool:
+    def uses_descent(self) -> bool:
         """True if private sites are found by descent on the energy, which they minimise."""
-        return self.build.by_descent
+        return self.build.uses_descent
 
     def stationary(self) -> bool:
         """True if the energy is stationary in private sites at a fixed point."""

@@ -12,7 +12,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from cavity.inducing.base import Points
-from cavity.inference.factors.tied import TiedSite, as_tied
+from cavity.inference.factors.tied import TiedSite, tied_site
 from cavity.inference.graph.base import AbstractVariable, Messages
 from cavity.inference.past import Past, PastFunction, log_evidence_of
 from cavity.inference.variables.coupled_classes import (
@@ -107,7 +107,7 @@ def tied_sites_of(process: AbstractProcess) -> tuple[TiedSite, ...]:
 @tied_sites_of.register
 def _(process: SparseProcess) -> tuple[TiedSite, ...]:
     mean, cov = process.belief.dense()
-    return (as_tied(mean, cov),)
+    return (tied_site(mean, cov),)
 
 
 @tied_sites_of.register
@@ -120,7 +120,7 @@ def _(process: SparseClasses) -> tuple[TiedSite, ...]:
     belief: CoupledClassInducingBelief = process.belief
     own = jnp.einsum("cacb->cab", belief.covariance)
     pairs = zip(belief.mean, own, strict=True)
-    return tuple(as_tied(mean[None], cov[None]) for mean, cov in pairs)
+    return tuple(tied_site(mean[None], cov[None]) for mean, cov in pairs)
 
 
 @functools.singledispatch

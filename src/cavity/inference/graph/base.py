@@ -298,7 +298,7 @@ class AbstractProjectedView(AbstractSiteView[HasMarginals, AbstractProjectedVari
         if projection.loadings is None and rows.index is not None:
             # without loadings a belief gives the marginals of all its elements
             mean, var = mean[rows.index], var[rows.index]
-        return projected_marginal(_by_output(mean, rows), var, projection)
+        return projected_marginal(_outputs_first(mean, rows), var, projection)
 
     def at(self, moments: Moments, rows: Rows) -> Marginal:
         return projected_marginal(*moments, self.project(rows))
@@ -382,7 +382,7 @@ def projected_marginal(mean: Array, var: Array, projection: Projection) -> Margi
     return Marginal(mean, var, jnp.swapaxes(offset, 1, 2), residual[:, None])
 
 
-def _by_output(mean: Array, rows: Rows) -> Array:
+def _outputs_first(mean: Array, rows: Rows) -> Array:
     """Blocks have their outputs first."""
     return jnp.swapaxes(mean, 1, 2) if rows.blocked else mean
 

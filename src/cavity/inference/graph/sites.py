@@ -114,7 +114,7 @@ class BlockSites(AbstractSites):
             proper = jnp.all(jnp.isfinite(root))
             return solved[:, 0], cov, proper
 
-        return _per_block(one, power)(mean, var, self.shift, self.precision)
+        return _mapped_over_blocks(one, power)(mean, var, self.shift, self.precision)
 
     def log_normaliser_ratio(self, mean: Array, var: Array, power: Power) -> Array:
         def one(m: Array, V: Array, h: Array, T: Array, a: Power) -> Array:
@@ -125,7 +125,7 @@ class BlockSites(AbstractSites):
             volume = log_determinant_ratio(a, -V @ T)
             return -m @ h + 0.5 * a * h @ V @ h + 0.5 * quadratic - 0.5 * volume
 
-        return _per_block(one, power)(mean, var, self.shift, self.precision)
+        return _mapped_over_blocks(one, power)(mean, var, self.shift, self.precision)
 
     def moment_match(
         self, mean: Array, var: Array, slope: Array, curvature: Array, power: Power
@@ -136,7 +136,7 @@ class BlockSites(AbstractSites):
             precision = 0.5 * (solved[:, 1:] + solved[:, 1:].T)
             return precision @ m + solved[:, 0], precision
 
-        return BlockSites(*_per_block(one, power)(mean, var, slope, curvature))
+        return BlockSites(*_mapped_over_blocks(one, power)(mean, var, slope, curvature))
 
     def where(self, new: "BlockSites", ok: Bool[Array, "K P"]) -> "BlockSites":
         shift = jnp.where(ok[..., None], new.shift, self.shift)
@@ -226,7 +226,7 @@ def _block_change(shift: Array, precision: Array, var: Array) -> Array:
     return jnp.maximum(jnp.max(change, axis=(-2, -1)), jnp.max(jnp.abs(shift) * scale, axis=-1))
 
 
-def _per_block(one, power: Power):
+def _mapped_over_blocks(one, power: Power):
     """Maps a function of one block and its power over blocks and outputs."""
     if isinstance(power, jax.Array) and power.ndim:
         over_outputs = jax.vmap(one, in_axes=(0, 0, 0, 0, None))

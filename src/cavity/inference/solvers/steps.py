@@ -11,7 +11,7 @@ from cavity.inference.solvers.descent import accelerated, descend
 from cavity.inference.solvers.newton import Solution, solve
 from cavity.inference.solvers.parallel import SweepRecord, parallel, sweep
 from cavity.inference.solvers.rowwise import rowwise
-from cavity.inference.solvers.sequential import in_batches
+from cavity.inference.solvers.sequential import minibatch_sweeps
 from cavity.inference.solvers.settings import FixedPointSolver, NewtonSettings, SweepSettings
 from cavity.numerics.jit import compiled
 from cavity.numerics.power_limits import frozen
@@ -44,7 +44,7 @@ def run_sweeps(
         jnp.asarray(solver.enough),
     )
     static = {"batch": solver.batch, "downhill": downhill, "settings": solver.sweeps}
-    if problem.by_descent:
+    if problem.uses_descent:
         return _accelerated_descent(problem, sites, *limits[:2], limits[-1], solver.sweeps)
     if solver.rowwise:
         return _rowwise_sweeps(problem, sites, *limits[:2])
@@ -100,7 +100,7 @@ def _sweeps(
     if batch is not None:
         if any(variable.chained for variable in graph.variables):
             raise ValueError("states in time move in parallel sweeps: leave batch=None")
-        swept, record = in_batches(graph, sites, batch=batch, step=step, **limits)
+        swept, record = minibatch_sweeps(graph, sites, batch=batch, step=step, **limits)
     else:
         swept, record = parallel(graph, sites, step=step, longest=longest, enough=enough, **limits)
     swept = frozen(swept)

@@ -114,11 +114,11 @@ class InducingView(AbstractWhitenedView):
         if columns is None:
             return jax.vmap(self.prior_covariance)(rows.x)
 
-        def of_block(x: Float[Array, "B D"], columns: Float[Array, " B"]) -> Array:
+        def block_covariance(x: Float[Array, "B D"], columns: Float[Array, " B"]) -> Array:
             functionals = Slopes(x, columns.astype(int))
             return covariance(self.kernel, functionals, functionals)
 
-        return jax.vmap(of_block)(rows.x, columns)
+        return jax.vmap(block_covariance)(rows.x, columns)
 
     def prior_covariance(self, x: Float[Array, "B D"]) -> Float[Array, "B B"]:
         """The prior covariance of the function at some inputs, its diagonal exact."""

@@ -31,7 +31,7 @@ class Blocks(eqx.Module):
     count: int = eqx.field(static=True)
 
     @classmethod
-    def of_columns(cls, blocks: Sequence[Sequence[int]], dtype: jnp.dtype) -> "Blocks":
+    def from_columns(cls, blocks: Sequence[Sequence[int]], dtype: jnp.dtype) -> "Blocks":
         """The blocks of these columns, none of them empty."""
         width = max(map(len, blocks))
         index = np.array([[*block, *[block[0]] * (width - len(block))] for block in blocks])

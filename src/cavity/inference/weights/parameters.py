@@ -76,7 +76,7 @@ class ScaleBeliefs(eqx.Module):
         """Means and deviations of every parameter, one entry per group."""
         found = []
         for view, belief in zip(self.views, self.beliefs, strict=True):
-            mean, var = _moments(view.of_groups(), belief, 1)
+            mean, var = _moments(view.group_view(), belief, 1)
             found.append((mean[:, 0], jnp.sqrt(var[:, 0])))
         return tuple(found)
 

@@ -273,7 +273,7 @@ def _with_less(
     most, size = index.shape[0], group.mean.shape[0]
     sizes = sorted({0, *(most // share for share in _SHARES_TAKEN)})
 
-    def of_first(count: int) -> Taken:
+    def change_of_first(count: int) -> Taken:
         less = _taken(group, index[:count], taken[:count])
         return less._replace(
             raised=jnp.zeros((most, size), value.dtype).at[:count].set(less.raised)
@@ -281,7 +281,7 @@ def _with_less(
 
     needed = jnp.sum(taken != 0.0)
     which = jnp.searchsorted(jnp.array(sizes), needed)
-    branches = [lambda _, count=count: of_first(count) for count in sizes]
+    branches = [lambda _, count=count: change_of_first(count) for count in sizes]
     less = cast(Taken, jax.lax.switch(which, branches, None))
     return group.raised_by(*less[:-1]), value + less.value
 

@@ -75,7 +75,7 @@ class AbstractLinearView(AbstractProjectedView):
         rows: Rows,
         sites: AbstractSites | None = None,
     ) -> Marginal:
-        known = belief.of_rows()
+        known = belief.row_moments()
         projection = self.project(rows)
         moments = belief.marginal(projection) if known is None else known
         return projected_marginal(*moments, projection)
@@ -291,7 +291,7 @@ class ParameterView(AbstractProjectedView):
     def project(self, rows: Rows) -> Projection:
         return self.projection(rows.y.shape[1])
 
-    def of_groups(self) -> "ParameterView":
+    def group_view(self) -> "ParameterView":
         """The view with one row for each group."""
         return dataclasses.replace(self, index=jnp.arange(self.groups))
 

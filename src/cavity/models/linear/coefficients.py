@@ -328,7 +328,7 @@ def _in_blocks(
 ) -> _Marginal:
     """The marginals where some weights are in blocks, from those as if all were alone."""
     prior = cast(AbstractScaleMixture, alone.prior)
-    blocks = Blocks.of_columns(columns, alone.mean.dtype)
+    blocks = Blocks.from_columns(columns, alone.mean.dtype)
     of_blocks = jax.tree.map(lambda x: x[blocks.index[:, 0]], prior)
     shift, precision, proper = process.block_cavities()
     # nothing but the prior knows of weights that no row sees
