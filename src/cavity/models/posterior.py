@@ -20,9 +20,9 @@ from cavity.models.contributions import contributions
 from cavity.models.process import (
     AbstractProcess,
     MarginalProcess,
+    function_covariances,
     moments_of_slopes,
     variances,
-    within_functions,
 )
 from cavity.numerics.chunking import cached_size, map_over_rows, padded_size
 from cavity.numerics.jit import compiled
@@ -139,7 +139,7 @@ class AbstractPosterior(eqx.Module):
         Raises:
             ValueError: if X has the wrong number of columns or is not finite.
         """
-        mean, spread = self._in_chunks(_moments, self._inputs(X))
+        mean, spread = self._map_chunks(_moments, self._inputs(X))
         return Marginals(self._shape(mean), self._shape(variances(spread)))
 
     def joint(self, X: Any) -> Joint:
@@ -154,8 +154,8 @@ class AbstractPosterior(eqx.Module):
         """
         X = self._inputs(X)
         with naming_covariance(X.shape[0], self.outputs):
-            mean, _ = self._in_chunks(_moments, X)
-            cov = within_functions(covariance_between_rows(self, X))
+            mean, _ = self._map_chunks(_moments, X)
+            cov = function_covariances(covariance_between_rows(self, X))
         return Joint(self._shape(mean), cov[0] if self.vector else cov)
 
     def sample(self, X: Any, n: int = 1, *, key: PRNGKeyArray) -> Array:
@@ -175,7 +175,7 @@ class AbstractPosterior(eqx.Module):
         """
         X = self._inputs(X)
         with naming_covariance(X.shape[0], self.outputs):
-            mean, _ = self._in_chunks(_moments, X)
+            mean, _ = self._map_chunks(_moments, X)
             draws = mean + self._about_mean(X, (n, *mean.shape), key)
         return draws[..., 0] if self.vector else draws
 
@@ -226,7 +226,7 @@ class AbstractPosterior(eqx.Module):
 
     def moments_at(self, X: Float[Array, "n D"]) -> tuple[Array, Array]:
         """`moments` at any number of checked inputs, in chunks."""
-        return self._in_chunks(_moments, X)
+        return self._map_chunks(_moments, X)
 
     def _inputs(self, X: Any) -> Float[Array, "n D"]:
         X = float_array("X", X)
@@ -238,7 +238,7 @@ class AbstractPosterior(eqx.Module):
         # not jnp.asarray, which compiles for every shape
         return jax.device_put(x[:, 0] if self.vector else x)
 
-    def _in_chunks(self, fn: Callable[..., tuple[Array, Array]], X: Array) -> tuple[Array, Array]:
+    def _map_chunks(self, fn: Callable[..., tuple[Array, Array]], X: Array) -> tuple[Array, Array]:
         if isinstance(X, Tracer):
             return fn(self, X)
         inputs: Any = np.asarray(X)
@@ -371,7 +371,7 @@ class Posterior(AbstractPosterior):
     def _predicted(self, X: Array, side: Side) -> AbstractPredictive:
         columns = side.get(SLOPES)
         if columns is None:
-            mean, spread = self._in_chunks(_moments, X)
+            mean, spread = self._map_chunks(_moments, X)
         else:
             side = {name: values for name, values in side.items() if name != SLOPES}
             columns = columns_of(SLOPES, columns, X.shape[0], self.n_inputs)

@@ -43,7 +43,9 @@ class Remembered(NamedTuple):
     messages: Messages
 
 
-def past_of(posterior: AbstractPosterior, log_evidence: float | Scalar, power: Power) -> Past:
+def posterior_past(
+    posterior: AbstractPosterior, log_evidence: float | Scalar, power: Power
+) -> Past:
     r"""Messages of the rows of a posterior, which is the prior times these.
 
     With a precision $\mathbf B$ of whitened variables about the mean $\mathbf m$ they are $\mathbf
@@ -150,7 +152,7 @@ def _(process: SparseProcess) -> list[Remembered]:
     belief: InducingBelief = process.belief
     P, h = _told(belief.root, belief.mean)
     variable = WhitenedInducing(process.view.root.shape[0])
-    return [Remembered((as_past(process.view),), variable, Messages(h, P, jnp.zeros(())))]
+    return [Remembered((function_of_view(process.view),), variable, Messages(h, P, jnp.zeros(())))]
 
 
 @_remembered.register
@@ -166,7 +168,7 @@ def _(process: SparseClasses) -> list[Remembered]:
     B = root.T @ root
     P = (B - jnp.eye(size, dtype=B.dtype)).reshape(shape)
     h = (B @ belief.mean.reshape(-1)).reshape(belief.mean.shape)
-    functions = tuple(as_past(view) for view in process.functions.views)
+    functions = tuple(function_of_view(view) for view in process.functions.views)
     variable = CoupledClassInducing(shape[1], shape[0])
     return [Remembered(functions, variable, Messages(h, P, jnp.zeros(())))]
 
@@ -232,7 +234,7 @@ def _(process: FullProcess, jitter: float) -> AbstractProcess:
     return SparseProcess(view, InducingBelief(mean, root, jnp.zeros(())))
 
 
-def as_past(view: InducingView) -> PastFunction:
+def function_of_view(view: InducingView) -> PastFunction:
     """The function that a view is of, as it will have been."""
     return PastFunction(view.inducing, view.mean, view.root)
 

@@ -267,7 +267,7 @@ def _mixture(
     # what fills up a number has no share, and need not be found
     parts += [target.inference(points[i]) if shares[i] else parts[0] for i in kept[1:]]
     own = shares[kept] / np.sum(shares[kept])
-    posterior = MixturePosterior.of([part.posterior for part in parts], own)
+    posterior = MixturePosterior.from_parts([part.posterior for part in parts], own)
     message = f", of which {np.count_nonzero(own)} count"
     if len(kept) < count:
         message += f", with {100 * np.sum(shares[kept]):.1f} % of the density"

@@ -82,8 +82,8 @@ class Layer(eqx.Module):
             raise ValueError(f"the width of a layer is a number of functions, given {width!r}")
         self.sizes = None if sizes is None else _checked_sizes(sizes, width)
         count = None if self.sizes is None else len(self.sizes)
-        self.kernel = _per_function("kernel", kernel, AbstractKernel, width, count)
-        self.inducing = _per_function("inducing", inducing, AbstractInducing, width, count)
+        self.kernel = _function_parts("kernel", kernel, AbstractKernel, width, count)
+        self.inducing = _function_parts("inducing", inducing, AbstractInducing, width, count)
         self.mean = Zero() if mean is None else mean
         if not isinstance(self.mean, AbstractMean):
             raise TypeError(f"mean of a layer must be a mean function, given {mean!r}")
@@ -314,7 +314,7 @@ def _checked_sizes(sizes: Sequence[int], width: int) -> tuple[int, ...]:
     return checked
 
 
-def _per_function(name: str, part: Any, kind: type, width: int, count: int | None) -> Any:
+def _function_parts(name: str, part: Any, kind: type, width: int, count: int | None) -> Any:
     """One part, or a tuple of one per function or per size, of which there are so many."""
     several = isinstance(part, tuple | list)
     for entry in part if several else (part,):

@@ -217,17 +217,17 @@ class LinearModel(AbstractModel):
         return tuple(parts)
 
     def functions_of(self, weights: DrawnWeights, X: Float[Array, "n D"]) -> Float[Array, "n L"]:
-        return self.design(X) @ jnp.concatenate(self._by_function(weights), axis=-1)
+        return self.design(X) @ jnp.concatenate(self._function_weights(weights), axis=-1)
 
     def named_weights(self, weights: DrawnWeights) -> dict[str, Array]:
         """`weights`, per scale of their column, and `intercept`, at the centre of the columns."""
-        every = jnp.concatenate(self._by_function(weights), axis=-1)
+        every = jnp.concatenate(self._function_weights(weights), axis=-1)
         every = every[:, 0] if len(self.priors) == 1 else every
         if self.intercept is None:
             return {"weights": every}
         return {"weights": every[:-1], "intercept": every[-1]}
 
-    def _by_function(self, weights: DrawnWeights) -> list[Float[Array, "p 1"]]:
+    def _function_weights(self, weights: DrawnWeights) -> list[Float[Array, "p 1"]]:
         """The weights of each function, its intercept last."""
         if self.intercept is None:
             return list(weights)
@@ -266,11 +266,11 @@ class LinearModel(AbstractModel):
             for each in shared_parameters(self.likelihood)
         ]
         views = [LinearView(self.design)] * len(self.priors) + [view for _, view in shared]
-        data = self._of_data(rows, views, power, approximation, chunk, scale)
-        others = [variable for variable, _ in shared] + [v for v, _ in self._of_parameters(rows)]
+        data = self._data_factor(rows, views, power, approximation, chunk, scale)
+        others = [variable for variable, _ in shared] + [v for v, _ in self._parameter_views(rows)]
         variables, factors = [], [data]
         for number, prior in enumerate(self.priors):
-            variable, own = self._of_weights(rows, number, prior, power, approximation)
+            variable, own = self._weights_and_priors(rows, number, prior, power, approximation)
             variables.append(variable)
             factors.extend(own)
         return Graph((*variables, *others), tuple(factors))
@@ -279,17 +279,17 @@ class LinearModel(AbstractModel):
         """Views that the prior has of its integrated parameters."""
         if self.integrated is None:
             return None
-        views = [view for _, view in self._of_parameters(rows)]
+        views = [view for _, view in self._parameter_views(rows)]
         edges = tuple(Edge(self.likelihood.latents + i, view) for i, view in enumerate(views))
         return SeenScales(edges, self.integrated.names, self.integrated.kinds)
 
-    def _of_parameters(self, rows: Rows) -> tuple[tuple[WhitenedInducing, ParameterView], ...]:
+    def _parameter_views(self, rows: Rows) -> tuple[tuple[WhitenedInducing, ParameterView], ...]:
         """The integrated parameters of the prior, and what its rows see of them."""
         if self.integrated is None:
             return ()
         return parameter_views(self.priors[0], self.integrated, self.groups, rows.x.shape[-1])
 
-    def _of_data(
+    def _data_factor(
         self,
         rows: Rows,
         views: Sequence[Any],
@@ -313,7 +313,7 @@ class LinearModel(AbstractModel):
             scale=scale,
         )
 
-    def _of_weights(
+    def _weights_and_priors(
         self,
         rows: Rows,
         number: int,
@@ -346,7 +346,7 @@ class LinearModel(AbstractModel):
         count, weights = self.likelihood.latents, len(self.priors)
         scales = None
         if self.integrated is not None:
-            own = tuple(view for _, view in self._of_parameters(rows))
+            own = tuple(view for _, view in self._parameter_views(rows))
             scales = ScaleBeliefs(
                 self.integrated.names, self.integrated.kinds, own, beliefs[count:]
             )

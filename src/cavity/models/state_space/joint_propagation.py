@@ -111,7 +111,7 @@ def _at_nodes(
 
 
 @differences.register
-def _by_moments(
+def _moment_differences(
     propagation: Moments, functions: LayerProcess, rows: StateRows, W: Float[Array, "N P D"]
 ) -> Differences:
     inputs = inputs_of(functions, StateBelief(rows.mean, rows.cov), rows.x)
@@ -127,7 +127,7 @@ def _by_moments(
 
 
 @differences.register
-def _by_tangents(
+def _tangent_differences(
     propagation: Linearised, functions: LayerProcess, rows: StateRows, W: Float[Array, "N P D"]
 ) -> Differences:
     (mean,), (within,) = at_points(functions, rows.mean[None], rows.x)

@@ -153,7 +153,7 @@ def filtered_densities(
         key: `jax.random.key(...)`.
     """
 
-    def of_series(series: tuple[StateBelief, Array, PyTree, Array]) -> Float[Array, " K"]:
+    def series_density(series: tuple[StateBelief, Array, PyTree, Array]) -> Float[Array, " K"]:
         belief, x, rows, key = series
         belief = StateBelief(belief.mean[None], belief.cov[None])
         began, steps_key = _particles(functions, belief, (count, len(x)), draws, key)
@@ -172,7 +172,7 @@ def filtered_densities(
         return jnp.cumsum(terms)
 
     keys = jax.random.split(key, len(controls))
-    return jax.lax.map(of_series, (start, controls, observed, keys))
+    return jax.lax.map(series_density, (start, controls, observed, keys))
 
 
 def _resampled(logs: Float[Array, " N"], key: PRNGKeyArray) -> Int[Array, " N"]:
