@@ -48,9 +48,9 @@ def posterior_past(
 ) -> Past:
     r"""Messages of the rows of a posterior, which is the prior times these.
 
-    With a precision $\mathbf B$ of whitened variables about the mean $\mathbf m$ they are $\mathbf
-    P = \mathbf B - \mathbf I$, $\mathbf h = \mathbf B \mathbf m$, and a scale that makes the
-    evidence what it was.
+    With a precision $\mathbf B$ of whitened variables about the mean $\mathbf m$ they are
+    $\mathbf P = \mathbf B - \mathbf I$, $\mathbf h = \mathbf B \mathbf m$, and a scale that makes
+    the evidence what it was.
 
     Args:
         posterior: of a sparse `GP`.

@@ -218,7 +218,7 @@ def described_by(path: str | Path, about: Mapping[str, Any]) -> Iterator[None]:
 
 
 def predicted(posterior: Any, X: Any, rows: Mapping[str, Any]) -> Any:
-    """Predict rows with most models."""
+    """Predict rows by the posterior's own `predict`, as most models do."""
     return posterior.predict(X, rows=rows)
 
 

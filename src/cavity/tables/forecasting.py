@@ -189,7 +189,7 @@ class TableForecaster:
 
 
 def _tried(posterior: StateSpacePosterior, X: Array, _: object) -> Any:
-    """Trial of a forecast's ingredients: the next states, and the outputs of all."""
+    """Values that forecasts depend on: the next states, and the outputs of all."""
     chain, controls = posterior.chain, jnp.zeros((len(posterior.chain.mean), X.shape[1]))
     belief = StateBelief(chain.mean, chain.cov)
     return (
