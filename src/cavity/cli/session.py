@@ -39,12 +39,12 @@ class Session:
     warnings: list[str] = dataclasses.field(default_factory=list)
 
     def warn(self, message: str) -> None:
-        """Something that a user should know of the result."""
+        """Add a warning about the result."""
         self.warnings.append(told(message, keep="\n"))
         self.note(f"warning: {self.warnings[-1]}")
 
     def note(self, message: str) -> None:
-        """Something that passes."""
+        """Write a passing note to standard error."""
         typer.echo(told(message, keep="\n"), err=True)
 
     @property

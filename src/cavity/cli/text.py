@@ -80,7 +80,7 @@ def describe_fit(fitted: TableModel) -> str:
 
 
 def _of_coefficients(fitted: TableModel) -> list[tuple[str, str]]:
-    """Of a linear model, which columns are selected, and what is averaged over."""
+    """Lines on a linear model: the columns selected, and the parameters averaged over."""
     record, rows = fitted.record, []
     if "selected" in record:
         rows.append(("selected", describe_selected(record["selected"], _coefficients(fitted))))
@@ -94,7 +94,7 @@ def _of_coefficients(fitted: TableModel) -> list[tuple[str, str]]:
 def describe_selected(
     selected: Sequence[str] | Mapping[str, Sequence[str]], count: int, fdr: float = 0.1
 ) -> str:
-    """Which columns are selected, of how many coefficients."""
+    """Description of the selected columns, and the number of coefficients."""
     each = selected if isinstance(selected, Mapping) else {"": selected}
     total = sum(map(len, each.values()))
     parts = [
@@ -232,7 +232,7 @@ def _powers(table: Sequence[Mapping[str, Any]] | None) -> list[str]:
 
 
 def _series(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Which series there are, where a column tells them apart."""
+    """Line on the series, where a column tells them apart."""
     if record.get("series") is None:
         return []
     labels = record["series_labels"]

@@ -281,7 +281,7 @@ def build(
 
 
 def parts_given(settings: Settings) -> Given:
-    """Which parts of the model were given as objects, whose values stay as they are."""
+    """Parts of the model that were given as objects, whose values stay as they are."""
     return Given(
         kernel=isinstance(settings.kernel, AbstractKernel),
         likelihood=not isinstance(settings.likelihood, str),

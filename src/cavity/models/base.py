@@ -62,7 +62,7 @@ class AbstractModel(eqx.Module):
 
     @property
     def input_kernels(self) -> dict[str, AbstractKernel]:
-        """By dotted name, the kernels of functions of the inputs; none of other models."""
+        """Kernels of functions of the inputs, by dotted name; none for other models."""
         return {}
 
     @property

@@ -1,4 +1,4 @@
-"""Which of several independent Gaussians is the largest."""
+"""Probabilities that one of several independent Gaussians is the largest."""
 
 import dataclasses
 from typing import Any, NamedTuple

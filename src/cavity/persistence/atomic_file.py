@@ -103,12 +103,12 @@ def _sync_folder(folder: Path) -> None:
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused, in its own words and without the path."""
+    """Reason of the system for its refusal, in its own words and without the path."""
     return error.strerror.lower() if error.strerror else str(error)
 
 
 def why_not_writable(path: Path) -> str | None:
-    """Why a file cannot be written under a name, to be asked before long work; None if it can."""
+    """Reason why a file cannot be written, to be asked before long work; None if it can."""
     if path.is_dir():
         return f"{path} is a folder; give the name of a file"
     if _is_other(path):

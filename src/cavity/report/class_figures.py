@@ -82,7 +82,7 @@ def reliability_diagram(outcome: ClassOutcome) -> Picture:
 
 
 def class_reliability(outcome: ClassOutcome) -> Picture:
-    """For each of many classes, its probability against how often it came true."""
+    """Reliability of the probabilities of each of many classes."""
     count = np.bincount(outcome.labels, minlength=len(outcome.classes))
     chosen = np.sort(np.argsort(-count, kind="stable")[:MOST_PANELS])
     bins = [outcome.reliability(int(k)) for k in chosen]

@@ -236,18 +236,18 @@ class Page:
 
     @functools.cached_property
     def log_probabilities(self) -> np.ndarray:
-        """Of the classes of the rows, (N, C)."""
+        """Log probabilities of the classes of the rows, (N, C)."""
         return self.fitted.log_probabilities(self.encoded.X)
 
     @functools.cached_property
     def log_densities(self) -> np.ndarray:
-        """Of the targets of a regression under the predictions, (N, P)."""
+        """Log densities of the targets of a regression under the predictions, (N, P)."""
         assert self.encoded.y is not None
         return self.predictions.log_density(self.encoded.y)
 
     @functools.cached_property
     def predictions(self) -> Predictions:
-        """Of the targets of a regression at the rows."""
+        """Predictions of the targets of a regression at the rows."""
         return self.fitted.predictive(self.encoded.X, self.encoded.side)
 
     def metrics(self) -> dict[str, dict[str, float]]:
@@ -304,7 +304,7 @@ class Page:
         return [figures.relevance(found, features)], []
 
     def curves(self) -> tuple[list[list[Picture]], list[str]]:
-        """For each target the fit, or slices along inputs; and why there are none."""
+        """Pictures of the fit to each target, or of slices along inputs; and reasons for none."""
         schema, targets = self.fitted.schema, self.fitted.targets
         if plain_columns(self.fitted.posterior.model) is not None:
             return [[] for _ in targets], [PIXELS]

@@ -207,7 +207,7 @@ class DateEvidence:
 
 
 def _broken_rule(text: str) -> str:
-    """Why a text cannot be read that looks like a date or a time."""
+    """Reason why a text that looks like a date or a time cannot be read."""
     clock = _HOUR_AND_MINUTES.search(text)
     hour, *smaller = (int(digits or 0) for digits in clock.groups()) if clock else (0, 0)
     if hour > 23 or max(smaller) > 59:
@@ -221,7 +221,7 @@ def _broken_rule(text: str) -> str:
 
 
 def _difference(writing: Writing, text: str) -> str:
-    """In which way a cell is not written as others are, where it is not its order."""
+    """Difference between a cell and the notation of the others, beside the order of its parts."""
     same_order = [w for w in writings(text) if w.order == writing.order]
     if not same_order:
         return ""

@@ -90,7 +90,7 @@ class Sites(TypedDict):
 
 
 class TableFit(Ended):
-    """Of a model of targets."""
+    """Record of the fit of a model of targets."""
 
     task: Literal["regression", "classification"]
     method: str
@@ -129,7 +129,7 @@ class Counts(TypedDict):
 
 
 class MapFit(Ended):
-    """Of an embedding."""
+    """Record of the fit of an embedding."""
 
     power: Share
     components: int
@@ -155,7 +155,7 @@ class Simulated(TypedDict):
 
 
 class SeriesFit(Ended):
-    """Of a model of time series."""
+    """Record of the fit of a model of time series."""
 
     power: Share
     states: int

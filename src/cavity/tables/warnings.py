@@ -35,7 +35,7 @@ class EncodingWarnings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """It in words, but for the incomplete rows."""
+        """Warnings in words, without that about incomplete rows."""
         return tuple(self._unseen(name, *found) for name, found in self.unseen.items())
 
     def _unseen(self, name: str, count: int, new: frozenset[str]) -> str:

@@ -157,7 +157,7 @@ def linearised_steps(
     errors: tuple[Sites, ...],
     settings: NewtonSettings = NewtonSettings(),
 ) -> tuple[Sites, ...]:
-    """For each error the change of sites that cancels it, to first order.
+    """Changes of the sites that cancel each error, to first order.
 
     Args:
         graph: the model laid out for inference.

@@ -16,7 +16,7 @@ Pair = tuple[Array, Array]
 
 
 class Blocks(eqx.Module):
-    """Which weights stand in the places of each block.
+    """Positions of the weights in each block.
 
     Blocks with fewer weights than the widest have empty places at their end.
 

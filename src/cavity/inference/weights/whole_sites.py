@@ -65,7 +65,7 @@ class WholeSites(AbstractSites):
         return self.matrices().moment_change(new.matrices(), var)
 
     def fisher_scale(self, var: Array) -> "WholeSites":
-        """As of `BlockSites`, where a number off the diagonal stands for two entries."""
+        """Scales as in `BlockSites`, where a number off the diagonal stands for two entries."""
         found = WholeSites.from_blocks(self.matrices().fisher_scale(var))
         rows, columns = lower(self.shift.shape[-1])
         twice = np.where(rows == columns, 1.0, 2.0**0.5)

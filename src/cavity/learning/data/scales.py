@@ -300,7 +300,7 @@ def _places(layer: Layer) -> Tally | None:
 
 
 def row_tallies(rows: Rows, likelihood: Any) -> Tallies:
-    """Those of the inputs, and of the latent function as the outputs tell it."""
+    """Counts and moments of the inputs, and of the latent function as the outputs tell it."""
     y = np.asarray(rows.y, np.float64).reshape(-1, rows.y.shape[-1])
     x = np.asarray(rows.x, np.float64).reshape(y.shape[0], -1)
     if not x.shape[1]:  # latent inputs have variance 1

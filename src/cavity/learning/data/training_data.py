@@ -94,7 +94,7 @@ class AbstractTrainingData(abc.ABC):
 
     @abc.abstractmethod
     def fingerprint(self) -> Mapping[str, str | int | None]:
-        """By name, what tells these data from others."""
+        """Identifying properties of these data, by name."""
 
 
 class Data(eqx.Module, AbstractTrainingData):

@@ -33,7 +33,7 @@ class LaggedOutputs:
 
     @staticmethod
     def learn(Y: np.ndarray, filled: np.ndarray, X: np.ndarray) -> "LaggedOutputs":
-        """By least squares; as many lags as the Bayesian information criterion asks for.
+        """Fit by least squares; the Bayesian information criterion chooses the number of lags.
 
         Args:
             Y: outputs (T, P), NaN where missing: these are no targets.

@@ -46,7 +46,7 @@ Placed = tuple[Layer, list[TiedSite]]
 
 
 class HiddenStart(NamedTuple):
-    """Which layer of a deep GP begins as a sparse GP, and what that is learned from.
+    """Layer of a deep GP that begins as a sparse GP, and the data that it is learned from.
 
     Attributes:
         maps: mean functions of the layers below it.

@@ -23,7 +23,7 @@ NOISE = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Given:
-    """Which parts of a model came with values of their own, which then stay as they are."""
+    """Parts of a model given by the user, which initialisation leaves unchanged."""
 
     kernel: bool = False
     likelihood: bool = False

@@ -325,7 +325,7 @@ def _rounds(
 
 
 def _limit(search: _Search) -> str:
-    """Which limit a search met, and what to do."""
+    """Message about the limit that a search met."""
     iterations = len(search.history)
     if iterations == search.max_iterations:
         return f"stopped at the limit of {iterations} iterations: allow more"

@@ -30,7 +30,7 @@ class RowDiagnostics:
 
     @functools.cached_property
     def densities(self) -> np.ndarray:
-        """Of the rows that are not padding, NaN for outputs that are missing."""
+        """Leave-one-out log densities, without padding, NaN for outputs that are missing."""
         with one_blas_thread():
             densities = _densities(self.problem, self.sites)
         if densities is None:
@@ -44,7 +44,7 @@ class RowDiagnostics:
 
     @functools.cached_property
     def precisions(self) -> np.ndarray | None:
-        """Of the sites of the rows that are not padding, NaN for outputs that are missing.
+        """Precisions of the rows' sites, without padding, NaN for outputs that are missing.
 
         A column for each latent function where there are several; None where sites are not
         scalar.

@@ -269,7 +269,7 @@ class LayerProcess(eqx.Module):
 def spread_directions(
     values: Float[Array, "n D"], width: int, present: Float[Array, "n 1"] | None = None
 ) -> Float[Array, "n W"]:
-    """As many linear functions of some columns as a layer is wide, each of unit deviation or less.
+    """Linear functions of some columns, as many as a layer is wide, of unit deviation or less.
 
     They are the columns themselves about their means, and random directions where there are fewer.
 

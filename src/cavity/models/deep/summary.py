@@ -78,7 +78,7 @@ def summary_table(summaries: list[LayerSummary]) -> str:
 
 
 def _varies(mean: np.ndarray) -> np.ndarray:
-    """Which columns vary beyond rounding."""
+    """True where a column varies beyond rounding."""
     return mean.std(axis=0) > CONSTANT * np.abs(mean).max(axis=0)
 
 
@@ -99,7 +99,7 @@ def _outputs(
 
 
 def _divergence(belief: InducingBelief) -> Scalar:
-    """Of the posterior of whitened inducing variables from their prior."""
+    """Divergence of the posterior of whitened inducing variables from their prior."""
     count = belief.mean.shape[0] * belief.mean.shape[1]
     cov = jnp.sum(belief.root**2, axis=(1, 2))
     log_det = 2.0 * jnp.linalg.slogdet(belief.root)[1]

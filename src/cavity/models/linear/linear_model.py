@@ -170,9 +170,9 @@ class LinearModel(AbstractModel):
         return self.priors[function].for_weights(self.units(count), count)
 
     def units(self, count: int) -> Array | np.ndarray | None:
-        """Which of the values of the prior's parameters each of so many columns has.
+        """Index into the values of the prior's parameters for each of so many columns.
 
-        It is that of its group, or that of its block; None where columns have their own.
+        It is the column's group or its block; None where columns have values of their own.
         """
         return self.groups if self.blocks is None else units_of(self.blocks, count)
 
@@ -200,7 +200,7 @@ class LinearModel(AbstractModel):
         return eqx.tree_at(lambda m: m.integrated, model, held)
 
     def weight_parts(self, columns: int) -> tuple[WeightPart, ...]:
-        """Of every function its weights, and its intercept where there is one."""
+        """Weights of every function, and its intercept where there is one."""
         if self.integrated is not None:
             raise ValueError(
                 "MCMC() draws every parameter: leave out integrated=, given "

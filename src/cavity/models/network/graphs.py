@@ -171,7 +171,7 @@ def tied_graph(
 
 
 def _spread_out(count: int, most: int) -> np.ndarray:
-    """So many of a number of rows at the most, evenly spaced."""
+    """Numbers of at most so many rows, evenly spaced."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
 
 

@@ -66,7 +66,7 @@ class Differences(NamedTuple):
 
 @functools.cache
 def state_nodes(size: int, count: int) -> tuple[Float[np.ndarray, "K D"], Float[np.ndarray, " K"]]:
-    """At least so many nodes for a standard normal, and their log weights, exact for quadratics.
+    """Nodes for a standard normal, at least `count`, and their log weights; exact for quadratics.
 
     With up to three coordinates they are products of Gauss-Hermite nodes. Sites are matched to
     second moments: nodes that do not have these exactly would leave no fixed point.
