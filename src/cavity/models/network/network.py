@@ -190,8 +190,7 @@ class Network(AbstractModel):
         return self.groups
 
     def weight_parts(self, columns: int) -> tuple[WeightPart, ...]:
-        """Weights of the units by layer, of the output unless it is known, and of a linear part.
-        """
+        """Weights of the units by layer, of the output unless known, and of a linear part."""
         own, first = self.prior.for_weights(self.groups, columns), self.widths[0]
         parts = [WeightPart(own, first), gaussian_part(self.intercept, first)]
         for below, width in self._layers_above:
