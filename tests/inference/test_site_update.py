@@ -134,7 +134,7 @@ def test_halves_of_symmetric_precisions_are_sites_with_matrices():
     mean, slope, shift = jnp.asarray(random.standard_normal((3, 5, 2, 4)))
     var, curvature = jnp.eye(4) + symmetric(0.05), symmetric(0.1) - jnp.eye(4)
     whole = BlockSites(shift, symmetric(0.1))
-    half = WholeSites.of(whole)
+    half = WholeSites.from_blocks(whole)
     assert half.precision.shape == (5, 2, 10)
     found, expected = (
         (

@@ -139,7 +139,7 @@ def _check_draws(request: Request) -> None:
 
 
 def inducing_points(given: str) -> int | str | None:
-    """What --inducing asks for, as the estimator takes it."""
+    """Value of --inducing, as the estimator takes it."""
     if given in ("auto", "enough", "full"):
         return None if given == "full" else given
     if not re.fullmatch(r"\d{1,9}", given) or int(given) < 1:
@@ -217,7 +217,7 @@ def fit_table(session: Session, request: Request) -> Outcome:
 
 
 def _not_converged(record: dict[str, Any]) -> str:
-    """What a fit that did not converge means for its predictions."""
+    """Message about a fit that did not converge, and its consequences for predictions."""
     problem = unconverged(record)
     assert problem is not None
     return f"not converged: {record['message']}. {problem.meaning}"
@@ -244,7 +244,7 @@ def fit_model(
 
 
 def _of_functions(session: Session, request: Request, tables: Tables) -> tuple[Any, str]:
-    """What is to be fitted, of Gaussian processes, and their kernel by names of columns."""
+    """Estimator of Gaussian processes to fit, and its kernel by names of columns."""
     features = tables.schema.features
     kernel = parse(with_features(request.kernel, tables.schema), len(features), features)
     wanted = inducing_points(request.inducing)
@@ -289,7 +289,7 @@ def _learned(estimator: Any, request: Request, tables: Tables, kept: Checkpoint 
 def _estimator(
     request: Request, tables: Tables, kernel: str, wanted: int | str | None
 ) -> GPRegressor | GPClassifier | DeepGPRegressor | DeepGPClassifier:
-    """What is to be fitted."""
+    """Estimator to fit."""
     if request.model == DEEP:
         return deep_estimator(request, tables, kernel, wanted)
     return ESTIMATORS[tables.task](

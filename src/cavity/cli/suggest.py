@@ -94,7 +94,7 @@ def _suggestions(
 
 
 def _unit(fitted: TableModel, criterion: str) -> float:
-    """What a gain is multiplied by: variances are in squared units of one target."""
+    """Factor of a gain: variances are in squared units of one target."""
     if criterion == "information" or len(fitted.output_scale) > 1:
         return 1.0
     return float(fitted.output_scale[0]) ** 2

@@ -1,4 +1,4 @@
-"""What the estimators share: scikit-learn's interface, numpy in, numpy out, always float64."""
+"""Base classes of estimators: scikit-learn's interface, numpy in, numpy out, always float64."""
 
 import abc
 import dataclasses

@@ -1,4 +1,4 @@
-"""What an estimator chose by itself, kept in the units of the data."""
+"""Choices that an estimator made by itself, kept in the units of the data."""
 
 import dataclasses
 from typing import Any

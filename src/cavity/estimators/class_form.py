@@ -1,4 +1,4 @@
-"""Whether the functions of several classes stay dependent, where a user left that open."""
+"""Choice of coupled or independent classes, where a user left it open."""
 
 import dataclasses
 from numbers import Real
@@ -59,7 +59,7 @@ def with_affordable_form(settings: Settings, rows: int, columns: int) -> tuple[S
 
 
 def affordable_form(settings: Settings, rows: int, columns: int) -> IndependentClasses | None:
-    """What takes the place of coupled classes; None where settings stay as they are.
+    """Replacement for coupled classes that take too long; None where settings stay as they are.
 
     It is for the method's name alone: a method object is taken as it is.
 

@@ -1,4 +1,4 @@
-"""What classifications share: labels as numbers, and predictions of them."""
+"""Base of classifiers: labels as numbers, and predictions of them."""
 
 from collections.abc import Callable
 

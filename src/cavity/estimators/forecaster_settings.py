@@ -48,7 +48,7 @@ def checked_settings(forecaster: Any) -> AbstractLikelihood:
 def method_of(
     forecaster: Any, *, steps: int | None = None, seed: int = 0
 ) -> PowerEP | TiedPowerEP:
-    """How a forecaster's model is learned, and how its states are found.
+    """Method that learns a forecaster's model and finds its states.
 
     Args:
         forecaster: with settings that were checked.

@@ -61,7 +61,7 @@ def learned_on(
     side: Mapping[str, Any],
     half_life: float | None,
 ) -> Learned:
-    """What a fitted estimator comes to with further rows.
+    """Update a fitted estimator with further rows.
 
     Args:
         estimator: a fitted `GPRegressor` or `GPClassifier`.

@@ -173,7 +173,7 @@ class ConvGPClassifier(AbstractClassifier):
         return super()._inputs(X.reshape(len(X), -1) if X.ndim in (3, 4) else X)
 
     def _forms(self) -> list[tuple[Any, str | None]]:
-        """How patches may count, and what may stand beside their sum."""
+        """Candidate forms of the model: sums of patches, and a kernel added to each."""
         plus = None if self.plus is None else one_of("plus", self.plus, BESIDE)
         asked: Any = self.parts
         kinds, beside = [asked], [plus]
@@ -206,7 +206,7 @@ class ConvGPClassifier(AbstractClassifier):
         return asked[best], starts[best], said
 
     def _parts(self, kind: str | AbstractParts) -> AbstractParts:
-        """What takes images apart."""
+        """Division of images into parts."""
         if isinstance(kind, AbstractParts):
             shape, columns = kind.shape, kind.columns
             pixels = math.prod(self.image_shape_)
@@ -274,7 +274,7 @@ class ConvGPClassifier(AbstractClassifier):
 
 
 def _words(parts: object, plus: str | None) -> str:
-    """How patches count, and what stands beside their sum."""
+    """Name of a form: the sum of patches, and the kernel added to it."""
     return f"{parts} + {plus}" if plus else f"{parts}"
 
 

@@ -59,7 +59,7 @@ class Standardised:
 
 
 def standardised(Y: np.ndarray, support: Support, *, each: bool) -> Standardised:
-    """How columns are standardised before a model is fitted to them.
+    """Standardisation of columns before a model is fitted to them.
 
     Values that are not real numbers have no unit to be divided by, and stay as they are.
 

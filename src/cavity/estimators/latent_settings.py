@@ -1,4 +1,4 @@
-"""What an embedding is asked for: likelihood, kernel and method of a latent-variable model."""
+"""Settings of an embedding: likelihood, kernel and method of a latent-variable model."""
 
 import jax
 import numpy as np
@@ -63,7 +63,7 @@ def latent_kernel(kernel: object, dims: int) -> AbstractKernel:
 def latent_method(
     method: object, batch: object, *, rows: int, iterations: int, seed: int
 ) -> AbstractMethod | None:
-    """How a latent-variable model is learned; None for what suits the likelihood.
+    """Method that learns a latent-variable model; None for the likelihood's usual one.
 
     Args:
         method: what was asked for.

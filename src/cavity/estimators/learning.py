@@ -1,4 +1,4 @@
-"""What an estimator learns from, and how a Gaussian process is fitted to it."""
+"""Fit of a Gaussian process to the data of an estimator."""
 
 import dataclasses
 from collections.abc import Callable, Iterator

@@ -6,12 +6,12 @@ from cavity.likelihoods.base import AbstractLikelihood
 
 
 def is_auto(setting: object) -> bool:
-    """Whether a setting is left to be chosen from the data."""
+    """True if a setting is left to be chosen from the data."""
     return isinstance(setting, str) and setting == "auto"
 
 
 def is_enough(setting: object) -> bool:
-    """Whether there are to be as many inducing points as are enough."""
+    """True if as many inducing points as are enough are asked for."""
     return isinstance(setting, str) and setting == "enough"
 
 

@@ -22,7 +22,7 @@ from cavity.numerics.callers import warn_caller
 
 
 class HasCoefficients:
-    """What fitted linear models have, beside predictions.
+    """Fitted attributes of linear models, beside predictions.
 
     Attributes:
         coefficients_: posterior marginals of the coefficients.

@@ -17,7 +17,7 @@ from cavity.models.base import AbstractModel
 
 
 class HasRelevance:
-    """What fitted networks have, beside predictions.
+    """Fitted attributes of networks, beside predictions.
 
     Attributes:
         relevance_: how strongly the units follow each column, (D,).

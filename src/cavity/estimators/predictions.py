@@ -77,7 +77,7 @@ class Predictions:
         return _longer(y, known[0], axis=-2).reshape(*y.shape[:-2], *known)
 
     def _cut(self, values: np.ndarray) -> np.ndarray:
-        """What `scaled` says of these rows, (..., n, P), with further axes in front."""
+        """Rows of `scaled` that these are, (..., n, P), with further axes in front."""
         n, P = self.mean.shape
         front = values.shape[: values.ndim - len(self.scaled.mean.shape)]
         return values.reshape(*front, -1, P)[..., :n, :]

@@ -1,4 +1,4 @@
-"""What regressions share: outputs checked and scaled, and predictions of them."""
+"""Base of regressors: outputs checked and scaled, and predictions of them."""
 
 import dataclasses
 from collections.abc import Callable

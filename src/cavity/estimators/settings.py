@@ -55,9 +55,9 @@ Tree = TypeVar("Tree")
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What an estimator was asked for; see `GPRegressor` for the meaning of each.
+    """Settings of an estimator; see `GPRegressor` for the meaning of each.
 
-    What users give may be any object: it is checked where it is used. `task` is "regression" or
+    Values may be any object: they are checked where they are used. `task` is "regression" or
     "classification", `names` are those of the columns.
     """
 
@@ -190,7 +190,7 @@ def _check_suits(method: Method, likelihood: AbstractLikelihood) -> None:
 
 
 def automatic_inducing(method: Method, likelihood: AbstractLikelihood, rows: int) -> int | None:
-    """How many inducing points "auto" stands for; None for the full GP.
+    """Number of inducing points that "auto" stands for; None for the full GP.
 
     Raises:
         ValueError: for draws from so many rows that they would take days.
@@ -278,7 +278,7 @@ def build(
 
 
 def parts_given(settings: Settings) -> Given:
-    """Which parts of the model were given as objects, whose values stay as they are."""
+    """Parts of the model that were given as objects, whose values stay as they are."""
     return Given(
         kernel=isinstance(settings.kernel, AbstractKernel),
         likelihood=not isinstance(settings.likelihood, str),
@@ -370,7 +370,7 @@ def _check_inducing(
 
 
 def inducing_count(settings: Settings, rows: int, columns: int) -> int | None:
-    """How many inducing points there will be; None for the full GP."""
+    """Number of inducing points; None for the full GP."""
     inducing, count = _check_inducing(settings, rows, columns)
     if inducing is not None:
         return inducing.size

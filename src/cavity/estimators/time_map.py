@@ -58,7 +58,7 @@ class TimeMap:
 
     @in_double
     def growth(self, steps: int) -> float:
-        """How much an error may grow over some steps where there are no data.
+        """Factor by which an error may grow over some steps where there are no data.
 
         Functions are about linear ones there: those of the mean, and what kernels such as the
         linear one add to them far away. It is the largest eigenvalue of these to the power of the
@@ -76,7 +76,7 @@ class TimeMap:
         return float(np.exp(min(steps * np.log(max(radius, 1e-300)), 700.0)))
 
     def leaving(self, steps: int) -> str | None:
-        """What to say of a forecast of so many steps that may leave the data; None for nothing."""
+        """Warning about a forecast of so many steps that may leave the data; None otherwise."""
         growth = self.growth(steps)
         if growth < LARGE:
             return None
@@ -135,7 +135,7 @@ class Outlook:
 
     @property
     def strayed(self) -> str | None:
-        """What to say of these; None for nothing."""
+        """Warning about paths that left the data; None if none did."""
         if not self.left:
             return None
         count = self.left + len(self.standard.function_mean)

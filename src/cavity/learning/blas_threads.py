@@ -40,11 +40,11 @@ class _OneThread:
 
 
 def _nothing() -> None:
-    """What there is to restore at first."""
+    """Nothing to restore at first."""
 
 
 def _aside(work: Callable[[], Any]) -> Any:
-    """What a function gives in a thread of its own.
+    """Call a function in a thread of its own.
 
     The thread that sets a limit owns it while it lives, and nobody else can restore it.
     """

@@ -12,7 +12,7 @@ T = TypeVar("T")
 def dispatch(
     method: object, approximate: Callable[[AbstractMethod], T], sample: Callable[[MCMC], T]
 ) -> T:
-    """What a function gives for a method, or another one for settings of Markov chains.
+    """Call one function for a method, or another for settings of Markov chains.
 
     Args:
         method: what the user gave.

@@ -94,7 +94,7 @@ class LatentGP(eqx.Module):
     def lay_out_like(
         self, laid_out: tuple[AbstractVariable, AbstractView], outputs: int
     ) -> tuple[AbstractVariable, AbstractView]:
-        """As another function with the same kernel and inducing variables, with its own mean."""
+        """Variable and view of another function with the same kernel and inducing variables."""
         variable, view = laid_out
         described: Any = view
         return variable, dataclasses.replace(described, mean=self.output_mean(outputs))

@@ -292,7 +292,7 @@ class MarginalProcess(AbstractProcess):
         return mean[:, column], variances(spread)[:, column]
 
     def covariance(self, X: Float[Array, "n D"]) -> Array:
-        return within_functions(self.process.covariance(X))[self.index][None]
+        return function_covariances(self.process.covariance(X))[self.index][None]
 
 
 def variances(spread: Array) -> Float[Array, "n P"]:
@@ -301,7 +301,7 @@ def variances(spread: Array) -> Float[Array, "n P"]:
     return spread if spread.ndim == 2 else spread[:, index, index]
 
 
-def within_functions(cov: Float[Array, "P n ..."]) -> Float[Array, "P n n"]:
+def function_covariances(cov: Float[Array, "P n ..."]) -> Float[Array, "P n n"]:
     """Covariances between rows of each function, where those between functions may be known."""
     index = np.arange(cov.shape[0])
     return cov if cov.ndim == 3 else cov[index, :, index]

@@ -277,7 +277,7 @@ def load(path: str | Path, *, classes: Classes | None = None) -> tuple[Any, dict
 
 
 def damaged(path: str | Path, what: str) -> str:
-    """What is said of a file that is damaged."""
+    """Message about a damaged file."""
     return f"{path} is damaged or not a model file: {what}; save the model again or use a copy"
 
 

@@ -1,4 +1,4 @@
-"""Whether a model's approximation is good enough, on the rows of a table."""
+"""Quality of a model's approximation, on the rows of a table."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ MOST_ROWS = 5_000
 
 
 class Examined(NamedTuple):
-    """What the page says of the approximation."""
+    """Section on the quality of the approximation."""
 
     facts: list[tuple[str, str]]
     sentences: tuple[str, ...]
@@ -89,7 +89,7 @@ def examine_table(
 
 
 def examined(fitted: TableModel, table: Encoded, inference: Inference | str) -> Examined | None:
-    """What the page says of the approximation; None where nothing can be said.
+    """Section on the quality of the approximation; None where it cannot be examined.
 
     Args:
         fitted: the model.
@@ -127,7 +127,7 @@ def _inducing(fitted: TableModel, places: np.ndarray) -> np.ndarray:
 
 
 def _picture(fitted: TableModel, table: Encoded, found: Examination) -> Picture:
-    """What one more inducing point would gain: along the input, or at the best rows."""
+    """Picture of the gain of one more inducing point: along the input, or at the best rows."""
     gains = found.gains
     assert gains is not None
     if gains.rows is None:

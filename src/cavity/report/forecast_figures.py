@@ -129,7 +129,7 @@ def states(mean: np.ndarray, std: np.ndarray, starts: np.ndarray | None = None) 
 def transition(
     functions: LayerProcess, controls: int, mean: np.ndarray, starts: np.ndarray | None = None
 ) -> Picture:
-    """Where states go: the function of one state, or the moves of two, controls at their mean.
+    """Picture of the transition: one state's function, or two states' moves, at mean controls.
 
     Args:
         functions: that give the next state.

@@ -35,7 +35,7 @@ MOST_CLASSES, MOST_PATCHES, MOST_IMAGES = 10, 10, 4
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PatchModel:
-    """What the pictures show of a model whose functions are sums over patches.
+    """Parts of a model, whose functions are sums over patches, that the pictures show.
 
     Attributes:
         parts: the patches.
@@ -55,7 +55,7 @@ class PatchModel:
 
     @property
     def frame(self) -> Frame:
-        """Where the patches are in an image."""
+        """Geometry of the patches in an image."""
         parts = self.parts
         return Frame(parts.image_shape[:2], parts.patch_shape, parts.stride, parts.grid)
 
@@ -69,7 +69,7 @@ class PatchModel:
 
 @in_double
 def patch_model(fitted: TableModel) -> PatchModel | None:
-    """What there is to show of a model of images; None for a model without inducing patches.
+    """Parts of a model of images to show; None for a model without inducing patches.
 
     Raises:
         ValueError: for inducing patches of functions that depend on each other.
@@ -94,7 +94,7 @@ def patch_model(fitted: TableModel) -> PatchModel | None:
 
 
 def _of_patches(model: AbstractModel) -> bool:
-    """Whether a model has a sum over patches, and points in the space of one part."""
+    """True if a model has a sum over patches, and points in the space of one part."""
     if layers_of(model):
         return False
     functions: Any = first_functions(model)
@@ -215,7 +215,7 @@ def weight_map(found: PatchModel) -> Picture:
 
 @in_double
 def likeness_of_places(found: PatchModel) -> Picture:
-    """How alike the function of one patch is at all places and in the middle of the image."""
+    """Map of the correlation of one patch's function with that in the middle of the image."""
     rows, columns = (np.arange(n) * found.parts.stride for n in found.parts.grid)
     places = np.stack(np.meshgrid(rows, columns, indexing="ij"), -1).reshape(-1, 2)
     typical = np.broadcast_to(
@@ -301,7 +301,7 @@ def least_expected(
 def evidence_of(
     fitted: TableModel, X: np.ndarray, found: PatchModel, classes: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """What places contribute to one class rather than to another, (n, rows, columns).
+    """Contributions of places to one class rather than to another, (n, rows, columns).
 
     Args:
         fitted: the model.

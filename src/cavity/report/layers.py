@@ -1,4 +1,4 @@
-"""What each layer of a deep model does to the rows of a table."""
+"""Summaries of the layers of a deep model at the rows of a table."""
 
 from typing import cast
 
@@ -17,7 +17,7 @@ MOST_ROWS = 1_000
 
 @in_double
 def layer_summaries(posterior: AbstractPosterior, X: np.ndarray) -> list[LayerSummary]:
-    """What every layer of a deep model does to the rows of X; nothing of another model."""
+    """Summaries of the layers of a deep model at the rows of X; none for another model."""
     if not layers_of(posterior.model) or len(X) < 2:
         return []
     return summarise(cast(DeepPosterior, posterior), jax.numpy.asarray(X[:MOST_ROWS]))

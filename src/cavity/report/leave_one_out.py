@@ -1,4 +1,4 @@
-"""What the rows of a table say of each other, at the parameters that a fit learned."""
+"""Leave-one-out predictions of the rows of a table, at the parameters that a fit learned."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ LOWEST = 5
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SingleRows:
-    """What inference on a table says of its rows one by one.
+    """Leave-one-out densities and site precisions of the rows of a table.
 
     Attributes:
         densities: log density of each target given the other rows, (N, P).
@@ -174,7 +174,7 @@ def left_out_rows(
     noun: str = "density",
     caution: str = "",
 ) -> LeftOutRows:
-    """What is shown of one target.
+    """Leave-one-out section of one target.
 
     Args:
         densities: log densities given the others, (N,), NaN where there is none.

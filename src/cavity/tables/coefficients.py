@@ -43,7 +43,7 @@ def model_coefficients(fitted: TableModel, fdr: float = 0.1) -> dict[str, np.nda
 
 @in_double
 def says_little(fitted: TableModel) -> str | None:
-    """That the rows hardly tell which columns matter, in words; None where they do."""
+    """Warning if the rows hardly tell which columns matter; None if they do."""
     return hardly_moved(fitted.posterior, coefficients(fitted.posterior))
 
 

@@ -1,4 +1,4 @@
-"""What model files of the command line say of a fit, and what they must say."""
+"""Records of fits in model files of the command line, and their checks."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ Measure = float | None
 
 
 class Ended(TypedDict):
-    """How any fit ended."""
+    """Result of any fit."""
 
     likelihood: str
     kernel: str
@@ -77,7 +77,7 @@ class Summary(TypedDict):
 
 
 class Draws(TypedDict):
-    """What is remembered of draws."""
+    """Record of draws."""
 
     parameters: list[Summary]
     rhat: Measure
@@ -85,13 +85,13 @@ class Draws(TypedDict):
 
 
 class Sites(TypedDict):
-    """How sites ended."""
+    """Record of sites."""
 
     converged: bool
 
 
 class TableFit(Ended):
-    """Of a model of targets."""
+    """Record of the fit of a model of targets."""
 
     task: Literal["regression", "classification"]
     method: str
@@ -121,7 +121,7 @@ class TableFit(Ended):
 
 
 class Counts(TypedDict):
-    """What was counted of columns; see `cavity.learning.data.scales.Tally`."""
+    """Counts and moments of columns; see `cavity.learning.data.scales.Tally`."""
 
     count: list[NotNegative]
     mean: list[float]
@@ -130,7 +130,7 @@ class Counts(TypedDict):
 
 
 class MapFit(Ended):
-    """Of an embedding."""
+    """Record of the fit of an embedding."""
 
     power: Share
     components: int
@@ -143,7 +143,7 @@ class MapFit(Ended):
 
 
 class Simulated(TypedDict):
-    """How the last rows of a series were told by the others; see `FreeSimulation`."""
+    """Record of forecasts of the last rows of a series; see `FreeSimulation`."""
 
     rows: int
     lags: int
@@ -156,7 +156,7 @@ class Simulated(TypedDict):
 
 
 class SeriesFit(Ended):
-    """Of a model of time series."""
+    """Record of the fit of a model of time series."""
 
     power: Share
     states: int
@@ -194,7 +194,7 @@ def numbers(value: Any, name: str, count: int, *, least: float = -np.inf) -> np.
 
 
 def task_of(about: Mapping[str, Any]) -> object:
-    """What the model of a file is for, as far as it says so."""
+    """Task of the model in a file, as far as it is given."""
     record = about.get("record")
     return record.get("task") if isinstance(record, Mapping) else None
 
@@ -220,7 +220,7 @@ def described_by(path: str | Path, about: Mapping[str, Any]) -> Iterator[None]:
 
 
 def predicted(posterior: Any, X: Any, rows: Mapping[str, Any]) -> Any:
-    """What most models do."""
+    """Predict rows by the posterior's own `predict`, as most models do."""
     return posterior.predict(X, rows=rows)
 
 
@@ -333,6 +333,6 @@ def _check_views(posterior: Any) -> None:
 
 
 def _shapes(tree: Any) -> tuple[Any, ...]:
-    """What a tree is made of."""
+    """Shapes and structure of a tree."""
     leaves, structure = jax.tree.flatten(tree)
     return (*map(np.shape, leaves), structure)

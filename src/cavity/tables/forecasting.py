@@ -94,7 +94,7 @@ def _labels(table: DataFrame, name: str) -> list[str]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TableForecaster:
-    """What the command line's model files hold of a state-space model.
+    """Contents of the command line's model files of a state-space model.
 
     Attributes:
         time_map: from future controls to future outputs.
@@ -189,7 +189,7 @@ class TableForecaster:
 
 
 def _tried(posterior: StateSpacePosterior, X: Array, _: object) -> Any:
-    """What goes into a forecast: the next states, and the outputs of all."""
+    """Values that forecasts depend on: the next states, and the outputs of all."""
     chain, controls = posterior.chain, jnp.zeros((len(posterior.chain.mean), X.shape[1]))
     belief = StateBelief(chain.mean, chain.cov)
     return (
@@ -201,7 +201,7 @@ def _tried(posterior: StateSpacePosterior, X: Array, _: object) -> Any:
 
 
 def _standardised(about: Mapping[str, Any], name: str, count: int) -> Standardised:
-    """How the outputs or the controls are standardised."""
+    """Standardisation of the outputs or the controls."""
     mean = numbers(about[f"{name}_mean"], f"{name}_mean", count)
     return Standardised(mean, numbers(about[f"{name}_scale"], f"{name}_scale", count, least=0.0))
 

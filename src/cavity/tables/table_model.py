@@ -57,7 +57,7 @@ SMALLEST = float(np.finfo(float).tiny)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TableModel:
-    """What the command line's model files hold.
+    """Contents of the command line's model files.
 
     Attributes:
         posterior: the posterior process of the outputs divided by `output_scale`, its arrays
@@ -92,12 +92,12 @@ class TableModel:
 
     @property
     def normal(self) -> bool:
-        """Whether predictive distributions are normal."""
+        """True if predictive distributions are normal."""
         return capability(self.posterior.model.likelihood, GaussianInLatent) is not None
 
     @property
     def powered(self) -> bool:
-        """Whether the power had any effect on the fit."""
+        """True if the power had any effect on the fit."""
         sparse = self.record["n_inducing"] is not None
         if self.record["likelihood"] == "gaussian":
             return sparse
@@ -125,7 +125,7 @@ class TableModel:
         return out
 
     def _known(self, X: np.ndarray) -> np.ndarray:
-        """Whether the variance of the function is finite, (n, P)."""
+        """True where the variance of the function is finite, (n, P)."""
         var = np.asarray(function_of(self.posterior).marginals(np.asarray(X, float)).var)
         return np.isfinite(var).reshape(len(X), -1)
 
@@ -143,7 +143,7 @@ class TableModel:
         return found
 
     def metrics(self, table: Encoded | Iterable[Encoded]) -> dict[str, Any]:
-        """How well the rows of a table are predicted, by the names of `cavity evaluate --json`.
+        """Scores of the predictions of a table, by the names of `cavity evaluate --json`.
 
         With several targets these are means over them, and `per_target` has those of each. Of a
         table in parts some numbers per row and target are kept, and no part.
@@ -266,7 +266,7 @@ class TableModel:
 
 
 def diagnostics(chains: Chains, model: AbstractModel, output_scale: np.ndarray) -> dict[str, Any]:
-    """What is remembered of draws: how many, and how far they can be trusted, as JSON values.
+    """Diagnostics of draws: how many, and how far they can be trusted, as JSON values.
 
     Args:
         chains: draws of the model's parameters.

@@ -104,7 +104,7 @@ class GaussianRows(NamedTuple):
 
 
 class AbstractSight(eqx.Module):
-    """What a regression sees of the belief about rows.
+    """A view of the rows' beliefs for a regression.
 
     To implement:
         `__call__(belief, rows)`.
@@ -192,7 +192,7 @@ class Group(NamedTuple):
 
     @property
     def view(self) -> InducingView:
-        """How rows see the inducing variables."""
+        """View that the rows have of the inducing variables."""
         return cast(InducingView, self.edge.view)
 
     def messages(self, power: Power) -> Messages:

@@ -142,7 +142,7 @@ def _fused_backward(
     constant = _linear(rows, power, volume) and variance.ndim < 2
     powers = (power, volume)
     pull = _Pull(parts[0], parts[1], powers, twice, flat, slope.log_scale, constant)
-    (view_slope, noise_slope), own_gram = pull.over(rows, loadings, view.root)
+    (view_slope, noise_slope), own_gram = pull.derivatives(rows, loadings, view.root)
     gram = jnp.sum(twice @ total.precision, axis=0) + flat.T @ heard
     if constant:
         own_gram = pull.scale * pull.copies * jnp.sum(total.precision, axis=0)
@@ -183,7 +183,7 @@ class _Pull(eqx.Module):
         """Outputs that share a precision."""
         return self.shift.shape[0] // self.twice.shape[0]
 
-    def over(
+    def derivatives(
         self, rows: Rows, loadings: Array | None, root: Float[Array, "M M"]
     ) -> tuple[tuple[Any, Any], Array]:
         """Derivatives in the view and the noise variance, and of the sites' own part in L."""
@@ -247,7 +247,7 @@ class _Pull(eqx.Module):
 
 
 def _linear(rows: Rows, power: Power, volume: float | None) -> bool:
-    """Whether sites depend on the variance that is left in proportion: at power 0."""
+    """True if sites are linear in the residual variance: at power 0."""
     return is_exactly(power, 0.0) and rows.power is None and volume is None
 
 

@@ -43,12 +43,12 @@ def projected_gaussian_messages(
         volume: see `exact_sites`.
     """
 
-    def of_chunk(rows: Rows) -> Messages:
+    def chunk_messages(rows: Rows) -> Messages:
         projection = view.project(rows)
         sites = exact_sites(rows, projection, noise_variance, power, volume)
         return variable.messages_from_sites(*sites, projection)
 
-    return sum_over_rows(of_chunk, rows, chunk)
+    return sum_over_rows(chunk_messages, rows, chunk)
 
 
 def exact_sites(

@@ -36,7 +36,7 @@ class OutputMean(eqx.Module):
 
 
 def observed(rows: Rows) -> Points | Slopes:
-    """What rows see of the function: its values, or slopes where side data say so."""
+    """Functionals that rows observe: values, or slopes where side data say so."""
     x, columns = rows.x.reshape(-1, rows.x.shape[-1]), rows.side.get(SLOPES)
     return Points(x) if columns is None else Slopes(x, columns.reshape(-1).astype(int))
 
@@ -114,11 +114,11 @@ class InducingView(AbstractWhitenedView):
         if columns is None:
             return jax.vmap(self.prior_covariance)(rows.x)
 
-        def of_block(x: Float[Array, "B D"], columns: Float[Array, " B"]) -> Array:
+        def block_covariance(x: Float[Array, "B D"], columns: Float[Array, " B"]) -> Array:
             functionals = Slopes(x, columns.astype(int))
             return covariance(self.kernel, functionals, functionals)
 
-        return jax.vmap(of_block)(rows.x, columns)
+        return jax.vmap(block_covariance)(rows.x, columns)
 
     def prior_covariance(self, x: Float[Array, "B D"]) -> Float[Array, "B B"]:
         """The prior covariance of the function at some inputs, its diagonal exact."""

@@ -19,7 +19,7 @@ from cavity.models.deep.layer import LayerProcess
 from cavity.models.process import AbstractProcess, SparseProcess
 from cavity.models.state_space.paths import sampled_paths
 from cavity.models.state_space.propagation import StateBelief
-from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.numerics.validation import check_columns, check_finite, float_array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ def suggest_controls(
     if isinstance(posterior, Inference):
         posterior = posterior.posterior
     functions = _next_state(posterior)
-    u = as_floats("controls", controls)
+    u = float_array("controls", controls)
     u = u[:, :, None] if u.ndim == 2 else u
     if u.ndim != 3 or 0 in u.shape[:2]:
         raise ValueError(
@@ -82,7 +82,7 @@ def suggest_controls(
             f"least one step; given shape {np.shape(controls)}"
         )
     check_finite("controls", u)
-    x = as_floats("start", start).reshape(1, -1)
+    x = float_array("start", start).reshape(1, -1)
     check_columns("start", x, functions.width)
     check_finite("start", x)
     columns = posterior.n_inputs - functions.width

@@ -1,4 +1,4 @@
-r"""What one more output would tell of the function at its row, before it is known.
+r"""Expected information of one more output about the function at its row.
 
 With $G(y) = \partial \log p(y) / \partial m$, the slope of the log predictive density in the
 mean of f, and $v$ the variance of f, the mean of f given y is $m + v G(y)$, so by the law of total
@@ -34,7 +34,7 @@ LEAST = 1e-20
 
 
 class RowValues(NamedTuple):
-    """What the output of each row is expected to tell.
+    """Expected information of the output of each row.
 
     Attributes:
         information: mutual information of y and f, nats, (n,) or (n, P).

@@ -115,7 +115,7 @@ def check_joint(posterior: object) -> None:
 
 @check_joint.register
 def _(posterior: Posterior) -> None:
-    """Of a GP it has one."""
+    """A GP has a joint distribution."""
 
 
 def _choose(pool: Pool, n: int, places: np.ndarray | None) -> Suggestions:

@@ -17,11 +17,11 @@ from cavity.numerics.chunking import chunk_size, padded_size, repeating_size
 from cavity.numerics.text import plural
 from cavity.numerics.types import Array
 from cavity.numerics.validation import (
-    as_floats,
     check_columns,
     check_finite,
     check_magnitude,
     check_side,
+    float_array,
 )
 
 # Side data of rows that are only padding; 1 for all others.
@@ -71,7 +71,7 @@ def check_arrays(
         ValueError: for unusable data, saying what was given and what to do.
         TypeError: for data that are not numbers, or float64 data in 32-bit mode.
     """
-    inputs, outputs = as_floats("X", X), as_floats("y", y)
+    inputs, outputs = float_array("X", X), float_array("y", y)
     check_columns("X", inputs)
     check_finite("X", inputs)
     columns, presence = _outputs(outputs, inputs.shape[0], missing)
@@ -101,7 +101,7 @@ def without_columns(X: object, y: ArrayLike | None, *, empty_rows: bool) -> np.n
             "this model has no inputs and needs its rows in memory: give None in the place of X, "
             "and outputs Y, as in cavity.fit(model, None, Y)"
         )
-    outputs = np.asarray(as_floats("y", y))
+    outputs = np.asarray(float_array("y", y))
     if outputs.ndim not in (1, 2) or not outputs.size:
         raise ValueError(
             "Y must have shape (rows, outputs) with a row and an output at least, given "

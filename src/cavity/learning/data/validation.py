@@ -232,7 +232,7 @@ def inputs_first(model: M) -> tuple[M, ...]:
 
 
 def verbs(count: int) -> list[str]:
-    """What parameters do in each stage of learning, for messages."""
+    """Phrases that introduce the parameters at each stage of learning, for messages."""
     if count == 1:
         return ["starts at"]
     early = (f"starts stage {i} of the schedule at" for i in range(1, count))

@@ -105,7 +105,7 @@ def _with_residual(
 
 
 class PointGains(NamedTuple):
-    r"""What one more inducing point would change of the bound of power 0, nothing else moved.
+    r"""Changes of the bound of power 0 with one more inducing point, nothing else moved.
 
     The entries of candidate c are changes of the terms of `EvidenceTerms`, in nats.
 
@@ -125,7 +125,7 @@ class PointGains(NamedTuple):
 
     @property
     def gain(self) -> np.ndarray:
-        """What the bound would rise by, never negative, (C,)."""
+        """Increase of the bound, never negative, (C,)."""
         return self.complexity + self.data_fit + self.residual
 
     @property

@@ -1,4 +1,4 @@
-"""What an examination of a fit found, and its verdicts in sentences."""
+"""Results of an examination of a fit, and its verdicts in sentences."""
 
 import dataclasses
 import math
@@ -38,12 +38,12 @@ class Noise(NamedTuple):
 
     @property
     def trusted(self) -> bool:
-        """Whether the residual is small beside the noise, and the errors are no larger."""
+        """True if the residual is small beside the noise, and the errors are no larger."""
         return self.share <= TRUSTED_SHARE and self.squared_error <= TRUSTED_ERROR * self.variance
 
 
 class InducingCount(NamedTuple):
-    r"""How many inducing variables there are, in three ways of counting.
+    r"""Number of inducing variables, counted in three ways.
 
     Attributes:
         size: their number M.
@@ -61,7 +61,7 @@ class InducingCount(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Examination:
-    """What a fit is worth, at its parameters; `print` gives the verdicts in sentences.
+    """Diagnostics of a fit at its parameters; `print` gives the verdicts in sentences.
 
     Attributes:
         bracket: bounds of the exact log evidence; see `cavity.bracket`.
@@ -88,7 +88,7 @@ class Examination:
 
     @property
     def found(self) -> bool | None:
-        """Whether learning has found more than noise; None where the bracket leaves it open."""
+        """True if learning has found more than noise; None where the bracket leaves it open."""
         return self.inducing.more_than_noise
 
     @property
@@ -180,7 +180,7 @@ class Examination:
 
 
 def _on_inducing(e: Examination) -> str:
-    """Whether there are enough inducing variables."""
+    """Verdict on the number of inducing variables."""
     text = f"Inducing variables: {e.inducing.text}."
     if e.count is None or e.count.weights or e.count.distinct == e.count.size:
         return text
@@ -192,7 +192,7 @@ def _on_inducing(e: Examination) -> str:
 
 
 def _on_noise(e: Examination) -> str:
-    """Whether the noise is to be trusted."""
+    """Verdict on the noise variance."""
     noise = e.noise
     if noise is None:
         return ""
@@ -228,7 +228,7 @@ def _on_noise(e: Examination) -> str:
 
 
 def _on_learning(e: Examination) -> str:
-    """Whether learning has found more than noise."""
+    """Verdict on learning: more than noise, or not."""
     alone = f"noise alone ({e.noise_alone:.4f} nats)"
     exact, least = "exact log evidence", " at least"
     if e.bracket.level == "exact":
@@ -263,7 +263,7 @@ def _on_learning(e: Examination) -> str:
 
 
 def _on_evidence(e: Examination) -> str:
-    """Whether the evidence is too high."""
+    """Verdict on an evidence that is too high."""
     over = e.bracket.overestimate
     if over <= 0.0:
         return ""

@@ -26,7 +26,7 @@ from cavity.models.gp import GP
 from cavity.models.process import SparseProcess
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, Scalar
-from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.numerics.validation import check_columns, check_finite, float_array
 from cavity.parameters import Bijection, bijections
 
 # Covariances of candidates for one more point with the rows, and candidates at the least.
@@ -95,7 +95,7 @@ def examine(
         )
     places = None
     if candidates is not None:
-        places = as_floats("candidates", candidates)
+        places = float_array("candidates", candidates)
         check_columns("candidates", places, case.data.rows.x.shape[-1])
         check_finite("candidates", places)
         if not len(places):

@@ -54,7 +54,7 @@ class Examined:
 
     @property
     def approximate(self) -> bool:
-        """Whether inducing variables approximate the function, as weights of features do not."""
+        """True if inducing variables approximate the function, as weights of features do not."""
         inducing = self.gp.latents[0].inducing
         return inducing is not None and not inducing.orthonormal
 
@@ -162,7 +162,7 @@ def _result_and_data(
 
 
 def same_rows(first: Data, second: Data) -> bool:
-    """Whether the observed rows are the same, in any order where they are those of blocks."""
+    """True if the observed rows are the same, in any order where they are those of blocks."""
     if not (first.rows.blocked or second.rows.blocked):
         return first.fingerprint() == second.fingerprint()
     if set(first.rows.side) != set(second.rows.side):

@@ -19,7 +19,7 @@ from cavity.models.posterior import AbstractPosterior
 from cavity.models.process import SparseProcess
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
-from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.numerics.validation import check_columns, check_finite, float_array
 
 # Rows whose loadings are held at a time.
 ROWS = 4096
@@ -43,7 +43,7 @@ class FunctionParts(NamedTuple):
 
 @with_one_blas_thread
 def function_parts(posterior: AbstractPosterior | Inference, X: ArrayLike) -> FunctionParts:
-    """What inducing variables can learn of a function, and what they cannot.
+    """Split a function into the part that inducing variables can learn and the part they cannot.
 
     Args:
         posterior: of a sparse GP with one latent function; or the result that it is of.
@@ -60,7 +60,7 @@ def function_parts(posterior: AbstractPosterior | Inference, X: ArrayLike) -> Fu
     """
     if isinstance(posterior, Inference):
         posterior = posterior.posterior
-    inputs = as_floats("X", X)
+    inputs = float_array("X", X)
     check_columns("X", inputs, posterior.n_inputs)
     check_finite("X", inputs)
     process = getattr(posterior, "process", None)

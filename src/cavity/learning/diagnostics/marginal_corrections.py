@@ -43,11 +43,11 @@ from cavity.models.posterior import AbstractPosterior
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float
 from cavity.numerics.validation import (
-    as_floats,
     check_columns,
     check_finite,
     check_side,
     check_side_names,
+    float_array,
 )
 
 # Values of the function, in deviations of its Gaussian marginal.
@@ -166,7 +166,7 @@ def improve_marginals(
     if not data.single or data.rows.power is not None:
         raise ValueError("improved marginals take one output and one power for all rows")
     model, _, first = checked_start(model, data, jitter)
-    where = as_floats("X_new", X_new)
+    where = float_array("X_new", X_new)
     check_columns("X_new", where, data.rows.x.shape[-1])
     check_finite("X_new", where)
     result = infer_from(model, data, method, first)

@@ -100,12 +100,12 @@ def _observed(data: Data) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _varies(y: np.ndarray, presence: np.ndarray) -> bool:
-    """Whether the values of any output differ."""
+    """True if the values of any output differ."""
     return any(_differs(c[p]) for _, c, p in _columns(y, presence))
 
 
 def _differs(values: np.ndarray) -> bool:
-    """Whether some values differ; their variance would be a rounding error where they do not."""
+    """True if some values differ; their variance would be a rounding error otherwise."""
     return bool(np.ptp(values) > 0.0)
 
 

@@ -32,7 +32,7 @@ from cavity.likelihoods.support import Support
 from cavity.models.base import AbstractModel
 from cavity.numerics.jit import compiled
 from cavity.numerics.types import Array, Float, Scalar
-from cavity.numerics.validation import as_floats, check_columns, check_finite
+from cavity.numerics.validation import check_columns, check_finite, float_array
 
 
 @with_one_blas_thread
@@ -99,7 +99,7 @@ def _with_room(
 ) -> tuple[Data, Float[Array, "n D"]]:
     """Data with one more row, which is absent, and the new inputs."""
     prepare(X, y, rows=rows)
-    inputs, outputs = as_floats("X", X), as_floats("y", y)
+    inputs, outputs = float_array("X", X), float_array("y", y)
     if outputs.ndim != 1:
         raise ValueError(f"y must be one label per row, (N,), given shape {outputs.shape}")
     more = np.concatenate([np.asarray(inputs), np.asarray(inputs)[:1]])
@@ -108,7 +108,7 @@ def _with_room(
     if rows is not None:
         side = {k: np.append(np.asarray(v), np.asarray(v)[0]) for k, v in rows.items()}
     data = prepare(more, labels, rows=side, missing="skip")
-    where = as_floats("X_new", X_new)
+    where = float_array("X_new", X_new)
     check_columns("X_new", where, more.shape[1])
     check_finite("X_new", where)
     return data, jnp.asarray(where, data.rows.x.dtype)

@@ -76,7 +76,7 @@ def initial_inducing(
 
 
 def correlation_lengths(kernel: AbstractKernel, X: Any) -> np.ndarray:
-    r"""How far along each column correlations reach, (D,): the lengthscales of an RBF kernel.
+    r"""Distance that correlations reach along each column, (D,): lengthscales of an RBF kernel.
 
     From the middle of the data along a column, the distance at which the correlation has
     fallen to $e^{-1/2}$; ten spreads of the column at the most.

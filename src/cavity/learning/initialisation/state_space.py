@@ -247,7 +247,7 @@ def closed_form_before(method: PowerEP | TiedPowerEP) -> PowerEP | None:
 def sites_after(
     posterior: StateSpacePosterior, X: np.ndarray, method: PowerEP | TiedPowerEP
 ) -> Sites:
-    """Where a search starts that goes on from the posterior of `closed_form_before`.
+    """Initial sites of a search that continues from the posterior of `closed_form_before`.
 
     Args:
         posterior: with a chain of states.

@@ -39,7 +39,7 @@ ALONG = np.sqrt(2.0)
 
 @dataclasses.dataclass(frozen=True)
 class Integration:
-    """What integration over the parameters of a model gives.
+    """Result of integration over the parameters of a model.
 
     Attributes:
         posterior: the mixture of posteriors over values of the parameters.
@@ -158,7 +158,7 @@ def integrated_over(
 
 
 def _same_rows(one: Data, other: Data) -> bool:
-    """Whether two data sets have the same inputs and outputs."""
+    """True if two data sets have the same inputs and outputs."""
     pairs = ((one.rows.x, other.rows.x), (one.rows.y, other.rows.y))
     return all(
         np.shape(a) == np.shape(b) and np.array_equal(a, b, equal_nan=True) for a, b in pairs
@@ -267,7 +267,7 @@ def _mixture(
     # what fills up a number has no share, and need not be found
     parts += [target.inference(points[i]) if shares[i] else parts[0] for i in kept[1:]]
     own = shares[kept] / np.sum(shares[kept])
-    posterior = MixturePosterior.of([part.posterior for part in parts], own)
+    posterior = MixturePosterior.from_parts([part.posterior for part in parts], own)
     message = f", of which {np.count_nonzero(own)} count"
     if len(kept) < count:
         message += f", with {100 * np.sum(shares[kept]):.1f} % of the density"

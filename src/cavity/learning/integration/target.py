@@ -78,7 +78,7 @@ class Target:
         return value - float(more), slope - coordinates.gradient(by_real, np.zeros(0))
 
     def mode(self) -> np.ndarray:
-        """Where the density is largest, near the fitted values."""
+        """Mode of the density near the fitted values."""
         limits = {"bounds": self.objective.bounds, "max_iterations": 200, "tolerance": 1e-5}
         return minimise(self.energy, np.zeros(self.size), **limits).x
 
@@ -108,7 +108,7 @@ class Target:
         return self.values[key]
 
     def report(self, x: np.ndarray) -> ConvergenceReport:
-        """How sites ended at a point."""
+        """Convergence of the sites at a point."""
         self.at(x)
         return self.reports[np.ascontiguousarray(x).tobytes()]
 
@@ -136,7 +136,7 @@ def _own(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
 
 
 def _beside(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
-    """What the log density has beside minus the objective of learning, and its gradient."""
+    """Log density plus the objective of learning, and its gradient."""
 
     def more(real: Any) -> Any:
         model = from_real(real, start, maps)
@@ -146,5 +146,5 @@ def _beside(start: AbstractModel, maps: Any, densities: Any, real: Any) -> Any:
 
 
 def numbers_of(posterior: Any) -> int:
-    """How many numbers a posterior has."""
+    """Number of real numbers in a posterior."""
     return sum(np.size(leaf) for leaf in jax.tree.leaves(posterior))

@@ -168,7 +168,7 @@ class WeightTarget(eqx.Module):
 
     @property
     def weights_identified(self) -> bool:
-        """Whether weights have to agree between chains."""
+        """True if weights have to agree between chains."""
         return self.problem.start.identified
 
     def posterior(

@@ -14,7 +14,7 @@ from cavity.models.deep.families import FAMILIES
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """How parameters are learned.
+    """Settings by which parameters are learned.
 
     Attributes:
         steps: steps of Adam; None for L-BFGS-B.
@@ -52,21 +52,21 @@ class AbstractMethod(abc.ABC):
     @property
     @abc.abstractmethod
     def approximation(self) -> AbstractApproximation:
-        """What stands in the place of the likelihood terms."""
+        """Approximation of the likelihood terms."""
 
     @property
     @abc.abstractmethod
     def solver(self) -> FixedPointSolver:
-        """How sites are found."""
+        """Settings by which sites are found."""
 
     @property
     @abc.abstractmethod
     def training(self) -> Training:
-        """How parameters are learned."""
+        """Settings by which parameters are learned."""
 
     @property
     def tied(self) -> bool:
-        """Whether all rows share one site."""
+        """True if all rows share one site."""
         return self.approximation.tied
 
     @abc.abstractmethod
@@ -78,7 +78,7 @@ class AbstractMethod(abc.ABC):
         """Raises ValueError for a model or blocks that the method cannot work with."""
 
     def couples(self, likelihood: AbstractLikelihood) -> bool:
-        """Whether the posterior keeps several latent functions of a row dependent."""
+        """True if the posterior keeps several latent functions of a row dependent."""
         return self.approximation.couples(likelihood)
 
 

@@ -164,7 +164,7 @@ class Objective:
 
     @property
     def learns_inducing(self) -> bool:
-        """Whether inducing inputs are learned."""
+        """True if inducing inputs are learned."""
         return self.coordinates.learns_inducing
 
     @property
@@ -174,7 +174,7 @@ class Objective:
 
     @property
     def first(self) -> np.ndarray:
-        """Where the search begins."""
+        """Starting point of the search."""
         return self.coordinates.first
 
     def model(self, x: np.ndarray) -> AbstractModel:
@@ -241,7 +241,7 @@ class Objective:
 
     @property
     def moved_by(self) -> str:
-        """What moves the point at each step."""
+        """Name of the algorithm that moves the point at each step."""
         if self.method.training.natural is None:
             return "Adam"
         free = self.coordinates.n_parameters > 0
@@ -309,9 +309,9 @@ class Objective:
         self.warm.add(x, sites)
 
     def _tolerance(self) -> float:
-        """What private sites are found to at the next evaluation, in deviations.
+        """Tolerance of private sites at the next evaluation, in deviations.
 
-        An energy that is stationary in them is wrong by about half the sum of the squares of
+        The error of an energy that is stationary in them is about half the sum of the squares of
         their errors, for which the residual of a sweep is taken.
         """
         asked = self.solver.tolerance
@@ -371,7 +371,7 @@ class Objective:
         batch: Minibatch | None,
         *numbers: float,
     ) -> T:
-        """What a program gives at a point: one for rows in memory, another for other rows."""
+        """Run a program at a point: one for rows in memory, another for other rows."""
         move = self.coordinates.move(x)
         flat = np.asarray(x[self.coordinates.n_parameters :], move.dtype)
         private = split_optimised(sites)[1] if self.has_optimised else sites

@@ -152,7 +152,7 @@ value_and_grad_of_batch, natural_update_of_batch = (
 
 
 def has_numbers_of_rows(sites: Sites) -> bool:
-    """Whether an optimiser moves numbers of every row."""
+    """True if an optimiser moves numbers of every row."""
     return any(map(is_optimised_per_row, jax.tree.leaves(sites, is_leaf=is_optimised)))
 
 

@@ -1,4 +1,4 @@
-"""Where private sites begin at a new point: extrapolated from those at the last points."""
+"""Initial private sites at a new point: extrapolated from those at the last points."""
 
 from collections import deque
 
@@ -43,7 +43,7 @@ class WarmStart:
         return self.points[-1][1] if self.points else None
 
     def at(self, x: np.ndarray) -> Sites:
-        """Where sites begin at a point, after at least one other."""
+        """Initial sites at a point, after at least one other."""
         *earlier, (origin, last) = self.points
         if not earlier:
             return last

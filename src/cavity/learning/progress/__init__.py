@@ -1,1 +1,1 @@
-"""What a fit has reached, so that it can be gone on with."""
+"""Progress of a fit, stored so that it can be resumed."""

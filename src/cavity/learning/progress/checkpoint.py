@@ -57,7 +57,7 @@ class Journal(Protocol):
 
 @runtime_checkable
 class Store(Protocol):
-    """Where a fit keeps what it needs to go on: `cavity.Checkpoint` is one, in a folder.
+    """Storage for the progress of a fit: `cavity.Checkpoint` is one, in a folder.
 
     Trees are dictionaries, lists, tuples, arrays, numbers, strings and None.
     """
@@ -98,7 +98,7 @@ class Resumable(Protocol):
 
     @property
     def carries(self) -> bool:
-        """Whether more is left behind than the jitter and whether the value was finite."""
+        """True if the state holds more than the jitter and whether the value was finite."""
         ...
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -106,7 +106,7 @@ class Resumable(Protocol):
         ...
 
     def state(self) -> State:
-        """What has been left behind, as a tree that can be saved."""
+        """State of the objective, as a tree that can be saved."""
         ...
 
     def restore(self, state: State) -> None:
@@ -125,13 +125,13 @@ class Searches:
         self.store, self.made = store, 0
 
     def next(self) -> "Search":
-        """What is kept of the next search."""
+        """Record of the next search."""
         self.made += 1
         return Search(self.store, f"{self.made:03d}")
 
 
 class Search:
-    """What is kept of one search.
+    """Saved record of one search.
 
     Args:
         store: where; None for nowhere.
@@ -143,7 +143,7 @@ class Search:
         self.due = time.perf_counter() + SECONDS
 
     def ended(self, objective: Resumable) -> Minimum | None:
-        """How the search ended, with the objective as it was then; None if it did not end yet."""
+        """Saved result of the search, with the objective as it was then; None before its end."""
         kept = None if self.store is None else self.store.load(f"{self.name}-end")
         if kept is None:
             return None

@@ -58,7 +58,7 @@ def at_bounds(
 
 
 def _at_given(values: np.ndarray, domain: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Which values are at the lower bound that their domain was given, and which at the upper."""
+    """True where values are at the given lower bound of their domain; the same for the upper."""
     lower, upper = getattr(domain, "lower", -np.inf), getattr(domain, "upper", np.inf)
     nowhere = np.zeros(values.shape, bool)
     if not np.isfinite(upper):

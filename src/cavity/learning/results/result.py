@@ -124,7 +124,7 @@ class Inference:
         return found
 
     def _rows(self) -> RowDiagnostics:
-        """What single rows are asked of.
+        """Diagnostics of single rows.
 
         Raises:
             ValueError: where rows cannot be told apart, or are not there.
@@ -182,7 +182,7 @@ def described(result: Inference, parameters: str) -> str:
 
 
 def starts_apart(values: Sequence[float], when: str = "ended") -> str | None:
-    """That several starts did not come to about the same, in words; None where they did.
+    """Warning if several starts did not reach about the same objective; None if they did.
 
     Args:
         values: the objectives that they reached, in nats.

@@ -16,7 +16,7 @@ from cavity.numerics.types import Array
 
 @dataclasses.dataclass(frozen=True)
 class RowDiagnostics:
-    """What leaving out single rows needs of a result, its data among it.
+    """Data, problem and sites with which single rows are left out.
 
     Args:
         data: prepared data.
@@ -31,7 +31,7 @@ class RowDiagnostics:
     @functools.cached_property
     @with_one_blas_thread
     def densities(self) -> np.ndarray:
-        """Of the rows that are not padding, NaN for outputs that are missing."""
+        """Leave-one-out log densities, without padding, NaN for outputs that are missing."""
         densities = _densities(self.problem, self.sites)
         if densities is None:
             raise ValueError(
@@ -45,7 +45,7 @@ class RowDiagnostics:
     @functools.cached_property
     @with_one_blas_thread
     def precisions(self) -> np.ndarray | None:
-        """Of the sites of the rows that are not padding, NaN for outputs that are missing.
+        """Precisions of the rows' sites, without padding, NaN for outputs that are missing.
 
         A column for each latent function where there are several; None where sites are not
         scalar.

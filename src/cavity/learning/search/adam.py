@@ -37,7 +37,7 @@ class Stochastic(Protocol):
 
     @property
     def moved_by(self) -> str:
-        """What moves the point at each step, in words."""
+        """Name of the algorithm that moves the point at each step."""
         ...
 
     def step(self, x: np.ndarray, batch: Minibatch) -> tuple[np.ndarray, float, np.ndarray]:
@@ -54,7 +54,7 @@ class Stochastic(Protocol):
         ...
 
     def state(self) -> State:
-        """What steps left behind, as a tree that can be saved."""
+        """State after the steps, as a tree that can be saved."""
         ...
 
     def restore(self, state: State) -> None:
@@ -121,7 +121,7 @@ class Adam:
         return completing(self._minimum)
 
     def _state(self) -> State:
-        """What the next steps depend on beside the minibatches, as a tree that can be saved."""
+        """State on which the next steps depend, as a tree that can be saved; no minibatches."""
         return {
             "x": self.x,
             "history": np.asarray(self.history, np.float64),
@@ -149,7 +149,7 @@ class Adam:
         self.history.append(value)
 
     def _minimum(self, message: str = "", *, interrupted: bool = False) -> Minimum:
-        """Where it ended, judged by value and slope of all rows."""
+        """Result at the last point, judged by value and slope of all rows."""
         value, slope = self.objective(self.x)
         steps = len(self.history)
         low, high = self.objective.bounds.T

@@ -182,7 +182,7 @@ class Restarts:
         return found, minimum, objective.jitter
 
     def _nearly_noise_free(self, objective: Objective, model: AbstractModel) -> bool:
-        """Whether an evidence in closed form has so little noise that its rounding is seen."""
+        """True if an evidence in closed form has so little noise that its rounding is seen."""
         noise = capability(model.likelihood, HasNoiseParameter)
         if noise is None or objective.carries or objective.has_optimised:
             return False
@@ -190,7 +190,7 @@ class Restarts:
         return bool(np.all(np.asarray(noise.variance) < SEEN * spread**2))
 
     def _hindered(self, objective: Objective, minimum: Minimum) -> bool:
-        """Whether points that need more jitter kept a search from its end."""
+        """True if points that need more jitter kept a search from converging."""
         ended = minimum.converged or minimum.interrupted
         return objective.undefined and not ended and minimum.iterations < self.max_iterations
 
@@ -208,7 +208,7 @@ class Restarts:
         )
 
     def _interleaves(self, objective: Objective) -> bool:
-        """Whether sites and parameters are to move in turn: where there are private sites."""
+        """True if sites and parameters are to move in turn: where there are private sites."""
         asked = self.method.training.steps is not None and not objective.has_optimised
         asked = asked and self.max_iterations > 0
         return asked and objective.carries and objective.size > 0

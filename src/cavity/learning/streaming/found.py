@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 def better(chosen: Found | None, stayed: Found) -> bool:
-    """Whether other inducing variables explain more: points chosen anew may explain less."""
+    """True if the chosen inducing variables explain more: points chosen anew may explain less."""
     return chosen is not None and chosen.result.objective < stayed.result.objective
 
 

@@ -1,4 +1,4 @@
-"""How a batch of rows was predicted before it was learned from."""
+"""Scores of a batch of rows, predicted before it was learned from."""
 
 import dataclasses
 import functools
@@ -25,7 +25,7 @@ SURPRISE, ERRORS = 1.0, 5.0
 
 @dataclasses.dataclass(frozen=True)
 class BatchScores:
-    """How a batch of rows was predicted before it was learned from.
+    """Scores of a batch of rows, predicted before it was learned from.
 
     Attributes:
         outputs: outputs that were observed.
@@ -44,7 +44,7 @@ class BatchScores:
 
     @property
     def surprising(self) -> bool:
-        """Whether the outputs are far less likely than the model expected."""
+        """True if the outputs are far less likely than the model expected."""
         short = self.expected - self.log_density
         return bool(short > SURPRISE and short > ERRORS * self.spread)
 

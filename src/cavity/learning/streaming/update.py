@@ -181,13 +181,13 @@ def _updated(result: Inference, given: LiveRows, settings: UpdateSettings) -> Up
 
 
 def _counted(result: Inference, given: LiveRows, settings: UpdateSettings) -> Tallies:
-    """What is counted of the new rows."""
+    """Counts and moments of the new rows."""
     likelihood = cast(AbstractGP, result.posterior.model).likelihood
     return data_of(result, settings, None, given).tallies(likelihood)
 
 
 def _scores(result: Inference, given: LiveRows) -> BatchScores:
-    """How the new rows were predicted."""
+    """Scores of the new rows' predictions."""
     if not len(given):
         return NO_SCORES
     posterior: Any = result.posterior
@@ -197,7 +197,7 @@ def _scores(result: Inference, given: LiveRows) -> BatchScores:
 
 
 def _so_far(result: Inference, settings: UpdateSettings) -> tuple[Past | None, LiveRows | None]:
-    """What is gone, and the rows that are still live."""
+    """Past of a result, and the rows that are still live."""
     posterior: Any = result.posterior
     power = as_power(settings.past_power, _dtype(posterior))
     if isinstance(result, UpdateResult):

@@ -277,5 +277,5 @@ def _check_latent(approximation: TiedPowerMeans, *, natural: bool) -> None:
 
 
 def layer_name(i: int, count: int) -> str:
-    """What a layer is called in messages."""
+    """Name of a layer in messages."""
     return f"layer {i + 1} of {count}"

@@ -1,4 +1,4 @@
-"""How rows see their latent inputs: beliefs of their own, sites, or what an encoder says."""
+"""Views of latent inputs: free beliefs, sites, or the outputs of an encoder."""
 
 import equinox as eqx
 import jax.numpy as jnp

@@ -36,7 +36,7 @@ from cavity.numerics.types import Array, Float, Scalar
 
 
 class EmissionParts(NamedTuple):
-    """What emissions add to a factor.
+    """Edges and terms that emissions add to a factor.
 
     Attributes:
         edges: to their inducing variables.
@@ -64,7 +64,7 @@ class AbstractEmission(eqx.Module):
     @property
     @abc.abstractmethod
     def controlled(self) -> bool:
-        """Whether the functions take controls."""
+        """True if the functions take controls."""
 
     @property
     @abc.abstractmethod
@@ -86,7 +86,7 @@ class AbstractEmission(eqx.Module):
 
     @abc.abstractmethod
     def closed_form(self, likelihood: AbstractLikelihood) -> bool:
-        """Whether expectations of log densities under Gaussian states are at hand."""
+        """True if expected log densities under Gaussian states have a closed form."""
 
     @abc.abstractmethod
     def parts(

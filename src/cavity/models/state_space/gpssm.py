@@ -154,10 +154,12 @@ class GPSSM(AbstractModel):
         self.likelihood = likelihood
         affine = isinstance(emission, AbstractMean)
         self.emission = AffineEmission(emission) if affine else GPEmission(emission)
-        self.initial_mean = _per_state("initial_mean", initial_mean, transition.width)
+        self.initial_mean = _state_values("initial_mean", initial_mean, transition.width)
         if not np.all(np.asarray(initial_variance) > 0.0):
             raise ValueError(f"initial_variance must be above 0, given {initial_variance}")
-        self.initial_variance = _per_state("initial_variance", initial_variance, transition.width)
+        self.initial_variance = _state_values(
+            "initial_variance", initial_variance, transition.width
+        )
 
     @property
     def state_dims(self) -> int:
@@ -326,7 +328,7 @@ class GPSSM(AbstractModel):
     def _starting_functions(
         self, rows: Rows, links: Links, jitter: float | Scalar
     ) -> list[Messages]:
-        """What rows with the starting states say of inducing variables in closed form."""
+        """Messages to inducing variables, in closed form, from rows with the starting states."""
         model = self
         if not self.emission.closed_form(self.likelihood):
             # outputs stand for values of the functions
@@ -386,7 +388,7 @@ def without_series(rows: Rows) -> Rows:
     return dataclasses.replace(rows, side=side)
 
 
-def _per_state(name: str, value: Any, states: int) -> Float[Array, " D"]:
+def _state_values(name: str, value: Any, states: int) -> Float[Array, " D"]:
     shape = np.shape(value)
     if shape not in ((), (states,)):
         raise ValueError(

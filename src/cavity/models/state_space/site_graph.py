@@ -64,7 +64,7 @@ class EmissionSites(NamedTuple):
 
 
 class StartingPoint(NamedTuple):
-    """Where a search starts.
+    """Initial states and messages of a search.
 
     Attributes:
         states: the states.
@@ -76,7 +76,7 @@ class StartingPoint(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What does not depend on how states have sites.
+    """Parts of the layout that do not depend on the form of the states' sites.
 
     Attributes:
         transition: the functions of transitions, with their noise.

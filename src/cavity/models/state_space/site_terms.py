@@ -106,11 +106,11 @@ class AbstractStateTerm(AbstractDifferentiatedTerm):
         count = len(self.views)
         functions, states = latents[:count], latents[count:]
         if functions and functions[0].mean.ndim == 3:
-            return self._by_row(functions, states, rows, power)[:, None]
+            return self._row_terms(functions, states, rows, power)[:, None]
         # one cavity for all rows, as its mean and a root of its covariance
         return self.terms(self._process(functions), states, rows, power)[:, None]
 
-    def _by_row(
+    def _row_terms(
         self,
         functions: tuple[Latent, ...],
         states: tuple[Latent, ...],

@@ -1,4 +1,4 @@
-"""How rows see states through sites of their own: pairs, single states, and projections of these.
+"""Views of states with sites of their own: pairs, single states, and projections of these.
 
 The rows of a factor are those of the whole table, one per state.
 """
@@ -202,5 +202,5 @@ class AffineStateView(AbstractStateView):
 
 
 def earlier(values: Float[Array, "T *shape"]) -> Float[Array, "T *shape"]:
-    """What every row says to the row before, at that row."""
+    """Values of the row after, for every row; zero for the last."""
     return jnp.concatenate([values[1:], jnp.zeros_like(values[:1])])
