@@ -175,11 +175,8 @@ INDUCING_FAULTS = (
     Fault(
         "minibatches of images learn no inducing patches",
         "learning/plans/images.py",
-        "learned = _classes_of(cast(GP, further.model), X, labels, scaled, options)",
-        "learned = _classes_of(\n"
-        "            eqx.tree_at(lambda m: m.inducing, further.model, result.model.inducing),\n"
-        "            *(X, labels, scaled, options),\n"
-        "        )",
+        "scaled, after.model, ended=",
+        "scaled, eqx.tree_at(lambda m: m.inducing, after.model, result.model.inducing), ended=",
         ("estimators/test_images.py::test_minibatches_go_on_where_the_fit_ended",),
     ),
     Fault(

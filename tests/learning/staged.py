@@ -37,6 +37,11 @@ def result(objective: float = 0.0, **known: Any) -> FitResult:
     return dataclasses.replace(made, **known)
 
 
+def stopped(objective: float = 0.0, **known: Any) -> FitResult:
+    """The result of a fit that was interrupted."""
+    return result(objective, **known).stopped()
+
+
 class Asked(NamedTuple):
     """A stage that a plan asked for: its path, its model, and options of `fit`."""
 

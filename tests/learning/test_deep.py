@@ -207,7 +207,7 @@ def test_steps_count_where_there_can_be_no_more(step, monkeypatch):
 )
 def test_few_rows_have_many_points_where_these_do_not_change(propagation, rows, repeats):
     """L-BFGS-B would fit the model to a few of them."""
-    method = deep.on_all_rows(dataclasses.replace(STEPS, propagation=propagation), rows)
+    method = deep.full_data_method(dataclasses.replace(STEPS, propagation=propagation), rows)
     assert method.batch is None
     assert method.propagation.repeats == repeats
 

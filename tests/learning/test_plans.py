@@ -22,9 +22,8 @@ from cavity.learning.plans.network import network_plan
 from cavity.learning.plans.powers import best_power
 from cavity.learning.plans.state_space import state_space_plan
 from cavity.learning.plans.trials import ALONG, TRIAL, best_of
-from cavity.learning.run.stages import Interrupted
 from cavity.parameters import bijections
-from tests.learning.staged import FAILED, MODEL, STOPPED, result, run_of
+from tests.learning.staged import FAILED, MODEL, STOPPED, result, run_of, stopped
 
 SPARSE = cavity.GP(
     cavity.kernels.RBF(1.0, [1.0]),
@@ -32,10 +31,6 @@ SPARSE = cavity.GP(
     cavity.inducing.Points(np.zeros((1, 1))),
 )
 OTHER = cavity.GP(cavity.kernels.RBF(2.0, [1.0]), cavity.likelihoods.Gaussian(0.1))
-
-
-def stopped(*args: Any, **known: Any) -> Any:
-    return result(*args, **known).stopped()
 
 
 def test_plans_leave_to_the_run_what_is_the_runs():
@@ -46,53 +41,6 @@ def test_plans_leave_to_the_run_what_is_the_runs():
             if isinstance(node, ast.FunctionDef) and "run" in [a.arg for a in node.args.args]:
                 names = {ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Name)}
                 assert not names & {"checkpoint", "KeyboardInterrupt", "NumericalError"}, path
-
-
-# ---------------------------------------------------------------------- the run itself
-
-
-def test_a_stage_counts_joins_and_leaves_where_it_is_interrupted():
-    run, table = run_of({"one": result(3.0), "two": [result(1.0), STOPPED, stopped(2.0)]}, seed=7)
-    first = run.stage("one", MODEL, budget=4)
-    second = run.stage("two", MODEL, after=first, sites=((None,),), seed=8)
-    assert (second.n_evaluations, second.history, second.n_iterations) == (10, (3.0, 1.0), 2)
-    given = [each.options for each in table.asked]
-    assert [each.get("max_iterations") for each in given] == [4, None]
-    assert [each["seed"] for each in given] == [7, 8]
-    assert given[1]["sites"] == ((None,),)
-    with pytest.raises(Interrupted) as left:
-        run.stage("two", MODEL, beside=[second, first])
-    assert left.value.best.objective == 1.0
-    assert left.value.best.interrupted
-    with pytest.raises(Interrupted) as left:
-        run.stage("two", MODEL, after=first, ended=lambda best: ("ended", best.objective))
-    assert left.value.best == ("ended", 2.0)
-
-
-def test_an_interrupt_before_there_is_anything_is_one_of_the_keyboard():
-    run, _ = run_of({"one": STOPPED})
-    with pytest.raises(KeyboardInterrupt):
-        run.stage("one", MODEL)
-
-
-def test_parts_count_for_the_whole_and_keep_to_their_own_place():
-    run, table = run_of({"one": result(), "inner/one": result(), "inner": result(2.0)})
-    run.stage("one", MODEL)
-    found = run.follow("inner", lambda part: part.best([part.stage("one", MODEL)]))
-    assert found.n_evaluations == 10
-    assert (
-        run.follow("inner", lambda part: part.stage("", MODEL)).objective == 2.0
-    )  # its own place
-    assert table.names == ["one", "inner/one", "inner"]
-
-
-def test_rows_go_with_what_belongs_to_them():
-    run, _ = run_of(
-        {}, np.arange(4.0)[:, None], np.arange(4.0), power=np.arange(4), rows={"s": np.arange(4)}
-    )
-    some = run.subset(np.array([1, 3]))
-    assert some.X.ravel().tolist() == some.y.tolist() == [1.0, 3.0]
-    assert some.options["power"].tolist() == some.options["rows"]["s"].tolist() == [1, 3]
 
 
 # ------------------------------------------------------------------- the best of several

@@ -1,4 +1,4 @@
-"""How a forecaster learns: its columns, the model, and how the end of the series is told."""
+"""Learning of a forecaster: its columns, its model, and a test on the end of the series."""
 
 from typing import Any, NamedTuple, cast
 
@@ -19,7 +19,7 @@ from cavity.models.state_space.posterior import StateSpacePosterior
 
 
 class Learned(NamedTuple):
-    """What a forecaster has learned.
+    """A fit of a forecaster, with the units of its columns.
 
     Attributes:
         outputs: how outputs are standardised.
@@ -116,7 +116,7 @@ def followed(
 
 
 def _outputs(y: np.ndarray, likelihood: AbstractLikelihood) -> Standardised:
-    """How outputs are standardised, where they can be learned from."""
+    """Units in which outputs are learned; refuses outputs that cannot be learned from."""
     names = [f"output {j}" for j in range(y.shape[1])]
     empty = np.isnan(y).all(axis=0)
     if np.any(empty):

@@ -63,7 +63,7 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
     }
     observed = np.sum(~np.isnan(outputs), axis=0)
     if asked.batch is not None:
-        options["method"] = _of_minibatches(asked, problem)
+        options["method"] = _minibatch_method(asked, problem)
         start = network_at_mode(
             model, problem.X, problem.y, seed=settings.seed, at_most=ROWS_OF_START, **data
         )
@@ -79,7 +79,7 @@ def learn_network(asked: AbstractNetworkSettings, problem: Problem, task: str) -
     return Learned(result, observed, len(X), settings.power)
 
 
-def _of_minibatches(asked: AbstractNetworkSettings, problem: Problem) -> TiedPowerEP:
+def _minibatch_method(asked: AbstractNetworkSettings, problem: Problem) -> TiedPowerEP:
     """The method with one site for all rows."""
     size = min(whole("batch", asked.batch, 1), len(problem.X))
     steps = whole("steps", asked.steps, 1)

@@ -114,12 +114,12 @@ def infer(
         check_model(model, blocks, sampler)
         data = prepare(*in_memory(X, y), rows=rows, missing=missing)
         start, _, first = checked_start(model, data, jitter)
-        return _by_draws(start, data, sampler, first)
+        return _infer_by_draws(start, data, sampler, first)
 
     return dispatch(method, approximated, sampled)
 
 
-def _by_draws(model: AbstractModel, data: Data, sampler: MCMC, jitter: float) -> Inference:
+def _infer_by_draws(model: AbstractModel, data: Data, sampler: MCMC, jitter: float) -> Inference:
     """Draws at fixed parameters; of a GP in closed form where noise is Gaussian."""
     check_draws(model, data, sampler, learning=False)
     has_weights = capability(model, HasWeightParts) is not None
@@ -230,18 +230,18 @@ def infer_from(
     empty = problem.empty_sites()
     start = None if start is None else problem.adopted(start)
     if has_sites(split_optimised(empty)[0]):
-        result = _by_minimum(model, data, method, jitter, start, learned)
+        result = _infer_by_search(model, data, method, jitter, start, learned)
     elif whole is None:
-        result = _by_messages(model, data, method, jitter)
+        result = _infer_by_messages(model, data, method, jitter)
     else:
         ends = start, empty
-        result = _by_fixed_point(model, whole, method, jitter, *ends, energy_at)
+        result = _infer_by_sweeps(model, whole, method, jitter, *ends, energy_at)
     if result is None:
         raise NumericalError(diagnose_failure(model, block))
     return dataclasses.replace(result, streamed=whole is None, n_rows=int(data.length))
 
 
-def _by_messages(
+def _infer_by_messages(
     model: AbstractModel, data: AbstractTrainingData, method: AbstractMethod, jitter: float
 ) -> Inference | None:
     """The posterior of exact factors, from the messages of all blocks."""
@@ -259,7 +259,7 @@ def _by_messages(
     return Inference(posterior, -float(value), True, message, used, EXACT, None, None)
 
 
-def _by_fixed_point(
+def _infer_by_sweeps(
     model: AbstractModel,
     data: Data,
     method: AbstractMethod,
@@ -302,7 +302,7 @@ def _by_fixed_point(
     return dataclasses.replace(result, left_out=diagnostics)
 
 
-def _by_minimum(
+def _infer_by_search(
     model: AbstractModel,
     data: AbstractTrainingData,
     method: AbstractMethod,

@@ -80,7 +80,7 @@ def check_arrays(
     side = check_side(rows, inputs.shape[0])
     # single precision only where both are
     wide = np.promote_types(inputs.dtype, columns.dtype)
-    checked = _on_host(np.asarray(inputs, wide), columns, presence, side, None)
+    checked = _host_rows(np.asarray(inputs, wide), columns, presence, side, None)
     return checked, outputs.ndim == 1
 
 
@@ -117,7 +117,7 @@ def without_columns(X: object, y: ArrayLike | None, *, empty_rows: bool) -> np.n
     return np.zeros((len(outputs), 0), outputs.dtype)
 
 
-def _on_host(
+def _host_rows(
     x: np.ndarray,
     y: np.ndarray,
     presence: np.ndarray,
@@ -223,7 +223,7 @@ def pad_rows(rows: Rows, size: int) -> Rows:
     # of the first row, so that padding is within the support of the likelihood
     y, presence = fill(rows.y, rows.y[0]), fill(rows.presence, 0.0)
     powers = None if rows.power is None else fill(rows.power, 0.5)
-    return _on_host(inputs, y, presence, side, powers)
+    return _host_rows(inputs, y, presence, side, powers)
 
 
 def _pad_blocks(rows: Rows, labels: np.ndarray) -> Rows:
@@ -251,4 +251,4 @@ def _pad_blocks(rows: Rows, labels: np.ndarray) -> Rows:
         block_powers = np.where(np.isfinite(lowest), lowest, 0.5)
     side = {name: lay(values, PADDED.get(name, 1.0)) for name, values in rows.side.items()}
     inputs, presence = lay(rows.x, rows.x[0]), lay(rows.presence, 0.0)
-    return _on_host(inputs, lay(rows.y, 0.0), presence, side, block_powers)
+    return _host_rows(inputs, lay(rows.y, 0.0), presence, side, block_powers)

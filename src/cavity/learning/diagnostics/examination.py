@@ -94,7 +94,12 @@ class Examination:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The verdicts: on inducing variables, on the noise, on what was learned."""
-        found = (_on_inducing(self), _on_noise(self), _on_learning(self), _on_evidence(self))
+        found = (
+            _inducing_verdict(self),
+            _noise_verdict(self),
+            _learning_verdict(self),
+            _evidence_verdict(self),
+        )
         return tuple(text for text in found if text)
 
     def __str__(self) -> str:
@@ -179,7 +184,7 @@ class Examination:
         return found
 
 
-def _on_inducing(e: Examination) -> str:
+def _inducing_verdict(e: Examination) -> str:
     """Verdict on the number of inducing variables."""
     text = f"Inducing variables: {e.inducing.text}."
     if e.count is None or e.count.weights or e.count.distinct == e.count.size:
@@ -191,7 +196,7 @@ def _on_inducing(e: Examination) -> str:
     return f"{text} {repeated} of {e.count.size} repeat others, {why}."
 
 
-def _on_noise(e: Examination) -> str:
+def _noise_verdict(e: Examination) -> str:
     """Verdict on the noise variance."""
     noise = e.noise
     if noise is None:
@@ -227,7 +232,7 @@ def _on_noise(e: Examination) -> str:
     )
 
 
-def _on_learning(e: Examination) -> str:
+def _learning_verdict(e: Examination) -> str:
     """Verdict on learning: more than noise, or not."""
     alone = f"noise alone ({e.noise_alone:.4f} nats)"
     exact, least = "exact log evidence", " at least"
@@ -262,7 +267,7 @@ def _on_learning(e: Examination) -> str:
     )
 
 
-def _on_evidence(e: Examination) -> str:
+def _evidence_verdict(e: Examination) -> str:
     """Verdict on an evidence that is too high."""
     over = e.bracket.overestimate
     if over <= 0.0:

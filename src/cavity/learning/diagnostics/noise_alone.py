@@ -89,7 +89,7 @@ def noise_alone(likelihood: AbstractLikelihood, data: Data) -> float:
     if gaussian is not None:
         noise = np.asarray(gaussian.noise_variance(**data.rows.columns), float)
         return _known_noise(y, presence, np.broadcast_to(noise, data.rows.y.shape))
-    return _by_search(likelihood, data, y, presence)
+    return _searched_evidence(likelihood, data, y, presence)
 
 
 def _observed(data: Data) -> tuple[np.ndarray, np.ndarray]:
@@ -145,7 +145,7 @@ def _known_noise(y: np.ndarray, presence: np.ndarray, noise: np.ndarray) -> floa
     return float(-0.5 * np.sum(terms, where=presence))
 
 
-def _by_search(
+def _searched_evidence(
     likelihood: AbstractLikelihood, data: Data, y: np.ndarray, presence: np.ndarray
 ) -> float:
     """Any likelihood: its parameters and the constants by L-BFGS."""

@@ -207,12 +207,12 @@ def _integrated(target: Target, how: str) -> Integration:
         how = "design" if target.size > (GRID if how == "auto" else LARGEST_GRID) else how
         how = "grid" if how == "auto" else how
     if how == "design":
-        points, log_mass = _on_design(target, mode, axes)
+        points, log_mass = _design_points(target, mode, axes)
     else:
-        points, log_mass = _on_grid(target, mode, axes, COARSE if how == "coarse" else FINE)
+        points, log_mass = _grid_points(target, mode, axes, COARSE if how == "coarse" else FINE)
     scale = target.objective.coordinates.scale
     log_volume = np.linalg.slogdet(axes)[1] + np.sum(np.log(scale))
-    log_mass, settled, left_out = of_settled(log_mass, [target.report(x) for x in points])
+    log_mass, settled, left_out = settled_masses(log_mass, [target.report(x) for x in points])
     log_total = np.logaddexp.reduce(log_mass)
     log_evidence = float(log_total + log_volume)
     shares = np.exp(log_mass - log_total)
@@ -228,7 +228,7 @@ def _integrated(target: Target, how: str) -> Integration:
     return Integration(*found, how, settled, message)
 
 
-def of_settled(
+def settled_masses(
     log_mass: np.ndarray, reports: list[ConvergenceReport]
 ) -> tuple[np.ndarray, bool, str]:
     """Masses of the points at which sites settled, whether these are nearly all, and in words.
@@ -274,7 +274,7 @@ def _mixture(
     return posterior, message
 
 
-def _on_grid(
+def _grid_points(
     target: Target, mode: np.ndarray, axes: np.ndarray, mesh: Mesh
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Points, and logs of their masses in deviations."""
@@ -282,7 +282,7 @@ def _on_grid(
     return [mode + axes @ each for each in z], values + np.log(volume)
 
 
-def _on_design(
+def _design_points(
     target: Target, mode: np.ndarray, axes: np.ndarray
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Points, and logs of their masses in deviations, which differ for the sides of an axis."""

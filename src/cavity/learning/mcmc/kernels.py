@@ -97,7 +97,7 @@ def schedule(warmup: int, draws: int) -> tuple[np.ndarray, np.ndarray]:
     return stages, np.concatenate([rows[:, 1], np.zeros(draws)]).astype(bool)
 
 
-def _by_nuts(
+def _nuts_step(
     block: Block,
     key: Array,
     state: State,
@@ -190,7 +190,7 @@ def advance(
                 state = move.move(own, state)
             else:
                 given = (own, state, tuning, stage, end, acceptance)
-                state, tuning, found = _by_nuts(move, *given)
+                state, tuning, found = _nuts_step(move, *given)
                 stats.append(found)
             new.append(tuning)
         return (state, new), (state, _together(stats, state) | {"lp": target.log_density(state)})

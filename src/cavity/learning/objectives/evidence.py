@@ -47,7 +47,7 @@ CREEP, MOST_CHANGE = 10.0, 0.03
 HALVINGS, ROUNDING = 8, 1e-9
 
 
-def _of_the_form(sites: Sites, wanted: Sites) -> Sites:
+def _shaped_like(sites: Sites, wanted: Sites) -> Sites:
     """Sites to start from, which must have the arrays of those of the model."""
 
     def shapes(tree: Sites) -> list[tuple[int, ...]]:
@@ -120,7 +120,7 @@ class Objective:
             )
         if sites is not None:
             sites = problem.adopted(sites)
-        tied = tied if sites is None else _of_the_form(split_optimised(sites)[0], tied)
+        tied = tied if sites is None else _shaped_like(split_optimised(sites)[0], tied)
         if sites is not None and self.has_optimised and self.carries:
             self.empty = join_optimised(tied, split_optimised(sites)[1])
         self.settled = self.empty if settled is None else settled

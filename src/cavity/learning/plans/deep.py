@@ -215,7 +215,7 @@ def _attempt(
     count = len(run.X)
     first = run.stage(name, model, sites=sites, method=method, budget=1, beside=beside)
     steps = f"{len(first.history)} steps of Adam"
-    full, budget = on_all_rows(method, count), _iterations(method, sites, count)
+    full, budget = full_data_method(method, count), _iterations(method, sites, count)
     if budget < SETTINGS.least_final:
         return _judged(first, first.history, steps, count)
     how: dict[str, Any] = {"sites": first.found, "method": full, "budget": budget}
@@ -232,13 +232,13 @@ def _iterations(method: TiedPowerEP, sites: Sites, count: int) -> int:
     many = sum(leaf.size for leaf in jax.tree.leaves(sites)) > SETTINGS.coordinates
     if many or count > SETTINGS.final_rows:
         return 0
-    points = on_all_rows(method, count).propagation.repeats * count
+    points = full_data_method(method, count).propagation.repeats * count
     batch = method.batch or count
     passed = method.max_sweeps * batch * method.propagation.repeats
     return min(SETTINGS.final, int(SETTINGS.final_share * passed / points))
 
 
-def on_all_rows(method: TiedPowerEP, count: int) -> TiedPowerEP:
+def full_data_method(method: TiedPowerEP, count: int) -> TiedPowerEP:
     """The method for all rows at once, with enough points for each of so many."""
     points = min(-(-SETTINGS.points // count), SETTINGS.most_points)
     propagation = method.propagation.with_points(points)

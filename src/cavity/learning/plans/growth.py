@@ -50,7 +50,7 @@ LAYOUT: dict[str, Any] = {
 
 
 class Step(NamedTuple):
-    """What the last step in the number of points brought.
+    """The gain of the last step in the number of points.
 
     Attributes:
         before: the model with fewer points.
@@ -67,7 +67,7 @@ class Step(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether more points bring next to nothing."""
+        """True where more points bring next to nothing."""
         return self.gain <= GAIN
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Step(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """Whether inducing points are enough.
+    """A verdict on the number of inducing points.
 
     Attributes:
         enough: whether they are.
@@ -300,7 +300,7 @@ def with_enough_points(
 
 
 def _step(last: FitResult | None, now: FitResult) -> Step | None:
-    """What more points brought; None for the first ones."""
+    """The gain of more points; None for the first ones."""
     if last is None:
         return None
     models: tuple[Any, Any] = last.model, now.model
@@ -314,7 +314,7 @@ def _step(last: FitResult | None, now: FitResult) -> Step | None:
 
 
 def _varies(y: np.ndarray) -> bool:
-    """Whether the values of any output differ."""
+    """True where the values of any output differ."""
     columns = y.reshape(len(y), -1)
     seen = (column[~np.isnan(column)] for column in columns.T)
     return any(column.size and np.ptp(column) > 0.0 for column in seen)

@@ -52,7 +52,7 @@ Parts = tuple[AbstractKernel, AbstractInducing]
 
 @dataclasses.dataclass(frozen=True)
 class ImageSearch:
-    """How a convolutional classifier is learned.
+    """Settings by which a convolutional classifier is learned.
 
     Attributes:
         method: of the classes.
@@ -115,7 +115,7 @@ def image_plan(
         result, _ = _classes(run, parts, likelihood, search, said)
         return result.stopped(), said
 
-    parts, said = _by_regression(run, start, search, stopped)
+    parts, said = _regression(run, start, search, stopped)
     result, scaled = _classes(run, parts, likelihood, search, said)
     return _together(run, result, scaled, search, said) if search.steps else (result, said)
 
@@ -242,7 +242,7 @@ def _warn_of_steps(why: str) -> None:
     )
 
 
-def _by_regression(
+def _regression(
     run: Run,
     start: Parts,
     search: ImageSearch,

@@ -91,7 +91,7 @@ def fit_latent(
         )
     first, some = method, Y
     if method.training.steps is not None:
-        first = _in_memory(method, exact=exact)
+        first = _full_data_method(method, exact=exact)
         some = _some_rows(Y, seed)
     elif method.solver.rowwise:
         first = dataclasses.replace(cast(TiedPowerEP, method), input_sites=False)
@@ -147,8 +147,8 @@ def _told(result: FitResult) -> FitResult:
     return result if np.max(spread) > ALIKE else result.saying(alike)
 
 
-def _in_memory(method: AbstractMethod, *, exact: bool) -> AbstractMethod:
-    """How a start is learned from some rows: with all of them in every evaluation."""
+def _full_data_method(method: AbstractMethod, *, exact: bool) -> AbstractMethod:
+    """The method by which a start is learned from some rows, all of them in every evaluation."""
     if exact:
         return PowerEP()
     return dataclasses.replace(cast(TiedPowerEP, method), batch=None, natural=None)

@@ -31,7 +31,7 @@ FEWEST = 4
 
 
 class PowerTrial(NamedTuple):
-    """What a fit at one power came to.
+    """The evidence and the held-out density of a fit at one power.
 
     Attributes:
         power: the power.
@@ -168,7 +168,7 @@ def _chain(
 
 
 def _ends(found: Mapping[float, FitResult]) -> list[AbstractModel]:
-    """Where the fit at the last power ended, if there was one."""
+    """The model at the end of the fit at the last power, if there was one."""
     return [result.model for result in list(found.values())[-1:]]
 
 
@@ -221,7 +221,7 @@ class _Judge:
         power: float | None = None,
         best: FitResult | None = None,
     ) -> Chosen:
-        """What is best where an interrupt ended the search, in the fit at a power or before it."""
+        """The best fit of a search that was interrupted, in the fit at a power or before it."""
         last = {} if power is None or best is None else {power: best}
         result, trials = self.chosen(run, {**found, **last})
         return Chosen(result.stopped(), trials)

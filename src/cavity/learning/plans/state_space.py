@@ -168,7 +168,7 @@ def _check_method(method: object) -> None:
 
 
 def _is_identity(emission: str, states: int, outputs: int) -> bool:
-    """Whether outputs observe the states themselves.
+    """True where outputs observe the states themselves.
 
     Raises:
         ValueError: for another word, and for an identity with other than one state per output.

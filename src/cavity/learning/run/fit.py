@@ -164,7 +164,7 @@ def _determined(
     n_restarts: int,
     seed: int,
 ) -> FitResult:
-    """What is learned where the data determine it; where nothing is, parameters stay."""
+    """The fit; parameters stay where the data determine none of them."""
     maps = stages[-1]
     names = undetermined(start, run.data, maps)
     if not names:
@@ -192,7 +192,7 @@ def _remembered(
     release: Release | None,
     sites: Sites | None,
 ) -> dict[str, object]:
-    """What a checkpoint remembers of what is learned, with settings that most fits have not."""
+    """Settings that identify a fit in a checkpoint; without those that most fits do not have."""
     found = {"bijections or schedule": stages, "priors": densities}
     found |= {} if sites is None else {"sites": sites}
     return found if release is None else found | release.settings

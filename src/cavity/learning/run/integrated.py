@@ -42,7 +42,7 @@ class Released(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """What changes when some of the parameters of a model are integrated out.
+    """Parameters of a model that are integrated out, and what is learned before that.
 
     Attributes:
         priors: priors of these parameters by dotted name.
@@ -56,7 +56,7 @@ class Release:
 
     @property
     def settings(self) -> dict[str, object]:
-        """What a checkpoint remembers of it."""
+        """Settings that identify it in a checkpoint."""
         return {"integrated": tuple(self.priors.items())}
 
     def of(self, model: AbstractModel) -> Released:
@@ -110,7 +110,7 @@ def release_of(
     maps: AbstractModel | None,
     densities: AbstractModel | None,
 ) -> Release | None:
-    """What is to be integrated out by a tree of bijections; None where nothing is.
+    """The parameters to integrate out in a tree of bijections; None where there are none.
 
     Raises:
         ValueError: for parameters that cannot be integrated, priors that are not Gaussian on any
@@ -171,12 +171,12 @@ def released_plan(
     whole = data.in_memory
     settled = after.sites.converged or method.approximation.tied
     if whole is not None and not settled:
-        return _over_the_mode(run.best([learned]), release, whole, method)
+        return _averaged_at_mode(run.best([learned]), release, whole, method)
     message = after.message if learned.converged else f"{learned.message}; {after.message}"
     return after.judged(message, converged=learned.converged and after.converged)
 
 
-def _over_the_mode(
+def _averaged_at_mode(
     result: FitResult, release: Release, data: Data, method: AbstractMethod
 ) -> FitResult:
     """The parameters integrated out about their mode, where sites on them do not settle."""

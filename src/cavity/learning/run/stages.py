@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @runtime_checkable
 class Counting(Protocol):
-    """What a plan gives, and how often objectives were evaluated for it."""
+    """The result of a plan, with a count of evaluations."""
 
     def counting(self: T, evaluations: int) -> T:
         """The same with another number of evaluations."""
@@ -50,7 +50,7 @@ class Interrupted(Exception):
 
 @dataclasses.dataclass
 class Account:
-    """What the stages of a run have cost, and the first failure among them.
+    """The cost of the stages of a run, and the first failure among them.
 
     Attributes:
         evaluations: of objectives.
@@ -187,7 +187,7 @@ class Run:
         return result
 
     def improve(self, result: FitResult, work: Callable[[FitResult], FitResult]) -> FitResult:
-        """What some more work makes of a result.
+        """A result after some more work on it.
 
         Raises:
             Interrupted: with the result as it was.
@@ -239,7 +239,7 @@ class Run:
         return self._tried(lambda: self.follow(name, plan, **how))
 
     def carry_out(self, plan: Callable[["Run"], T]) -> T:
-        """What a plan gives, or the best so far where it is interrupted."""
+        """The result of a plan, or the best so far where it is interrupted."""
         try:
             return plan(self)
         except Interrupted as stop:

@@ -131,12 +131,12 @@ def update(
     check_remembers(result.posterior)
     if y is None:
         refuse_side(rows)
-        return _in_turn(result, as_batches(X), settings, missing)
+        return _update_in_turn(result, as_batches(X), settings, missing)
     given = new_rows(result, *in_memory(X, y), rows, missing)
     return _updated(result, given, settings)
 
 
-def _in_turn(
+def _update_in_turn(
     result: Inference, batches: Batches, settings: UpdateSettings, missing: str
 ) -> UpdateResult:
     """The result of an update for each batch, with what all of them lost and how they scored."""
